@@ -1,0 +1,49 @@
+"""What an object is called, apart from the version it is read in.
+
+Promises:
+- Two manifests with one identity are one object: group, kind, namespace and name decide,
+  the version they are read in doesn't.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class GroupKind(NamedTuple):
+    """A kind and the API group it belongs to; the core group is ''."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Group and version of an `apiVersion`: `apps/v1` -> `('apps', 'v1')`, `v1` -> `('', 'v1')`."""
+    group, slash, version = api_version.rpartition("/")
+    return (group, version) if slash else ("", api_version)
+
+
+def join_api_version(group: str, version: str) -> str:
+    """The `apiVersion` of a group and a version; the inverse of `split_api_version`."""
+    return f"{group}/{version}" if group else version
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """Group, kind, namespace ('' for a cluster-scoped object) and name."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
