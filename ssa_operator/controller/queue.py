@@ -1,0 +1,219 @@
+"""The work queue: which parent is looked at next.
+
+Promises (client-go's util/workqueue, and controller-runtime's priority queue):
+- Fair: within one rank, parents are handed out in the order in which they were added.
+- Stingy: a parent is never handed out twice at once, and added many times before it is handed out it is handed out
+  once, with all causes.
+- A parent that is added while it is being worked on is handed out again afterwards.
+- Users' changes go ahead of children's events, these ahead of retries, the first list and ticks: a resync never
+  starves a change.
+- Each cause of a parent keeps its earliest deadline.
+
+`Backlog` is the state alone, without a clock or a loop; `Queue` waits on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable
+from enum import IntFlag
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Cause(IntFlag):
+    """Why a parent is looked at; several may come together. A greater value is a more urgent one."""
+
+    TICK = 1
+    """The timer, not granted by the budget yet."""
+    TICK_GRANTED = 2
+    INITIAL = 4
+    """It was in the first list and its status says that it has been seen before."""
+    RETRY = 8
+    TEMPLATE = 16
+    """Its templates, its settings, or a kind that it needs changed."""
+    CHILD = 32
+    """Something that it made changed."""
+    PARENT = 64
+    """Somebody changed the parent itself."""
+
+
+def rank(causes: Cause) -> int:
+    """The place in the queue that the most urgent cause gives: the smaller the earlier."""
+    return -int(causes).bit_length()
+
+
+class Backlog(Generic[Key]):
+    """What waits, what is being worked on, and what is due later. Times are seconds on any one clock."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Key, Cause] = {}
+        self._working: set[Key] = set()
+        self._line: list[tuple[int, int, Key]] = []
+        self._later: dict[tuple[Key, Cause], float] = {}
+        self._deadlines: list[tuple[float, int, Key, Cause]] = []
+        self._added = 0
+
+    def __len__(self) -> int:
+        """How many parents wait for a worker now."""
+        return len(self._waiting)
+
+    def add(self, key: Key, cause: Cause) -> None:
+        """Have the parent looked at as soon as its turn comes."""
+        before = self._waiting.get(key)
+        causes = (before or Cause(0)) | cause
+        self._waiting[key] = causes
+        if key not in self._working and (before is None or rank(causes) < rank(before)):
+            self._stand(key, causes)
+
+    def add_at(self, key: Key, cause: Cause, when: float) -> None:
+        """Have the parent looked at from `when` on, unless the same cause is due earlier already."""
+        due = self._later.get((key, cause))
+        if due is None or when < due:
+            self._later[key, cause] = when
+            self._added += 1
+            heapq.heappush(self._deadlines, (when, self._added, key, cause))
+
+    def cancel(self, key: Key, cause: Cause) -> None:
+        """Forget the deadline of one cause."""
+        self._later.pop((key, cause), None)
+
+    def forget(self, key: Key) -> None:
+        """Drop everything that waits or is due for the parent."""
+        self._waiting.pop(key, None)
+        for cause in Cause:
+            self.cancel(key, cause)
+
+    def pop(self, now: float) -> tuple[Key, Cause] | None:
+        """The parent whose turn it is, and why; it is being worked on until `done`. None where nothing is due."""
+        self._promote(now)
+        while self._line:
+            place, _, key = heapq.heappop(self._line)
+            causes = self._waiting.get(key)
+            if causes is not None and key not in self._working and place == rank(causes):
+                del self._waiting[key]
+                self._working.add(key)
+                return key, causes
+        return None
+
+    def done(self, key: Key) -> None:
+        """The work on the parent ended; what was added meanwhile stands in line now."""
+        self._working.remove(key)
+        if key in self._waiting:
+            self._stand(key, self._waiting[key])
+
+    def next_deadline(self) -> float | None:
+        """The earliest moment at which something is due, None where nothing is."""
+        while self._deadlines:
+            when, _, key, cause = self._deadlines[0]
+            if self._later.get((key, cause)) == when:
+                return when
+            heapq.heappop(self._deadlines)
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is being worked on; deadlines don't count."""
+        return not self._waiting and not self._working
+
+    def _stand(self, key: Key, causes: Cause) -> None:
+        self._added += 1
+        heapq.heappush(self._line, (rank(causes), self._added, key))
+
+    def _promote(self, now: float) -> None:
+        while (when := self.next_deadline()) is not None and when <= now:
+            _, _, key, cause = heapq.heappop(self._deadlines)
+            del self._later[key, cause]
+            self.add(key, cause)
+
+
+class Queue(Generic[Key]):
+    """A backlog that workers wait on; `clock` gives the seconds of `asyncio`'s loop."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._backlog: Backlog[Key] = Backlog()
+        self._clock = clock
+        self._idle_workers: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._backlog)
+
+    @property
+    def idle(self) -> bool:
+        return self._backlog.idle
+
+    def add(self, key: Key, cause: Cause) -> None:
+        self._backlog.add(key, cause)
+        self._wake()
+
+    def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
+        self._backlog.add_at(key, cause, self._clock() + seconds)
+        self._set_alarm()
+
+    def cancel(self, key: Key, cause: Cause) -> None:
+        self._backlog.cancel(key, cause)
+
+    def forget(self, key: Key) -> None:
+        self._backlog.forget(key)
+
+    def done(self, key: Key) -> None:
+        self._backlog.done(key)
+        self._wake()
+
+    def close(self) -> None:
+        """Hand out nothing more; workers that wait get None."""
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        while self._idle_workers:
+            self._wake()
+
+    async def get(self) -> tuple[Key, Cause] | None:
+        """The next parent and why, once there is one; None when the queue is closed."""
+        while not self._closed:
+            item = self._backlog.pop(self._clock())
+            self._set_alarm()
+            if item is not None:
+                # Another worker may be able to take what is left: one wake-up is one item otherwise.
+                if len(self._backlog):
+                    self._wake()
+                return item
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle_workers.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter in self._idle_workers:
+                    self._idle_workers.remove(waiter)
+                else:
+                    # The wake-up was ours and is not used: hand it on, or an item is left lying.
+                    self._wake()
+                raise
+        return None
+
+    def _wake(self) -> None:
+        while self._idle_workers:
+            waiter = self._idle_workers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _set_alarm(self) -> None:
+        when = self._backlog.next_deadline()
+        if self._alarm is not None:
+            if self._alarm.when() == when and not self._alarm.cancelled():
+                return
+            self._alarm.cancel()
+            self._alarm = None
+        if when is not None and not self._closed:
+            self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        # Where nobody waits now, whoever is free next pops what is due.
+        self._alarm = None
+        self._wake()

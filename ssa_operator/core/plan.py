@@ -1,0 +1,251 @@
+"""What to do with every child of a parent, and why: one value that status, logs, diff, tree and dry run speak from.
+
+Promises:
+- One step a child: nothing is both applied and pruned, and no child is left out.
+- A manifest that breaks a rule is refused alone; everything that does not depend on it is applied.
+- Pruning is planned only where it is proven right: every template rendered, nothing refused or waiting, every watch
+  synced, and the object still carries our label and our managedFields. A changed template set that leaves nothing is
+  held back until somebody confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from ssa_operator.core.drift import Proof, proven
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
+from ssa_operator.core.place import Place
+from ssa_operator.core.rendered import Document, Rendered
+
+
+class Action(StrEnum):
+    """What is done with one child in one pass."""
+
+    APPLY = "Apply"
+    UNCHANGED = "Unchanged"
+    WAIT = "Wait"
+    RECREATE = "Recreate"
+    PRUNE = "Prune"
+    KEEP = "Keep"
+    REFUSE = "Refuse"
+
+
+class Demand(StrEnum):
+    """Which manifests a pass applies: all of them, or only those that are not proven unchanged."""
+
+    EVERYTHING = "Everything"
+    UNPROVEN = "Unproven"
+
+
+class Problem(StrEnum):
+    """Why a step is refused or fails; the reasons of the condition Ready."""
+
+    INVALID_MANIFEST = "InvalidManifest"
+    CONFLICT = "Conflict"
+    APPLY_FAILED = "ApplyFailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What the cluster says of a kind: `namespaced`, whether its watch is `synced`, and else the `problem` with it."""
+
+    namespaced: bool
+    synced: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Everything that a pass knows of the cluster before it renders.
+
+    children: the live objects with this parent's label, and live objects of rendered identities that belong to
+    somebody else. kinds: every kind that a child has; a kind that is not here is unknown to the cluster. proofs: what
+    our last applies left behind. converged: the digest of the template set that this parent was last brought to, None
+    where this process has not done so yet. cluster_scope: the folder's setting. confirmed: whether a held prune was
+    confirmed.
+    """
+
+    parent: Live
+    children: Mapping[Identity, Live]
+    kinds: Mapping[GroupKind, Kind]
+    proofs: Mapping[Identity, Proof]
+    demand: Demand
+    converged: str | None = None
+    cluster_scope: bool = False
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One child: the action and the reason for it, in words that can stand in a status."""
+
+    action: Action
+    identity: Identity
+    reason: str = ""
+    manifest: Manifest | None = None
+    live: Live | None = None
+    problem: Problem | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The steps of one pass, in the order of the templates, prunes last; and what became of pruning.
+
+    held: why children that are no longer rendered are kept for now, '' where nothing is held.
+    """
+
+    steps: tuple[Step, ...]
+    rendered: Rendered
+    held: str = ""
+
+    @property
+    def prunes(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.action is Action.PRUNE)
+
+
+def make_plan(observed: Observed, rendered: Rendered) -> Plan:
+    """The plan of one pass over one parent. A parent that is being deleted gets none: its children go with it."""
+    steps: list[Step] = []
+    places: dict[Identity, Place] = {}
+    for document in rendered.documents:
+        step = _step(observed, document)
+        if step.identity in places and step.manifest is not None:
+            step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
+        places.setdefault(step.identity, document.place)
+        steps.append(step)
+    orphans = [
+        _orphan(live)
+        for identity, live in sorted(observed.children.items())
+        if _is_orphan(observed, identity, live, places)
+    ]
+    blocked = _prune_blocked(observed, rendered, steps)
+    if orphans and blocked:
+        orphans = [
+            replace(step, action=Action.KEEP, reason=f"is no longer rendered; kept because {blocked}")
+            for step in orphans
+        ]
+        return Plan(steps=(*steps, *orphans), rendered=rendered)
+    if orphans and _mistrusted(observed, rendered, orphans):
+        held = (
+            f"the templates changed and would now delete all {len(orphans)} children; "
+            "set the annotation ssa-operator.dev/reconcile-at to a new value to confirm, or repair the templates"
+        )
+        orphans = [
+            replace(step, action=Action.KEEP, reason="is no longer rendered; its deletion is held") for step in orphans
+        ]
+        return Plan(steps=(*steps, *orphans), rendered=rendered, held=held)
+    return Plan(steps=(*steps, *orphans), rendered=rendered)
+
+
+def _step(observed: Observed, document: Document) -> Step:
+    kind = observed.kinds.get(group_kind(document))
+    provisional = _provisional_identity(observed, document)
+    if kind is None:
+        return _refusal(
+            provisional,
+            f"the cluster has no kind {group_kind(document)}; install its CRD or correct apiVersion and kind",
+            document,
+            Problem.APPLY_FAILED,
+        )
+    try:
+        made = manifest(
+            document, observed.parent, Rules(namespaced=kind.namespaced, cluster_scope=observed.cluster_scope)
+        )
+    except ManifestError as error:
+        return _refusal(provisional, str(error), document)
+    if kind.problem:
+        return _refusal(made.identity, kind.problem, document, Problem.APPLY_FAILED)
+    live = observed.children.get(made.identity)
+    step = Step(action=Action.APPLY, identity=made.identity, manifest=made, live=live, place=document.place)
+    if not kind.synced:
+        return replace(step, action=Action.WAIT, reason=f"the watch of {group_kind(document)} is not synced yet")
+    if live is None:
+        return replace(step, reason="does not exist")
+    if live.parent_uid and live.parent_uid != observed.parent.uid:
+        return _refusal(
+            made.identity, f"belongs to another parent already (uid {live.parent_uid}); give it another name", document
+        )
+    if live.deleting:
+        return replace(step, action=Action.WAIT, reason="is being deleted; it is made again when it is gone")
+    if observed.demand is Demand.UNPROVEN and proven(made, live, observed.proofs.get(made.identity)):
+        return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
+    return replace(step, reason=_why_apply(made, live, observed))
+
+
+def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
+    held = observed.proofs.get(made.identity)
+    if held is None:
+        return "was not applied by this process yet"
+    if held.uid != live.uid:
+        return "was replaced"
+    if held.digest != made.digest:
+        return "its manifest changed"
+    if held.fields != live.owned_fields():
+        return "somebody changed our fields"
+    return "everything is applied now"
+
+
+def _provisional_identity(observed: Observed, document: Document) -> Identity:
+    kind = group_kind(document)
+    metadata = document.body["metadata"]
+    namespace = metadata.get("namespace") or observed.parent.identity.namespace
+    known = observed.kinds.get(kind)
+    return Identity(kind.group, kind.kind, namespace if known is None or known.namespaced else "", metadata["name"])
+
+
+def _refusal(identity: Identity, reason: str, document: Document, problem: Problem = Problem.INVALID_MANIFEST) -> Step:
+    return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, place=document.place)
+
+
+def _orphan(live: Live) -> Step:
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason="is no longer rendered")
+
+
+def _is_orphan(observed: Observed, identity: Identity, live: Live, places: Mapping[Identity, Place]) -> bool:
+    """Whether we made this object for this parent and no template renders it.
+
+    The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
+    """
+    return (
+        identity not in places
+        and live.parent_uid == observed.parent.uid
+        and bool(live.owned_fields())
+        and not live.deleting
+    )
+
+
+def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:
+    if not rendered.complete:
+        return "a template failed"
+    for step in steps:
+        match step.action:
+            case Action.REFUSE | Action.WAIT:
+                return f"{step.identity} {step.reason}"
+            case Action.APPLY | Action.UNCHANGED | Action.RECREATE | Action.PRUNE | Action.KEEP:
+                continue
+            case _:
+                assert_never(step.action)
+    for kind, known in observed.kinds.items():
+        if not known.synced:
+            return f"the watch of {kind} is not synced"
+    return ""
+
+
+def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> bool:
+    """Whether an (almost) empty render may be the templates' fault rather than what the data decided.
+
+    The data decides where the template set is the one that this parent was brought to before. After a restart nothing
+    is known of that; then an unchanged generation says that it wasn't the spec that changed.
+    """
+    if observed.confirmed or len(rendered.documents) * 10 > len(orphans):
+        return False
+    if observed.converged is not None:
+        return observed.converged != rendered.digest
+    status = observed.parent.body.get("status") or {}
+    return bool(status.get("observedGeneration") == observed.parent.metadata.generation)

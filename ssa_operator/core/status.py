@@ -1,0 +1,310 @@
+"""The status of a parent: what a pass found, in Kubernetes' own words.
+
+Promises:
+- `Ready` is always there; `Reconciling` and `Stalled` only while they are true (kstatus). Each condition names the
+  generation it speaks of, a reason and a message that names the object and the cause.
+- A status that says the same as the live one is not written: `lastTransitionTime` moves only when a condition's
+  status does, and nothing in it depends on the clock otherwise.
+- A template's own fields never replace `conditions`, `observedGeneration` or `resources`.
+- Messages and lists are bounded; a Secret's content never reaches them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.plan import Action, Plan, Problem, Step
+from ssa_operator.core.readiness import Readiness, State, readiness
+
+RESERVED = ("conditions", "observedGeneration", "resources")
+MESSAGE_LIMIT = 4096
+ENTRY_LIMIT = 512
+RESOURCES_LIMIT = 1000
+CAUSES_LIMIT = 8
+
+
+class Result(StrEnum):
+    """What became of a step."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    RECREATED = "recreated"
+    PRUNED = "pruned"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One step after acting: the live object now (None where there is none), and for a failure the sentence, whether
+    retrying may help, and the seconds that the API server asked to wait."""
+
+    step: Step
+    result: Result
+    live: Live | None = None
+    message: str = ""
+    problem: Problem | None = None
+    passing: bool = False
+    retry_after: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """One entry of `status.resources`, and whether its readiness counts for the parent."""
+
+    identity: Identity
+    uid: str
+    readiness: Readiness
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The condition Ready: its status, reason and message; `stalled` where only a change can help."""
+
+    ready: bool
+    reason: str
+    message: str
+    stalled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a pass has to say.
+
+    status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
+    failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
+    has to be judged again without an event.
+    """
+
+    status: Mapping[str, Any]
+    verdict: Verdict
+    children: tuple[Child, ...]
+    complete: bool
+    passing: bool = False
+    retry_after: float = 0.0
+    again_at: float | None = None
+
+
+def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], now: float) -> Report:
+    """The report of one pass; `now` in seconds since the epoch."""
+    children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+    failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
+    verdict = _verdict(plan, failures, children)
+    return Report(
+        status=_status(parent, verdict, children, plan.rendered.status or {}, now),
+        verdict=verdict,
+        children=children,
+        complete=plan.rendered.complete and not failures and all(step.action not in _UNSETTLED for step in plan.steps),
+        passing=any(failure.passing for failure in failures),
+        retry_after=max((failure.retry_after for failure in failures), default=0.0),
+        again_at=min((child.readiness.again_at for child in children if child.readiness.again_at), default=None),
+    )
+
+
+def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], now: float) -> Report:
+    """The report of a parent that is not acted on: it is suspended or being deleted."""
+    entries = tuple(
+        Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
+    )
+    return Report(status=_status(parent, verdict, entries, {}, now), verdict=verdict, children=entries, complete=False)
+
+
+def differs(live: Live, desired: Mapping[str, Any]) -> bool:
+    """Whether writing the desired status would change the live one: a value of it, or a field that only we still
+    hold.
+    """
+    current = live.body.get("status")
+    if not isinstance(current, Mapping):
+        return bool(desired)
+    if not _holds(current, desired):
+        return True
+    owned = live.owned_fields("status")
+    return bool(owned) and not _covered(json.loads(owned).get("f:status", {}), desired)
+
+
+_UNSETTLED = (Action.REFUSE, Action.WAIT)
+
+
+def _child(outcome: Outcome, now: float) -> Child:
+    step, live = outcome.step, outcome.live
+    counts = step.manifest is None or step.manifest.instructions.wait
+    if outcome.result is Result.FAILED:
+        found = Readiness(State.FAILED, outcome.message)
+    elif outcome.result is Result.WAITING:
+        found = Readiness(State.TERMINATING if live is not None and live.deleting else State.WAITING, outcome.message)
+    elif live is None:
+        found = Readiness(State.NOT_FOUND, outcome.message)
+    else:
+        found = readiness(live.body, now)
+        if step.action is Action.KEEP:
+            found, counts = Readiness(found.state, step.reason, found.again_at), False
+    return Child(identity=step.identity, uid=live.uid if live else "", readiness=found, counts=counts)
+
+
+def _verdict(plan: Plan, failures: Sequence[Outcome], children: Sequence[Child]) -> Verdict:
+    """The first of: what can't be rendered, what breaks a rule, what the API server refused, what is held, awaited,
+    in progress.
+    """
+    if plan.rendered.problems:
+        causes = [str(problem) for problem in plan.rendered.problems] + [_failure_text(failure) for failure in failures]
+        return Verdict(ready=False, reason="RenderFailed", message=_sentence(causes), stalled=True)
+    for problem in Problem:
+        if any(failure.problem is problem for failure in failures):
+            ordered = sorted(failures, key=lambda failure: failure.problem is not problem)
+            return Verdict(
+                ready=False,
+                reason=problem.value,
+                message=_sentence([_failure_text(failure) for failure in ordered]),
+                stalled=not any(failure.passing for failure in failures),
+            )
+    if plan.held:
+        return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
+    unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
+    failed = [child for child in unready if child.readiness.state is State.FAILED]
+    if unready:
+        ordered_children = sorted(unready, key=lambda child: child.readiness.state is not State.FAILED)
+        return Verdict(
+            ready=False,
+            reason="Progressing",
+            message=_sentence([_child_text(child) for child in ordered_children]),
+            stalled=bool(failed),
+        )
+    return Verdict(ready=True, reason="Ready", message=_ready_text(children))
+
+
+def _ready_text(children: Sequence[Child]) -> str:
+    match len(children):
+        case 0:
+            return "no manifest is rendered"
+        case 1:
+            return f"{children[0].identity} is ready"
+        case count:
+            return f"all {count} children are ready"
+
+
+def _failure_text(failure: Outcome) -> str:
+    return f"{failure.step.place}: {failure.message}" if failure.step.place else failure.message
+
+
+def _child_text(child: Child) -> str:
+    return f"{child.identity}: {child.readiness.message or child.readiness.state}"
+
+
+def _sentence(causes: Sequence[str]) -> str:
+    more = f"; and {len(causes) - CAUSES_LIMIT} more" if len(causes) > CAUSES_LIMIT else ""
+    return _bounded("; ".join(causes[:CAUSES_LIMIT]), MESSAGE_LIMIT - len(more)) + more
+
+
+def _bounded(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _status(
+    parent: Live, verdict: Verdict, children: Sequence[Child], own: Mapping[str, Any], now: float
+) -> dict[str, Any]:
+    status = {key: value for key, value in own.items() if key not in RESERVED}
+    generation = parent.metadata.generation
+    if generation:
+        status["observedGeneration"] = generation
+    status["conditions"] = _conditions(parent, verdict, now)
+    ordered = sorted(children, key=lambda child: child.identity)
+    status["resources"] = [_entry(child) for child in ordered[:RESOURCES_LIMIT]]
+    return status
+
+
+def _entry(child: Child) -> dict[str, Any]:
+    identity = child.identity
+    entry = {
+        "group": identity.group,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": child.uid,
+        "state": child.readiness.state.value,
+        "message": _bounded(child.readiness.message, ENTRY_LIMIT),
+    }
+    return {key: value for key, value in entry.items() if value or key in ("group", "kind", "name", "state")}
+
+
+def _conditions(parent: Live, verdict: Verdict, now: float) -> list[dict[str, Any]]:
+    wanted = [("Ready", verdict.ready)]
+    if not verdict.ready and verdict.stalled:
+        wanted.append(("Stalled", True))
+    elif not verdict.ready:
+        wanted.append(("Reconciling", True))
+    return [_condition_of(parent, kind, truth, verdict, now) for kind, truth in wanted]
+
+
+def _condition_of(parent: Live, kind: str, truth: bool, verdict: Verdict, now: float) -> dict[str, Any]:
+    status = "True" if truth else "False"
+    before = _live_condition(parent, kind)
+    unmoved = before is not None and before.get("status") == status and before.get("lastTransitionTime")
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": status,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "lastTransitionTime": before["lastTransitionTime"] if before and unmoved else timestamp(now),
+    }
+    if parent.metadata.generation:
+        condition["observedGeneration"] = parent.metadata.generation
+    return condition
+
+
+def _live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
+    status = parent.body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    if isinstance(conditions, list):
+        for condition in conditions:
+            if isinstance(condition, Mapping) and condition.get("type") == kind:
+                return condition
+    return None
+
+
+def timestamp(seconds: float) -> str:
+    """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _holds(current: Any, desired: Any) -> bool:
+    """Whether the current value has everything that is desired; conditions of other writers may stand beside ours."""
+    if isinstance(desired, Mapping):
+        return isinstance(current, Mapping) and all(
+            key in current and _holds(current[key], value) for key, value in desired.items()
+        )
+    if isinstance(desired, list) and desired and all(isinstance(item, Mapping) and "type" in item for item in desired):
+        if not isinstance(current, list):
+            return False
+        by_type = {item.get("type"): item for item in current if isinstance(item, Mapping)}
+        return all(item["type"] in by_type and _holds(by_type[item["type"]], item) for item in desired)
+    return bool(current == desired) and isinstance(current, bool) == isinstance(desired, bool)
+
+
+def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
+    """Whether every field of a fieldsV1 tree is among the desired ones; what isn't would be removed by the next
+    write.
+    """
+    for key, below in owned.items():
+        kind, _, name = key.partition(":")
+        if kind == "f":
+            if not isinstance(desired, Mapping) or name not in desired or not _covered(below, desired[name]):
+                return False
+        elif kind == "k":
+            keys = json.loads(name)
+            items = desired if isinstance(desired, list) else []
+            matches = [item for item in items if all(item.get(field) == value for field, value in keys.items())]
+            if not matches or not _covered(below, matches[0]):
+                return False
+        elif kind == "v" and (not isinstance(desired, list) or json.loads(name) not in desired):
+            return False
+    return True
