@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -41,30 +42,46 @@ def field_text(path: FieldPath) -> str:
     return text
 
 
-def parse_field(text: str) -> FieldPath:
+def parse_field(text: str, body: object = None) -> FieldPath:
     """The path of a field as the API server's messages spell it; the inverse of `field_text`.
 
-    Both of Kubernetes' spellings are understood: `spec.ports[0].port` and `.spec.ports[0]["port"]`.
-    A selector of a list map (`[name="web"]`) has no position and ends the path: what is known so far is returned.
+    Kubernetes' spellings are understood: `spec.ports[0].port`, `.spec.ports[0]["port"]`, and the selectors of list maps
+    (`containers[name="web"].image`), which have a position only within a `body`; without one they end the path.
     """
     parts: list[str | int] = []
-    position = 0
-    while position < len(text):
-        if text[position] == "[":
-            end = text.find("]", position)
-            if end < 0:
-                break
-            inner = text[position + 1 : end]
-            if "=" in inner:
-                break
-            parts.append(int(inner) if inner.isdigit() else inner.strip('"'))
-            position = end + 1
-        elif text[position] == ".":
-            position += 1
-        else:
-            end = position
-            while end < len(text) and text[end] not in ".[":
-                end += 1
-            parts.append(text[position:end])
-            position = end
+    for key, bracket in _FIELD_PARTS.findall(text):
+        if key:
+            parts.append(key)
+            continue
+        inner = bracket[1:-1]
+        position = int(inner) if inner.isdigit() else _selected(inner, _value_at(body, parts))
+        if position is None and _SELECTOR.search(inner):
+            break
+        parts.append(inner.strip('"') if position is None else position)
     return tuple(parts)
+
+
+_FIELD_PARTS = re.compile(r"""([^.\[\]]+)|(\[(?:"[^"]*"|[^\]"]|"[^"]*")*\])""")
+_SELECTOR = re.compile(r"""([A-Za-z]\w*)=("[^"]*"|[^,]+)""")
+
+
+def _selected(inner: str, items: object) -> int | None:
+    """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list."""
+    keys = [(key, value.strip('"')) for key, value in _SELECTOR.findall(inner)]
+    if not keys or not isinstance(items, list):
+        return None
+    for position, item in enumerate(items):
+        if isinstance(item, dict) and all(str(item.get(key)) == value for key, value in keys):
+            return position
+    return None
+
+
+def _value_at(body: object, path: list[str | int]) -> object:
+    for part in path:
+        if isinstance(body, dict) and isinstance(part, str):
+            body = body.get(part)
+        elif isinstance(body, list) and isinstance(part, int) and part < len(body):
+            body = body[part]
+        else:
+            return None
+    return body

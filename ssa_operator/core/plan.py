@@ -10,8 +10,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -63,18 +64,21 @@ class Kind:
 class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
-    children: the live objects with this parent's label, and live objects of rendered identities that belong to
-    somebody else. kinds: every kind that a child has; a kind that is not here is unknown to the cluster. proofs: what
-    our last applies left behind. converged: the digest of the template set that this parent was last brought to, None
-    where this process has not done so yet. cluster_scope: the folder's setting. confirmed: whether a held prune was
-    confirmed.
+    objects: every watched object, whoever's it is. own: those with this parent's label. kinds: every kind that is
+    watched; a kind that is not here is unknown to the cluster. proofs: what our last applies left behind. parents: the
+    uids of all parents that exist. claims: the uid of the parent for which each identity was last rendered. converged:
+    the digest of the template set that this parent was last brought to, None where this process has not done so yet.
+    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
     """
 
     parent: Live
-    children: Mapping[Identity, Live]
+    objects: Mapping[Identity, Live]
+    own: Sequence[Live]
     kinds: Mapping[GroupKind, Kind]
     proofs: Mapping[Identity, Proof]
     demand: Demand
+    parents: AbstractSet[str] = frozenset()
+    claims: Mapping[Identity, str] = field(default_factory=dict)
     converged: str | None = None
     cluster_scope: bool = False
     confirmed: bool = False
@@ -119,11 +123,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
         places.setdefault(step.identity, document.place)
         steps.append(step)
-    orphans = [
-        _orphan(live)
-        for identity, live in sorted(observed.children.items())
-        if _is_orphan(observed, identity, live, places)
-    ]
+    orphans = [_orphan(live) for live in sorted(observed.own, key=_by_identity) if _is_orphan(live, places)]
     blocked = _prune_blocked(observed, rendered, steps)
     if orphans and blocked:
         orphans = [
@@ -161,16 +161,15 @@ def _step(observed: Observed, document: Document) -> Step:
         return _refusal(provisional, str(error), document)
     if kind.problem:
         return _refusal(made.identity, kind.problem, document, Problem.APPLY_FAILED)
-    live = observed.children.get(made.identity)
+    live = observed.objects.get(made.identity)
     step = Step(action=Action.APPLY, identity=made.identity, manifest=made, live=live, place=document.place)
     if not kind.synced:
-        return replace(step, action=Action.WAIT, reason=f"the watch of {group_kind(document)} is not synced yet")
+        return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
+    owner = _other_parent(observed, made.identity, live)
+    if owner:
+        return _refusal(made.identity, f"belongs to {owner} already; give it another name", document)
     if live is None:
         return replace(step, reason="does not exist")
-    if live.parent_uid and live.parent_uid != observed.parent.uid:
-        return _refusal(
-            made.identity, f"belongs to another parent already (uid {live.parent_uid}); give it another name", document
-        )
     if live.deleting:
         return replace(step, action=Action.WAIT, reason="is being deleted; it is made again when it is gone")
     if observed.demand is Demand.UNPROVEN and proven(made, live, observed.proofs.get(made.identity)):
@@ -203,21 +202,39 @@ def _refusal(identity: Identity, reason: str, document: Document, problem: Probl
     return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, place=document.place)
 
 
+def _other_parent(observed: Observed, identity: Identity, live: Live | None) -> str:
+    """Who else has this object, in words; '' where nobody has. What a vanished parent left behind is free to be taken
+    over.
+    """
+    mine = observed.parent.uid
+    claimant = observed.claims.get(identity, mine)
+    if claimant != mine and claimant in observed.parents:
+        return f"another parent (uid {claimant})"
+    if live is None or live.parent_uid == mine:
+        return ""
+    if live.parent_uid in observed.parents:
+        return f"another parent (uid {live.parent_uid})"
+    me = observed.parent.identity
+    for owner in live.metadata.owner_references:
+        if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):
+            return f"{owner.kind} {owner.name}"
+    return ""
+
+
+def _by_identity(live: Live) -> Identity:
+    return live.identity
+
+
 def _orphan(live: Live) -> Step:
     return Step(action=Action.PRUNE, identity=live.identity, live=live, reason="is no longer rendered")
 
 
-def _is_orphan(observed: Observed, identity: Identity, live: Live, places: Mapping[Identity, Place]) -> bool:
-    """Whether we made this object for this parent and no template renders it.
+def _is_orphan(live: Live, places: Mapping[Identity, Place]) -> bool:
+    """Whether no template renders an object that carries our label, and it is we who made it.
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return (
-        identity not in places
-        and live.parent_uid == observed.parent.uid
-        and bool(live.owned_fields())
-        and not live.deleting
-    )
+    return live.identity not in places and bool(live.owned_fields()) and not live.deleting
 
 
 def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:

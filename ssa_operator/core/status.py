@@ -20,6 +20,7 @@ from typing import Any
 
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
+from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Action, Plan, Problem, Step
 from ssa_operator.core.readiness import Readiness, State, readiness
 
@@ -54,6 +55,7 @@ class Outcome:
     problem: Problem | None = None
     passing: bool = False
     retry_after: float = 0.0
+    place: Place | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -90,6 +92,7 @@ class Report:
     verdict: Verdict
     children: tuple[Child, ...]
     complete: bool
+    outcomes: tuple[Outcome, ...] = ()
     passing: bool = False
     retry_after: float = 0.0
     again_at: float | None = None
@@ -105,8 +108,9 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], now: floa
         verdict=verdict,
         children=children,
         complete=plan.rendered.complete and not failures and all(step.action not in _UNSETTLED for step in plan.steps),
-        passing=any(failure.passing for failure in failures),
-        retry_after=max((failure.retry_after for failure in failures), default=0.0),
+        outcomes=tuple(outcomes),
+        passing=any(outcome.passing for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=min((child.readiness.again_at for child in children if child.readiness.again_at), default=None),
     )
 
@@ -193,7 +197,8 @@ def _ready_text(children: Sequence[Child]) -> str:
 
 
 def _failure_text(failure: Outcome) -> str:
-    return f"{failure.step.place}: {failure.message}" if failure.step.place else failure.message
+    place = failure.place or failure.step.place
+    return f"{place}: {failure.message}" if place else failure.message
 
 
 def _child_text(child: Child) -> str:

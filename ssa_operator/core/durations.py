@@ -1,0 +1,63 @@
+"""Durations as Go and Kubernetes write them, and days.
+
+Promises:
+- What `format_duration` writes, `parse_duration` reads back to the nanosecond.
+- A text that is no duration is an error that shows how to write one.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)", re.ASCII)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration such as `300ms`, `10s`, `1h30m` or `7d`; a bare `0` is allowed.
+
+    The syntax is Go's (https://pkg.go.dev/time#ParseDuration) without a sign and with `d` for 24 hours.
+
+    Raises ValueError for anything else.
+    """
+    if text == "0":
+        return 0.0
+    seconds = 0.0
+    position = 0
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            break
+        seconds += float(part[1]) * _UNITS[part[2]]
+        position = part.end()
+    if not text or position < len(text):
+        raise ValueError(f"{text!r} is not a duration; write one like 500ms, 10s, 1h30m or 7d")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The duration in the largest units first: `1h30m`, `10s`, `0.25s`. `seconds` is 0 or more.
+
+    Raises ValueError for a negative or infinite number.
+    """
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{seconds} is not a duration")
+    rest = round(seconds * 1_000_000_000)
+    text = ""
+    for unit, length in (("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)):
+        count, rest = divmod(rest, length)
+        text += f"{count}{unit}" if count else ""
+    if rest:
+        whole, fraction = divmod(rest, 1_000_000_000)
+        text += f"{whole}.{fraction:09d}".rstrip("0").rstrip(".") + "s"
+    return text or "0s"
