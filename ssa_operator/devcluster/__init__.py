@@ -1,0 +1,1 @@
+"""The local control plane: real Kubernetes processes on loopback, without containers."""

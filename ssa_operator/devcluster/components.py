@@ -1,0 +1,184 @@
+"""The command line of every component, as a pure function of the cluster's folder, its ports and its options.
+
+Promises:
+- Every listener is on 127.0.0.1, and every connection between components is TLS with client certificates, etcd's included.
+- No component reads a file outside the cluster's folder, the binaries' folder and this package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ssa_operator.devcluster.processes import Command
+
+STAGES = Path(__file__).parent / "stages"
+AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
+SERVICE_RANGE = "10.0.0.0/16"
+SERVICE_ADDRESS = "10.0.0.1"
+"""The first address of the range: the Service `kubernetes` has it, so the serving certificate names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The loopback ports of one cluster."""
+
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+    kwok: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where the files of one cluster are: everything below `directory`."""
+
+    directory: Path
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of certificates and keys."""
+        return self.directory / "certificates"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log, one JSON event a line."""
+        return self.directory / "audit.log"
+
+    def certificate(self, name: str) -> str:
+        """The path of the certificate called `name`."""
+        return str(self.certificates / f"{name}.crt")
+
+    def key(self, name: str) -> str:
+        """The path of the key called `name`."""
+        return str(self.certificates / f"{name}.key")
+
+    def component_kubeconfig(self, name: str) -> Path:
+        """The kubeconfig of a component."""
+        return self.certificates / f"{name}.kubeconfig"
+
+    def log(self, name: str) -> Path:
+        """The output of a component."""
+        return self.directory / f"{name}.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What of a cluster's specification reaches a command line."""
+
+    audit: bool
+    admission_plugins: tuple[str, ...]
+    controllers: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """The command of every component, in the order in which they can be started."""
+
+    etcd: Command
+    apiserver: Command
+    controller_manager: Command
+    scheduler: Command
+    kwok: Command
+
+
+def compose(binaries: Path, layout: Layout, ports: Ports, options: Options) -> Commands:
+    """The commands of a cluster whose programs are in the folder `binaries`."""
+
+    def command(name: str, *arguments: str) -> Command:
+        return Command(name=name, argv=(str(binaries / name), *arguments), log=layout.log(name))
+
+    return Commands(
+        etcd=command("etcd", *_etcd(layout, ports)),
+        apiserver=command("kube-apiserver", *_apiserver(layout, ports, options)),
+        controller_manager=command("kube-controller-manager", *_controller_manager(layout, options)),
+        scheduler=command(
+            "kube-scheduler",
+            f"--kubeconfig={layout.component_kubeconfig('kube-scheduler')}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        ),
+        kwok=command(
+            "kwok",
+            f"--kubeconfig={layout.component_kubeconfig('kwok')}",
+            "--manage-all-nodes",
+            "--node-ip=127.0.0.1",
+            f"--server-address=127.0.0.1:{ports.kwok}",
+            *(f"--config={stage}" for stage in sorted(STAGES.glob("*.yaml"))),
+        ),
+    )
+
+
+def _etcd(layout: Layout, ports: Ports) -> tuple[str, ...]:
+    client = f"https://127.0.0.1:{ports.etcd}"
+    peer = f"https://127.0.0.1:{ports.etcd_peer}"
+    return (
+        f"--data-dir={layout.directory / 'etcd'}",
+        "--unsafe-no-fsync",  # the data does not outlive the cluster, so it need not outlive a power cut
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        f"--cert-file={layout.certificate('etcd')}",
+        f"--key-file={layout.key('etcd')}",
+        f"--trusted-ca-file={layout.certificate('ca')}",
+        "--client-cert-auth",
+        f"--peer-cert-file={layout.certificate('etcd')}",
+        f"--peer-key-file={layout.key('etcd')}",
+        f"--peer-trusted-ca-file={layout.certificate('ca')}",
+        "--peer-client-cert-auth",
+        "--log-level=warn",
+    )
+
+
+def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...]:
+    arguments = [
+        f"--etcd-servers=https://127.0.0.1:{ports.etcd}",
+        f"--etcd-cafile={layout.certificate('ca')}",
+        f"--etcd-certfile={layout.certificate('etcd-client')}",
+        f"--etcd-keyfile={layout.key('etcd-client')}",
+        f"--secure-port={ports.apiserver}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        # The Service `kubernetes` has an endpoint, which must not be loopback; nothing in a fake pod calls it.
+        "--endpoint-reconciler-type=none",
+        f"--tls-cert-file={layout.certificate('kube-apiserver')}",
+        f"--tls-private-key-file={layout.key('kube-apiserver')}",
+        f"--client-ca-file={layout.certificate('ca')}",
+        f"--service-account-key-file={layout.certificate('service-account')}",
+        f"--service-account-signing-key-file={layout.key('service-account')}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        "--authorization-mode=RBAC",
+        "--allow-privileged",
+        # It taints a new node as not ready, and the controller that takes the taint off does not run (ClusterSpec.controllers).
+        "--disable-admission-plugins=TaintNodesByCondition",
+    ]
+    if options.admission_plugins:
+        arguments.append(f"--enable-admission-plugins={','.join(options.admission_plugins)}")
+    if options.audit:
+        arguments += [
+            f"--audit-policy-file={AUDIT_POLICY}",
+            f"--audit-log-path={layout.audit_log}",
+            # An event is in the file before its request is answered, so that a test can read it straight away.
+            "--audit-log-mode=blocking",
+        ]
+    return tuple(arguments)
+
+
+def _controller_manager(layout: Layout, options: Options) -> tuple[str, ...]:
+    return (
+        f"--kubeconfig={layout.component_kubeconfig('kube-controller-manager')}",
+        f"--service-account-private-key-file={layout.key('service-account')}",
+        f"--root-ca-file={layout.certificate('ca')}",
+        "--use-service-account-credentials",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--controllers={options.controllers}",
+    )

@@ -1,0 +1,36 @@
+"""Kubeconfigs for the local control plane: one user, one cluster, one context, and everything in one file.
+
+Promises:
+- The certificate authority is in the file, so that no reader has a reason to skip checking it.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import yaml
+
+from ssa_operator.devcluster.certificates import Pair
+
+
+def encode(name: str, url: str, authority: bytes, user: Pair) -> bytes:
+    """The kubeconfig whose only context `name` speaks to `url` as `user`; `authority` is PEM."""
+    content: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": _base64(authority)}}],
+        "users": [
+            {
+                "name": name,
+                "user": {"client-certificate-data": _base64(user.certificate), "client-key-data": _base64(user.key)},
+            }
+        ],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(content, sort_keys=False).encode()
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
