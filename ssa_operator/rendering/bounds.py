@@ -1,0 +1,97 @@
+"""What one template may use up: time, memory and text.
+
+Promises:
+- A template that loops, recurses or grows without end is stopped with an error that says which bound it met.
+- The bounds hold in every thread and need no signal: they are checked at each step that a template can repeat, and no
+  single step may make anything larger than the bounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sized
+from contextvars import ContextVar
+from typing import Any
+
+from jinja2 import TemplateRuntimeError
+
+OUTPUT_LIMIT = 3 * 2**20
+"""Characters that one template may render: the API server takes request bodies of at most 3 MiB."""
+
+WORK_LIMIT = 64 * 2**20
+"""Characters (a list entry counts as eight) that the expressions of one template may produce in all."""
+
+SECONDS_LIMIT = 2.0
+"""Seconds that one template may take: a hundred thousand times what a usual one takes."""
+
+INTEGER_BITS = 4096
+"""Bits of the largest number that an expression may pass through."""
+
+_STEPS_BETWEEN_LOOKS = 256
+_ENTRY_SIZE = 8
+
+
+class LimitError(TemplateRuntimeError):
+    """A template met a bound."""
+
+
+class Budget:
+    """What is left for the template that is being rendered."""
+
+    __slots__ = ("_deadline", "_steps", "_work")
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + SECONDS_LIMIT
+        self._steps = _STEPS_BETWEEN_LOOKS
+        self._work = WORK_LIMIT
+
+    def step(self) -> None:
+        """Account for something that a template can repeat. Raises LimitError when the time is over."""
+        self._steps -= 1
+        if self._steps <= 0:
+            self._steps = _STEPS_BETWEEN_LOOKS
+            if time.monotonic() > self._deadline:
+                raise LimitError(
+                    f"rendering takes longer than {SECONDS_LIMIT:g} seconds; look for a loop that is too long"
+                )
+
+    def produce(self, size: int) -> None:
+        """Account for characters before they are made.
+
+        Raises LimitError when one result, or all of them together, would be too large.
+        """
+        if size > OUTPUT_LIMIT:
+            raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
+        self._work -= size
+        if self._work < 0:
+            raise LimitError(f"the expressions of this template make more than {WORK_LIMIT // 2**20} MiB of values")
+        self.step()
+
+
+_current: ContextVar[Budget] = ContextVar("ssa_operator_render_budget")
+
+
+def current() -> Budget:
+    """The budget of the render in progress; a fresh one outside of any."""
+    budget = _current.get(None)
+    return Budget() if budget is None else budget
+
+
+def begin(budget: Budget) -> None:
+    """Make `budget` the current one of this thread or task."""
+    _current.set(budget)
+
+
+def counted(iterable: Iterable[Any]) -> Iterator[Any]:
+    """The same items, each one accounted for as a step."""
+    step = current().step
+    for item in iterable:
+        step()
+        yield item
+
+
+def size_of(value: object) -> int:
+    """The size of a value in the budget's terms, without looking into it."""
+    if isinstance(value, str):
+        return len(value)
+    return len(value) * _ENTRY_SIZE if isinstance(value, Sized) else 1

@@ -1,0 +1,142 @@
+"""Values that a manifest can hold, and how they read within text.
+
+Promises:
+- Whatever goes into a manifest is plain JSON data: nothing else gets past `data`.
+- Within text, a string reads as it is, anything else as JSON writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from types import GeneratorType
+from typing import Any
+
+from jinja2 import TemplateRuntimeError, Undefined
+from jinja2.runtime import Macro
+
+from ssa_operator.rendering import bounds
+
+DEPTH_LIMIT = 100
+"""Levels of a value; the API server's own limit on nesting is far above any manifest too."""
+
+INTEGERS = range(-(2**63), 2**63)
+"""Integers that survive the API server (a JSON number there is an int64 or a float64)."""
+
+
+class ValueProblem(TemplateRuntimeError):
+    """A value that can't be put into a manifest."""
+
+
+class Stringlike:
+    """What reads as a string wherever an expression uses it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == (str(other) if isinstance(other, Stringlike) else other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __lt__(self, other: Any) -> bool:
+        return str(self) < str(other)
+
+    def __le__(self, other: Any) -> bool:
+        return str(self) <= str(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return str(self) > str(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return str(self) >= str(other)
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+    def __contains__(self, item: Any) -> bool:
+        return str(item) in str(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(str(self))
+
+    def __getitem__(self, index: Any) -> str:
+        return str(self)[index]
+
+
+def data(value: Any, depth: int = 0) -> Any:
+    """The value as plain JSON data; tuples, ranges and generators become lists, template text becomes strings.
+
+    Raises ValueProblem for a value that JSON has no word for, and for a missing one what its use raises.
+    """
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _encodable(value)
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        if value not in INTEGERS:
+            raise ValueProblem("the number does not fit into 64 bits; the API server would change it")
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueProblem(f"the number {value} does not exist in JSON")
+        return value
+    if isinstance(value, Undefined):
+        return str(value)  # raises what is missing
+    if depth > DEPTH_LIMIT:
+        raise ValueProblem(f"the value is nested deeper than {DEPTH_LIMIT} levels")
+    if isinstance(value, Mapping):
+        bounds.current().produce(bounds.size_of(value))
+        return {_key(key): data(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range, GeneratorType)):
+        items = value if isinstance(value, (list, tuple)) else list(bounds.counted(value))
+        bounds.current().produce(bounds.size_of(items))
+        return [data(item, depth + 1) for item in items]
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, Stringlike):
+        return str(value)
+    raise ValueProblem(_refusal(value))
+
+
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    if isinstance(key, (str, Stringlike)):
+        return str(key)
+    raise ValueProblem(f"a mapping has the key {key!r}; keys must be strings")
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueProblem("the text holds half of a surrogate pair, which is no character") from None
+    return text
+
+
+def _refusal(value: Any) -> str:
+    if isinstance(value, Macro):
+        return f"{value.name} is a macro; call it: {value.name}(...)"
+    if callable(value):
+        return f"{getattr(value, '__name__', type(value).__name__)} is a function; call it with (...)"
+    if isinstance(value, (set, frozenset)):
+        return "a set has no order; use a list, or `| sort`"
+    if isinstance(value, bytes):
+        return "bytes can't be put into a manifest; use text"
+    return f"a {type(value).__name__} can't be put into a manifest"
+
+
+def json_text(value: Any) -> str:
+    """Plain data as compact JSON; not escaped for HTML, not limited to ASCII."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text_of(value: Any) -> str:
+    """The value as it reads within text. Raises as `data` does."""
+    if isinstance(value, str):
+        return str(value)
+    plain = data(value)
+    return plain if isinstance(plain, str) else json_text(plain)

@@ -1,0 +1,345 @@
+"""YAML to documents, with the place of every node.
+
+Promises:
+- Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
+- The text around the values of a render is parsed once for each distinct text; the values are put in at the leaves,
+  so no value can change the structure.
+- What two readers of YAML could understand differently is an error with a place: duplicate keys, keys that aren't
+  strings, tags, NaN, numbers beyond 64 bits, aliases that multiply.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import yaml
+
+from ssa_operator.core.place import FieldPath, Place
+from ssa_operator.rendering.data import DEPTH_LIMIT, INTEGERS, text_of
+from ssa_operator.rendering.places import Places
+from ssa_operator.rendering.text import OPEN, TOKEN, Indented
+
+try:
+    from yaml.cyaml import CParser
+except ImportError as error:  # pragma: no cover - depends on how PyYAML was built
+    raise ImportError(
+        "PyYAML was built without libyaml; install a wheel of PyYAML, or build it with libyaml"
+    ) from error
+
+NODES_LIMIT = 200_000
+"""Nodes of one file with its aliases expanded: a manifest of the largest size has fewer."""
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
+_OCTAL = re.compile(r"0o[0-7]+", re.ASCII)
+_HEX = re.compile(r"0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+", re.ASCII)
+_NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_CORE_TAG = "tag:yaml.org,2002:"
+
+
+class DocumentError(ValueError):
+    """YAML that can't be used; `place` is the template line."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The values of one render: by number, and as text where their text isn't the usual one."""
+
+    values: Sequence[Any] = ()
+    texts: dict[int, str] | None = None
+
+    def text(self, number: int, block: int = 0) -> str:
+        """The value as text; in a block scalar that is indented by `block` spaces."""
+        value = self.values[number]
+        if self.texts and number in self.texts:
+            return self.texts[number]
+        if block and type(value) is Indented:
+            return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
+        return text_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A scalar without a value of the render in it."""
+
+    place: Place
+    value: Any
+
+    def build(self, _: Filling) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A plain scalar that is one value."""
+
+    place: Place
+    number: int
+
+    def build(self, filling: Filling) -> Any:
+        value = filling.values[self.number]
+        return str(value) if type(value) is Indented else value
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A scalar of text and values: `parts` alternates between text and numbers of values."""
+
+    place: Place
+    parts: tuple[Any, ...]
+    block: int = 0
+
+    def build(self, filling: Filling) -> str:
+        return "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping; `merged` are the mappings that `<<` names, first one first."""
+
+    place: Place
+    entries: tuple[tuple[str | Slot | Mixed, Node, Place], ...]
+    merged: tuple[Node, ...] = ()
+
+    def build(self, filling: Filling) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, node, place in self.entries:
+            name = key if type(key) is str else _key(key, filling, place)
+            if name in fields:
+                raise DocumentError(f"the key {name} is there twice", place)
+            fields[name] = node.build(filling)
+        for other in self.merged:
+            found = other.build(filling)
+            if not isinstance(found, dict):
+                raise DocumentError("<< needs a mapping or a list of mappings", other.place)
+            fields = {**found, **fields}
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    place: Place
+    nodes: tuple[Node, ...]
+
+    def build(self, filling: Filling) -> list[Any]:
+        return [node.build(filling) for node in self.nodes]
+
+
+Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
+
+
+def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, Slot) and isinstance(filling.values[key.number], (dict, list)):
+        raise DocumentError("a mapping or a list can't be a key", place)
+    return filling.text(key.number) if isinstance(key, Slot) else key.build(filling)
+
+
+def find(node: Node, path: FieldPath, filling: Filling) -> Place:
+    """The place of a field, or of the nearest field around it."""
+    place = node.place
+    for part in path:
+        below: Node | None = None
+        if isinstance(node, Fields):
+            for key, value, at in node.entries:
+                if _key(key, filling, at) == part:
+                    below, place = value, at
+            for other in node.merged if below is None else ():
+                if isinstance(other, Fields) and any(_key(key, filling, at) == part for key, _, at in other.entries):
+                    return find(other, path[path.index(part) :], filling)
+        elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
+            below = node.nodes[part]
+            place = below.place
+        if below is None:
+            break
+        node = below
+    return place
+
+
+def parse(places: Places) -> tuple[Node, ...]:
+    """The documents of a text, without those that hold nothing.
+
+    Raises DocumentError where the text is no YAML that a manifest can be made of.
+    """
+    return tuple(_Parser(places).documents())
+
+
+class _Parser:
+    """Builds nodes from libyaml's events."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._lines = places.text.split("\n")
+        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._count = 0
+        self._parser = CParser(places.text)
+
+    def documents(self) -> Iterator[Node]:
+        try:
+            while True:
+                event = self._parser.get_event()
+                if event is None or isinstance(event, yaml.StreamEndEvent):
+                    return
+                if isinstance(event, yaml.DocumentStartEvent):
+                    self._anchors.clear()
+                    node = self._node(self._parser.get_event(), 0)
+                    if not (isinstance(node, Constant) and node.value is None):
+                        yield node
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = self._places(mark.line, mark.column) if mark else self._places(0, 0)
+            raise DocumentError(_reason(error), place) from None
+        except yaml.reader.ReaderError as error:
+            raise DocumentError(
+                f"the character U+{error.character:04X} is not allowed in YAML; write it in double quotes as an escape",
+                self._place_at(error.position),
+            ) from None
+        finally:
+            self._parser.dispose()
+
+    def _place_at(self, offset: int) -> Place:
+        # libyaml counts bytes here.
+        before = self._places.text.encode()[:offset].decode(errors="ignore")
+        return self._places(before.count("\n"), len(before) - before.rfind("\n") - 1)
+
+    def _place(self, event: Any) -> Place:
+        return self._places(event.start_mark.line, event.start_mark.column)
+
+    def _node(self, event: Any, depth: int) -> Node:
+        place = self._place(event)
+        self._count += 1
+        if self._count > NODES_LIMIT:
+            raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", place)
+        if depth > DEPTH_LIMIT:
+            raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", place)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event.anchor, place)
+        before = self._count
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        if isinstance(event, yaml.ScalarEvent):
+            node = self._scalar(event, place)
+        else:
+            kind = "map" if isinstance(event, yaml.MappingStartEvent) else "seq"
+            if event.tag not in (None, "!", _CORE_TAG + kind):
+                raise DocumentError(f"the tag {_tag(event.tag)} is not supported", place)
+            node = self._fields(place, depth) if kind == "map" else self._items(place, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._count - before + 1)
+        return node
+
+    def _alias(self, anchor: str, place: Place) -> Node:
+        if anchor not in self._anchors:
+            raise DocumentError(f"the alias *{anchor} has no anchor in this document", place)
+        known = self._anchors[anchor]
+        if known is None:
+            raise DocumentError(f"the alias *{anchor} is within its own anchor", place)
+        node, size = known
+        self._count += size
+        return node
+
+    def _items(self, place: Place, depth: int) -> Items:
+        nodes = []
+        while not isinstance(event := self._parser.get_event(), yaml.SequenceEndEvent):
+            nodes.append(self._node(event, depth + 1))
+        return Items(place, tuple(nodes))
+
+    def _fields(self, place: Place, depth: int) -> Fields:
+        entries: list[tuple[str | Slot | Mixed, Node, Place]] = []
+        merged: list[Node] = []
+        seen: dict[str, Place] = {}
+        while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
+            at = self._place(event)
+            is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+            key = "<<" if is_merge else self._name(self._node(event, depth + 1), event, at)
+            value = self._node(self._parser.get_event(), depth + 1)
+            if is_merge:
+                merged.extend(value.nodes if isinstance(value, Items) else (value,))
+                continue
+            if isinstance(key, str):
+                if key in seen:
+                    raise DocumentError(f"the key {key} is there twice, first at {seen[key]}", at)
+                seen[key] = at
+            entries.append((key, value, at))
+        return Fields(place, tuple(entries), tuple(merged))
+
+    def _name(self, node: Node, event: Any, place: Place) -> str | Slot | Mixed:
+        if isinstance(node, (Slot, Mixed)):
+            return node
+        if isinstance(node, Constant) and isinstance(node.value, str):
+            return node.value
+        if isinstance(node, Constant) and isinstance(event, yaml.ScalarEvent):
+            raise DocumentError(f'the key {event.value or "null"} is not a string; write "{event.value}"', place)
+        raise DocumentError("a key must be a string", place)
+
+    def _scalar(self, event: Any, place: Place) -> Node:
+        tag, text = event.tag, event.value
+        plain = event.implicit[0] and tag is None
+        if tag is not None and tag not in ("!", _CORE_TAG + "str"):
+            raise DocumentError(f"the tag {_tag(tag)} is not supported", place)
+        if OPEN in text:
+            parts = [int(part) if at % 2 else part for at, part in enumerate(TOKEN.split(text))]
+            parts = [part for part in parts if part != ""]
+            if plain and len(parts) == 1:
+                return Slot(place, parts[0])
+            return Mixed(place, tuple(parts), self._block_indent(event) if event.style in ("|", ">") else 0)
+        return Constant(place, _plain(text, place) if plain else text)
+
+    def _block_indent(self, event: Any) -> int:
+        """By how many spaces the lines of a block scalar are indented."""
+        first = next((line for line in event.value.split("\n") if line.strip()), "")
+        for line in self._lines[event.start_mark.line + 1 :]:
+            if line.strip():
+                return len(line) - len(line.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
+        return 0
+
+
+def _plain(text: str, place: Place) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return _integer(text, 10, place)
+    if _FLOAT.fullmatch(text) and not _LEADING_ZERO.fullmatch(text):
+        number = float(text)
+        if not math.isfinite(number):
+            raise DocumentError(f"the number {text} is too large", place)
+        return number
+    if _OCTAL.fullmatch(text):
+        return _integer(text, 8, place)
+    if _HEX.fullmatch(text):
+        return _integer(text, 16, place)
+    if _NOT_A_NUMBER.fullmatch(text):
+        raise DocumentError(f"{text} does not exist in JSON; for the text, write it in quotes", place)
+    return text
+
+
+def _integer(text: str, base: int, place: Place) -> int:
+    if len(text) > len(str(2**64)) + 3 or (number := int(text, base)) not in INTEGERS:
+        raise DocumentError("the number does not fit into 64 bits; for the text, write it in quotes", place)
+    return number
+
+
+def _tag(tag: str) -> str:
+    return tag.replace(_CORE_TAG, "!!")
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or "this is no YAML"
+    return f"{problem} ({error.context})" if error.context else problem

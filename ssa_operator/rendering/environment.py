@@ -1,0 +1,226 @@
+"""The Jinja environment: a sandbox in which values stay data and nothing grows without end.
+
+Promises:
+- A field of a mapping beats the method of the same name; a missing one is an error once it is used.
+- No template reaches Python's internals, changes a value in place, or reads a file outside of its set.
+- Every operator, call and loop is accounted for in the render's budget.
+- Nothing is evaluated while a template is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import BuiltinMethodType
+from typing import Any, ClassVar, NoReturn
+
+from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
+from jinja2.exceptions import SecurityError
+from jinja2.nativetypes import NativeCodeGenerator
+from jinja2.runtime import Context, LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.bounds import LimitError
+from ssa_operator.rendering.data import data, text_of
+from ssa_operator.rendering.filters import FILTERS, TESTS, read
+from ssa_operator.rendering.formats import bounded_format, check_format
+from ssa_operator.rendering.functions import FUNCTIONS
+from ssa_operator.rendering.missing import Missing
+from ssa_operator.rendering.tags import LineTags
+from ssa_operator.rendering.text import Indented, Json, Text, Value, concat
+
+
+@pass_context
+def finalize(_: Context, value: Any) -> Any:
+    """What `{{ value }}` puts among the pieces of the output. It takes the context so that Jinja doesn't fold it."""
+    kind = type(value)
+    if kind is str or kind is Indented:
+        return Value(value if value.isascii() else data_text(value))
+    if kind is Text:
+        return value.placed()
+    if kind is Json:
+        return value
+    return Value(data(value))
+
+
+def data_text(value: str) -> str:
+    """The string, checked for characters that can't be encoded."""
+    data(str(value))
+    return value
+
+
+class _Transform(NodeTransformer):
+    """Puts the environment's own operations where Jinja's would mix text and values, or could run without end."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _operation("concatenated", [*node.nodes], node)
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.iter = _operation("counted", [node.iter], node)
+        return node
+
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
+        # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
+        self.generic_visit(node)
+        name = "_filtered"
+        innermost = node.filter
+        while isinstance(innermost.node, nodes.Filter):
+            innermost = innermost.node
+        innermost.node = nodes.Name(name, "load", lineno=node.lineno)
+        body = nodes.AssignBlock(nodes.Name(name, "store", lineno=node.lineno), None, node.body, lineno=node.lineno)
+        return nodes.Scope([body, nodes.Output([node.filter], lineno=node.lineno)], lineno=node.lineno)
+
+    def visit_ScopedEvalContextModifier(self, node: nodes.ScopedEvalContextModifier) -> NoReturn:  # noqa: N802
+        raise TemplateSyntaxError("{% autoescape %} is for HTML; manifests need no escaping", node.lineno)
+
+
+def _operation(name: str, args: list[nodes.Expr], at: nodes.Node) -> nodes.Call:
+    return nodes.Call(nodes.EnvironmentAttribute(name, lineno=at.lineno), args, [], None, None, lineno=at.lineno)
+
+
+class Environment(ImmutableSandboxedEnvironment):
+    """One environment serves one set of templates; `numbers` gives each of them its number in line marks."""
+
+    code_generator_class = NativeCodeGenerator
+    concat = staticmethod(concat)  # type: ignore[assignment]
+    counted = staticmethod(bounds.counted)
+    intercepted_binops: ClassVar[frozenset[str]] = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+
+    def __init__(self, sources: Mapping[str, str], names: Callable[[str, str], str]) -> None:
+        """`sources` are template texts by name; `names(name, importer)` is the full name of an imported one."""
+        super().__init__(
+            extensions=[LineTags],
+            undefined=Missing,
+            finalize=finalize,
+            autoescape=False,
+            optimized=False,
+            keep_trailing_newline=True,
+            cache_size=-1,
+            loader=DictLoader(sources),
+        )
+        self.numbers = {name: number for number, name in enumerate(sources)}
+        self._names = names
+        self.filters = dict(FILTERS)
+        self.tests = dict(TESTS)
+        self.globals = dict(FUNCTIONS)
+
+    def join_path(self, template: str, parent: str) -> str:
+        return self._names(template, parent)
+
+    def _generate(
+        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
+    ) -> str:
+        changed = _Transform().visit(source)
+        changed.set_environment(self)
+        return super()._generate(changed, name, filename, defer_init)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is dict:
+            try:
+                return obj[attribute]
+            except KeyError:
+                return self._missing(obj, attribute)
+        if isinstance(obj, Missing):
+            return self._below(obj, attribute)
+        if isinstance(obj, Mapping):
+            return obj[attribute] if attribute in obj else self._missing(obj, attribute)
+        return super().getattr(read(obj), attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        argument = read(argument)
+        if isinstance(argument, Missing):
+            str(argument)
+        if isinstance(obj, Missing):
+            return self._below(obj, argument)
+        if isinstance(obj, Mapping):
+            try:
+                return obj[argument]
+            except (KeyError, TypeError):
+                return self._missing(obj, argument)
+        return super().getitem(read(obj), argument)
+
+    def _missing(self, obj: Any, name: Any) -> Missing:
+        if isinstance(name, str) and name[:2] == "__":
+            self.unsafe_undefined(obj, name)
+        return Missing(None, obj, name)
+
+    def _below(self, obj: Missing, name: Any) -> Missing:
+        if isinstance(name, str) and name[:2] == "__":
+            self.unsafe_undefined(obj, name)
+        return obj.field(name)
+
+    def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
+        raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
+
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        bounds.current().step()
+        if isinstance(obj, (Macro, LoopContext)):
+            return context.call(obj, *args, **kwargs)
+        if "caller" in kwargs:
+            raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
+        args = tuple([read(arg) for arg in args])
+        kwargs = {name: read(arg) for name, arg in kwargs.items()}
+        if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
+            return self._call_string(obj, args, kwargs)
+        if not callable(obj):
+            raise TemplateRuntimeError(f"a {type(obj).__name__} can't be called; a field beats the method of its name")
+        return super().call(context, obj, *args, **kwargs)
+
+    def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A method of a string, once its result is known to be within the bounds."""
+        text: str = method.__self__
+        numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
+        budget = bounds.current()
+        match method.__name__:
+            case "format" | "format_map":
+                return bounded_format(self, text, method.__name__ == "format_map")(*args, **kwargs)
+            case "center" | "ljust" | "rjust" | "zfill":
+                budget.produce(max([len(text), *numbers]))
+            case "expandtabs":
+                budget.produce(len(text) + text.count("\t") * max([8, *numbers]))
+            case "replace" if len(args) >= 2 and isinstance(args[0], str) and isinstance(args[1], str):
+                budget.produce(len(text) + text.count(args[0]) * len(args[1]))
+            case "join" if args:
+                items = [*bounds.counted(args[0])]
+                budget.produce(sum(len(str(item)) + len(text) for item in items))
+                return text.join([read(item) for item in items])
+            case "translate" | "maketrans":
+                raise SecurityError(f"{method.__name__} is not accessible to templates; use replace")
+            case _:
+                budget.produce(len(text))
+        return method(*args, **kwargs)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        left, right = read(left), read(right)
+        budget = bounds.current()
+        sized = (str, list, tuple)
+        match operator:
+            case "+" if isinstance(left, sized) and isinstance(right, sized):
+                budget.produce(bounds.size_of(left) + bounds.size_of(right))
+            case "*" if isinstance(left, sized) and isinstance(right, int):
+                budget.produce(bounds.size_of(left) * max(right, 0))
+            case "*" if isinstance(right, sized) and isinstance(left, int):
+                budget.produce(bounds.size_of(right) * max(left, 0))
+            case "%" if isinstance(left, str):
+                check_format(left, right if isinstance(right, tuple) else (right,))
+            case "*" if isinstance(left, int) and isinstance(right, int):
+                _check_bits(left.bit_length() + right.bit_length())
+            case "**" if isinstance(left, int) and isinstance(right, int):
+                _check_bits(max(left.bit_length() - 1, 0) * right if abs(left) > 1 else 0)
+            case _:
+                budget.step()
+        return super().call_binop(context, operator, left, right)
+
+    def concatenated(self, *parts: Any) -> str:
+        """What `a ~ b` gives: a value, never text, each part as it reads within text."""
+        texts = [text_of(part) for part in parts]
+        bounds.current().produce(sum(map(len, texts)))
+        return "".join(texts)
+
+
+def _check_bits(bits: int) -> None:
+    if bits > bounds.INTEGER_BITS:
+        raise LimitError(f"a number of {bits} bits is too large")

@@ -1,0 +1,219 @@
+"""The filters of a template: Jinja's own, and those that manifests need.
+
+Promises:
+- A filter gets plain values: template text is read before it reaches one, except by those that only change its layout.
+- No filter's result can become YAML syntax but `to_yaml`'s and `tojson`'s, which exist for it.
+- No filter gives another result for the same input, and none can make more than the bounds allow.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import GeneratorType
+from typing import Any
+
+from jinja2 import Undefined
+from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
+from jinja2.filters import do_default
+
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.bounds import LimitError
+from ssa_operator.rendering.data import Stringlike, ValueProblem, data, text_of
+from ssa_operator.rendering.formats import check_format
+from ssa_operator.rendering.functions import REMOVED
+from ssa_operator.rendering.text import Json, Text, indent, trim
+from ssa_operator.rendering.yaml_text import yaml_text
+
+NAME_LIMIT = 63
+"""Characters of a DNS label (RFC 1123), the strictest of Kubernetes' names."""
+
+_HASH_LENGTH = 8
+_SPACES_LIMIT = 1024
+
+
+def to_yaml(value: Any) -> Text:
+    """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
+    text = yaml_text(data(value))
+    bounds.current().produce(len(text))
+    return Text((text,))
+
+
+def to_json(value: Any, indent: int | None = None) -> Json:
+    """The value as JSON: the structure where it is a whole scalar, JSON text within other text."""
+    _check_spaces(indent or 0)
+    return Json(value, indent)
+
+
+def b64encode(value: Any) -> str:
+    """The UTF-8 bytes of a text in base64, as a Secret's `data` wants them."""
+    return base64.b64encode(_text("b64encode", value).encode()).decode()
+
+
+def b64decode(value: Any) -> str:
+    """The text that was encoded. Raises ValueProblem where that is no UTF-8 text; never shows it."""
+    try:
+        return base64.b64decode(_text("b64decode", value), validate=True).decode()
+    except binascii.Error:
+        raise ValueProblem("b64decode: the value is not base64") from None
+    except UnicodeDecodeError:
+        raise ValueProblem("b64decode: the value is base64, but not of UTF-8 text") from None
+
+
+def sha256(value: Any) -> str:
+    """The SHA-256 of a text's UTF-8 bytes (of anything else: of its compact JSON), in hexadecimal."""
+    return hashlib.sha256(text_of(value).encode()).hexdigest()
+
+
+def md5(value: Any) -> str:
+    """As `sha256`, with MD5; for names and checksums, not for secrets."""
+    return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
+
+
+def k8s_name(value: Any) -> str:
+    """A legal name of an object: lower case letters, digits and `-`, at most 63 characters.
+
+    A longer one is shortened, with a hash of the whole at its end.
+    """
+    text = _text("k8s_name", value)
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    if not name:
+        raise ValueProblem("k8s_name: the text has no letter or digit that a name can have")
+    if len(name) <= NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+    return f"{name[: NAME_LIMIT - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        raise ValueProblem(f"{name} needs a text, and this value is null")
+    return text_of(value)
+
+
+def _check_spaces(width: Any) -> None:
+    if isinstance(width, int) and width > _SPACES_LIMIT:
+        raise LimitError(f"an indentation of {width} is larger than {_SPACES_LIMIT}")
+
+
+def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text | str:
+    if not isinstance(width, int):
+        raise ValueProblem("indent needs a number of spaces")
+    _check_spaces(width)
+    return indent(s, width, first, blank)
+
+
+def _trim(value: Any, chars: str | None = None) -> Any:
+    return trim(value) if isinstance(value, Text) and chars is None else text_of(value).strip(chars)
+
+
+def _keep(value: Any) -> Any:
+    """`safe`: a value stays a value and text stays text."""
+    return value
+
+
+def _string(value: Any) -> Any:
+    return value if isinstance(value, Stringlike) else text_of(value)
+
+
+def _b_default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    return do_default(value, default_value, boolean)
+
+
+LAYOUT: Mapping[str, Callable[..., Any]] = {
+    "d": _b_default,
+    "default": _b_default,
+    "indent": _indent,
+    "safe": _keep,
+    "string": _string,
+    "to_yaml": to_yaml,
+    "tojson": to_json,
+    "trim": _trim,
+}
+"""Filters that get template text as it is."""
+
+OWN: Mapping[str, Callable[..., Any]] = {
+    "b64decode": b64decode,
+    "b64encode": b64encode,
+    "k8s_name": k8s_name,
+    "md5": md5,
+    "sha256": sha256,
+}
+
+
+def _bound(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that would make a filter produce more than the bounds."""
+    budget = bounds.current()
+    value = next((arg for arg in args if isinstance(arg, str)), "")
+    numbers = [number for number in (*args, *kwargs.values()) if isinstance(number, int) and number is not True]
+    match name:
+        case "center" | "batch" | "slice" | "wordwrap" | "truncate":
+            budget.produce(max(numbers, default=0))
+        case "round":
+            if any(abs(number) > _SPACES_LIMIT for number in numbers[-1:]):
+                raise LimitError(f"a precision of {numbers[-1]} is too large")
+        case "replace":
+            texts = [text_of(arg) for arg in (*args, *kwargs.values())[:4] if not isinstance(arg, int)]
+            if len(texts) >= 3:
+                budget.produce(len(texts[0]) + texts[0].count(texts[1]) * len(texts[2]))
+        case "format":
+            check_format(value, (*args, *kwargs.values()))
+        case _:
+            budget.produce(sum(bounds.size_of(arg) for arg in args if isinstance(arg, (str, list, tuple, range))))
+
+
+def read(value: Any) -> Any:
+    """Template text as the string that it will be; anything else as it is."""
+    return str(value) if isinstance(value, Stringlike) else value
+
+
+def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, given plain values, within the bounds, never giving markup."""
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        subject = args[passed] if len(args) > passed else None
+        if isinstance(subject, Undefined):
+            str(subject)
+        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        kwargs = {key: read(arg) for key, arg in kwargs.items()}
+        _bound(name, args[passed:], kwargs)
+        result = function(*args, **kwargs)
+        if isinstance(result, GeneratorType):
+            return bounds.counted(result)
+        if isinstance(result, str):
+            bounds.current().produce(len(result))
+            return str(result)  # escape, urlize and their like give Markup
+        return result
+
+    if passed:
+        filtered.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
+    return filtered
+
+
+def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    def tested(*args: Any) -> Any:
+        return function(*args[:passed], *[read(arg) for arg in args[passed:]])
+
+    if passed:
+        tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
+    return tested
+
+
+def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, function in {**DEFAULT_FILTERS, **OWN}.items():
+        if name not in REMOVED and name not in LAYOUT:
+            yield name, _plain_filter(name, function)
+    yield from LAYOUT.items()
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())
+TESTS: Mapping[str, Callable[..., Any]] = {
+    name: function if name in ("defined", "undefined") else _plain_test(function)
+    for name, function in DEFAULT_TESTS.items()
+}

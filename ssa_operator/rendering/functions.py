@@ -1,0 +1,31 @@
+"""The functions that a template can call: this table is where one is added.
+
+Promises:
+- A template sees the functions of `FUNCTIONS` and no other; a name that is not here is undefined and its use an error.
+- A function that gives something random, or looks at the clock or at the machine, has no place here: two renders of
+  the same parent must be the same.
+
+`child`, `lookup`, `lookup_all`, `ready`, `generated` and `expired` belong here once they exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jinja2.sandbox import safe_range
+from jinja2.utils import Cycler, Joiner, Namespace
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "cycler": Cycler,
+    "dict": dict,
+    "joiner": Joiner,
+    "namespace": Namespace,
+    "range": safe_range,
+}
+
+REMOVED: Mapping[str, str] = {
+    "lipsum": "lipsum gives another text each time, so every render would be a change; write the text out",
+    "random": "the filter random gives another item each time, so every render would be a change; use first, or an index",
+}
+"""Names of Jinja's own that are left out on purpose, and why."""

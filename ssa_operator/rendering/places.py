@@ -1,0 +1,78 @@
+"""Marks in rendered text that tell which template line wrote what.
+
+Promises:
+- Marks are invisible to templates: they are taken out before text is read as a value or as YAML.
+- Each position of the rendered text leads to a template line and to the lines that included it.
+- The marked characters can't occur in a template (it is refused at load) or in a value (values never are in the text).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from ssa_operator.core.place import Place
+
+CLOSE = "\ue001"
+_LINE = "\ue002"
+PUSH = "\ue003"
+"""What follows was included by the line that is the current one here."""
+POP = "\ue004"
+"""The end of what was included."""
+
+RESERVED = re.compile("[\ue000-\ue004]")
+"""Characters of the private use area that templates can't hold literally; values can."""
+
+MARK = rf"{_LINE}[0-9]+\.[0-9]+{CLOSE}|{PUSH}|{POP}"
+MARKS = f"{_LINE}{PUSH}{POP}"
+
+_MARK = re.compile(rf"{_LINE}([0-9]+)\.([0-9]+){CLOSE}|({PUSH})|({POP})")
+
+
+def line_mark(file: int, line: int) -> str:
+    """The mark of a line; `file` is the number of the template in its set."""
+    return f"{_LINE}{file}.{line}{CLOSE}"
+
+
+def without_marks(text: str) -> str:
+    """The text as it will be read."""
+    return text if text.isascii() else _MARK.sub("", text)
+
+
+class Places:
+    """From positions of a text without marks to places."""
+
+    __slots__ = ("_places", "_positions", "text")
+
+    def __init__(self, marked: str, files: Sequence[str], start: Place) -> None:
+        """Take the marks out of `marked`; `start` is the place of what stands before the first one."""
+        self._positions: list[tuple[int, int]] = [(0, 0)]
+        self._places: list[Place] = [start]
+        stack: list[Place] = []
+        here = start
+        parts: list[str] = []
+        line = column = end = 0
+        for mark in _MARK.finditer(marked):
+            part = marked[end : mark.start()]
+            end = mark.end()
+            parts.append(part)
+            breaks = part.count("\n")
+            line += breaks
+            column = len(part) - part.rfind("\n") - 1 if breaks else column + len(part)
+            if mark[1]:
+                here = Place(files[int(mark[1])], int(mark[2]), tuple(reversed(stack)))
+            elif mark[3]:
+                stack.append(Place(here.file, here.line))
+                continue
+            elif stack:
+                back = stack.pop()
+                here = Place(back.file, back.line, tuple(reversed(stack)))
+            self._positions.append((line, column))
+            self._places.append(here)
+        parts.append(marked[end:])
+        self.text = "".join(parts)
+
+    def __call__(self, line: int, column: int) -> Place:
+        """The place that wrote the character at a line and column, both counted from 0."""
+        return self._places[bisect_right(self._positions, (line, column)) - 1]

@@ -1,0 +1,102 @@
+"""One render: a folder's templates and a parent to documents.
+
+Promises:
+- Rendering never raises for a template's or a value's fault: each is a problem with its place.
+- Each file is rendered on its own: a failed one leaves the others alone.
+- The same templates and the same parent give the same documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ssa_operator.core.rendered import Document, Problem, Rendered
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.documents import DocumentError, Filling, Node
+from ssa_operator.rendering.faults import problem_of
+from ssa_operator.rendering.shape import manifests
+from ssa_operator.rendering.templates import Entry, Templates
+from ssa_operator.rendering.text import Composition
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.sources import Folder
+
+VARIABLES = ("object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations")
+"""What every template sees."""
+
+
+def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered:
+    """The documents of one parent, as the API server returned it.
+
+    A folder whose files failed to load gives their problems too, beside what its last good templates render.
+    """
+    failed: tuple[Problem, ...] = ()
+    if not isinstance(templates, Templates):
+        failed = templates.problems
+        if templates.templates is None:
+            return Rendered(problems=failed)
+        templates = templates.templates
+    variables = {**templates.globals, **_variables(parent)}
+    documents: list[Document] = []
+    problems: list[Problem] = [*failed]
+    for entry in templates.entries:
+        for result in _documents(templates, entry, variables):
+            if isinstance(result, Document):
+                documents.append(result)
+            else:
+                problems.append(result)
+    status = _status(templates, variables, problems)
+    return Rendered(documents=tuple(documents), problems=tuple(problems), status=status, digest=templates.digest)
+
+
+def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = parent.get("metadata") or {}
+    return {
+        "object": parent,
+        "metadata": metadata,
+        "spec": parent.get("spec") or {},
+        "status": parent.get("status") or {},
+        "name": metadata.get("name", ""),
+        "namespace": metadata.get("namespace", ""),
+        "labels": metadata.get("labels") or {},
+        "annotations": metadata.get("annotations") or {},
+    }
+
+
+def _documents(templates: Templates, entry: Entry, variables: dict[str, Any]) -> Iterator[Document | Problem]:
+    try:
+        nodes, filling = _nodes(templates, entry, variables)
+    except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
+        yield problem_of(error, templates, entry.name, variables)
+        return
+    for node in nodes:
+        yield from manifests(node, filling)
+
+
+def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tuple[tuple[Node, ...], Filling]:
+    if entry.template is None:
+        return entry.documents, Filling()
+    bounds.begin(bounds.Budget())
+    context = entry.template.new_context(variables, shared=True)
+    composition = Composition(entry.template.root_render_func(context))
+    nodes = templates.skeleton(composition.marked, entry.name)
+    return nodes, Filling(composition.values, composition.texts)
+
+
+def _status(templates: Templates, variables: dict[str, Any], problems: list[Problem]) -> Mapping[str, Any] | None:
+    if templates.status is None:
+        return None
+    try:
+        nodes, filling = _nodes(templates, templates.status, variables)
+        if not nodes:
+            return {}
+        if len(nodes) > 1:
+            raise DocumentError("_status.yaml.j2 must give one mapping; remove the second document", nodes[1].place)
+        status = nodes[0].build(filling)
+        if not isinstance(status, dict):
+            raise DocumentError("_status.yaml.j2 must give a mapping of status fields", nodes[0].place)
+    except Exception as error:  # noqa: BLE001 - as above
+        problems.append(problem_of(error, templates, templates.status.name, variables))
+        return None
+    return status

@@ -1,0 +1,151 @@
+"""The compiled templates of one folder.
+
+Promises:
+- A set is compiled as a whole or not at all; all faults of its files are known at once, each with its place.
+- Compiling is done once; what a render adds is a cache of parsed YAML, bounded, of texts without values in them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Template, TemplateNotFound, TemplateSyntaxError, nodes
+
+from ssa_operator.core.place import Place
+from ssa_operator.core.rendered import Problem
+from ssa_operator.rendering.documents import DocumentError, Node, parse
+from ssa_operator.rendering.environment import Environment
+from ssa_operator.rendering.places import RESERVED, Places
+
+SHARED = "_shared"
+"""The folder beside the others whose files every folder can import."""
+
+_CACHED_TEXTS = 256
+_CACHED_LENGTH = 64 * 1024
+
+
+class LoadError(ValueError):
+    """Files that make no set of templates; `problems` has every fault."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file that gives manifests: a template, or the documents of a static one."""
+
+    name: str
+    template: Template | None = None
+    documents: tuple[Node, ...] = ()
+
+
+class Templates:
+    """A folder's templates, ready to render; `digest` names them."""
+
+    def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
+        """Compile `files` (name from the templates folder on, and text), those of `_shared` among them.
+
+        Raises LoadError.
+        """
+        self.folder = folder
+        self.digest = digest
+        self._files = files
+        self._names = list(files)
+        self._skeletons: OrderedDict[str, tuple[Node, ...]] = OrderedDict()
+        self._environment = Environment(files, self._full_name)
+        self.globals: Mapping[str, Any] = self._environment.globals
+        self._problems: list[Problem] = []
+        self.entries = tuple(self._entry(name) for name in files if is_manifest(folder, name))
+        status = f"{folder}/_status.yaml.j2"
+        self.status = self._entry(status) if status in files else None
+        if self._problems:
+            raise LoadError(tuple(dict.fromkeys(self._problems)))
+
+    def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
+        """The parsed documents of a rendered text with its marks. Raises DocumentError."""
+        known = self._skeletons.get(marked)
+        if known is not None:
+            self._skeletons.move_to_end(marked)
+            return known
+        nodes_ = parse(Places(marked, self._names, Place(name, 1)))
+        if len(marked) <= _CACHED_LENGTH:
+            self._skeletons[marked] = nodes_
+            if len(self._skeletons) > _CACHED_TEXTS:
+                self._skeletons.popitem(last=False)
+        return nodes_
+
+    def line(self, place: Place) -> str:
+        """The text of a template line."""
+        lines = self._files.get(place.file, "").split("\n")
+        return lines[place.line - 1].strip() if place.line <= len(lines) else ""
+
+    def _entry(self, name: str) -> Entry:
+        if name.endswith(".j2"):
+            return Entry(name, template=self._compiled(name, set()))
+        try:
+            return Entry(name, documents=parse(Places(self._files[name], self._names, Place(name, 1))))
+        except DocumentError as error:
+            self._problems.append(Problem(str(error), error.place))
+            return Entry(name)
+
+    def _compiled(self, name: str, seen: set[str]) -> Template | None:
+        """The template, once it and everything that it names are known to be right."""
+        seen.add(name)
+        odd = RESERVED.search(self._files[name])
+        if odd:
+            line = self._files[name].count("\n", 0, odd.start()) + 1
+            self._problems.append(
+                Problem(
+                    f"the character U+{ord(odd[0]):04X} is reserved; write it as an escape in a string",
+                    Place(name, line),
+                )
+            )
+            return None
+        try:
+            tree = self._environment.parse(self._files[name], name, name)
+            template = self._environment.get_template(name)
+        except TemplateSyntaxError as error:
+            self._problems.append(Problem(error.message or "syntax error", Place(error.name or name, error.lineno)))
+            return None
+        for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+            self._check_reference(reference, name, seen)
+        return template
+
+    def _check_reference(self, reference: nodes.Node, name: str, seen: set[str]) -> None:
+        named: nodes.Expr = reference.template  # type: ignore[attr-defined]
+        if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
+            return
+        try:
+            full = self._full_name(named.value, name)
+        except TemplateNotFound as error:
+            if not getattr(reference, "ignore_missing", False):
+                self._problems.append(Problem(error.message or "no such file", Place(name, reference.lineno)))
+            return
+        if full not in seen:
+            self._compiled(full, seen)
+
+    def _full_name(self, name: str, importer: str) -> str:
+        """The file that `name` means: below the folder, or below `_shared`."""
+        own = posixpath.join(self.folder, name)
+        for candidate in (own, name) if name.startswith(f"{SHARED}/") else (own,):
+            if candidate in self._files:
+                return candidate
+        if name.startswith("/") or ".." in name.split("/"):
+            raise TemplateNotFound(name, f"{name} is outside of the folder; put what folders share into {SHARED}/")
+        raise TemplateNotFound(name, f"{own} does not exist; names start at the folder, or with {SHARED}/")
+
+
+def is_manifest(folder: str, name: str) -> bool:
+    """Whether a file gives manifests: it does unless a name on its way from the folder begins with `_`."""
+    if not name.startswith(f"{folder}/"):
+        return False
+    inner = name.removeprefix(f"{folder}/")
+    return inner.endswith((".yaml", ".yml", ".yaml.j2", ".yml.j2")) and not any(
+        part.startswith("_") for part in inner.split("/")
+    )

@@ -1,0 +1,213 @@
+"""Template text with values in it, as macros, blocks and files make it.
+
+Promises:
+- Text and values are never mixed: a value keeps its place among the pieces until the YAML around it is parsed, so it
+  can't become YAML syntax.
+- Used as a value (compared, measured, encoded, joined), text reads as what it will say in the manifest.
+- `indent` and `trim` change the layout of text and leave the values in it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.data import Stringlike, data, json_text, text_of
+from ssa_operator.rendering.places import CLOSE, MARK, MARKS, POP, PUSH, without_marks
+
+OPEN = "\ue000"
+"""Opens the stand-in of a value in the text that is parsed as YAML; `places.CLOSE` closes it."""
+
+TOKEN = re.compile(f"{OPEN}([0-9]+){CLOSE}")
+
+
+class Value:
+    """A value among the pieces of a text."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, value: Any) -> None:
+        self.data = value
+
+
+class Json(Stringlike):
+    """A structure that was asked for as JSON: the structure where it is a whole scalar, its text anywhere else."""
+
+    __slots__ = ("_indent", "_text", "data")
+
+    def __init__(self, value: Any, indent: int | None = None) -> None:
+        self.data = data(value)
+        self._indent = indent
+        self._text: str | None = None
+
+    def __str__(self) -> str:
+        if self._text is None:
+            if self._indent is None:
+                self._text = json_text(self.data)
+            else:
+                self._text = json.dumps(self.data, ensure_ascii=False, indent=self._indent)
+            bounds.current().produce(len(self._text))
+        return self._text
+
+
+Piece: TypeAlias = "str | Value | Json"
+
+
+class Text(Stringlike):
+    """Template text and the values in it, in order."""
+
+    __slots__ = ("_read", "pieces")
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        self.pieces = pieces
+        self._read: str | None = None
+
+    def __str__(self) -> str:
+        """What the text says with its values written out."""
+        if self._read is None:
+            self._read = "".join([_read(piece) for piece in self.pieces])
+            bounds.current().produce(len(self._read))
+        return self._read
+
+    def placed(self) -> Text:
+        """The text with its own places, and the place that it is put in as the one that it was included from."""
+        return Text((PUSH, *self.pieces, POP))
+
+
+def _read(piece: Piece) -> str:
+    if isinstance(piece, str):
+        return without_marks(piece)
+    return text_of(piece.data) if isinstance(piece, Value) else str(piece)
+
+
+def concat(pieces: Iterable[Any]) -> Text:
+    """What Jinja calls to join the output of a macro or a block."""
+    flat: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if isinstance(piece, str):
+            size += len(piece)
+            flat.append(piece)
+        elif isinstance(piece, Text):
+            size += sum(len(part) for part in piece.pieces if isinstance(part, str))
+            flat.extend(piece.pieces)
+        else:
+            flat.append(piece)
+    bounds.current().produce(size + 8 * len(flat))
+    return Text(tuple(flat))
+
+
+class Composition:
+    """The text of one rendered file with numbered stand-ins, and the values that they stand for."""
+
+    __slots__ = ("marked", "texts", "values")
+
+    def __init__(self, pieces: Iterable[Any]) -> None:
+        """Raises LimitError for too much text."""
+        self.values: list[Any] = []
+        self.texts: dict[int, str] = {}
+        self.marked = "".join(self._parts(pieces))
+
+    def _parts(self, pieces: Iterable[Any]) -> list[str]:
+        parts: list[str] = []
+        size = 0
+        for piece in pieces:
+            kind = type(piece)
+            if kind is str:
+                size += len(piece)
+                parts.append(piece)
+            elif kind is Value:
+                value = piece.data
+                if type(value) is str:
+                    size += len(value)
+                elif type(value) is Indented and value.first:
+                    parts.append(" " * value.width)
+                parts.append(_token(len(self.values)))
+                self.values.append(value)
+            else:
+                for part in piece.pieces if kind is Text else (piece,):
+                    if isinstance(part, str):
+                        size += len(part)
+                        parts.append(part)
+                        continue
+                    if isinstance(part, Json):
+                        self.texts[len(self.values)] = str(part)
+                    elif isinstance(part.data, Indented) and part.data.first:
+                        parts.append(" " * part.data.width)
+                    size += len(part.data) if isinstance(part.data, str) else 1
+                    parts.append(_token(len(self.values)))
+                    self.values.append(part.data)
+            if size > bounds.OUTPUT_LIMIT:
+                raise bounds.LimitError(
+                    f"the template renders more than {bounds.OUTPUT_LIMIT // 2**20} MiB, "
+                    "which is more than the API server takes"
+                )
+        return parts
+
+
+_TOKENS = tuple(f"{OPEN}{number}{CLOSE}" for number in range(256))
+
+
+def _token(number: int) -> str:
+    return _TOKENS[number] if number < len(_TOKENS) else f"{OPEN}{number}{CLOSE}"
+
+
+class Indented(str):
+    """A value that was indented for the block scalar it stands in.
+
+    It is the indented text, but a block scalar takes the indentation of the block off again, as it does with text.
+    """
+
+    __slots__ = ("first", "width")
+    width: int
+    first: bool
+
+
+def indent(text: Any, width: int, first: bool, blank: bool) -> Text | str:
+    """Spaces before each line but the first (`first`: also that one) and before empty lines only with `blank`."""
+    space = " " * width
+    if isinstance(text, Text):
+        lines = re.compile(r"\n" if blank else rf"\n(?=(?:{MARK})*[^\n{MARKS}])")
+        return _relayout(text, lambda raw: (space if first else "") + lines.sub("\n" + space, raw))
+    plain = text_of(text)
+    bounds.current().produce(len(plain) + width * (plain.count("\n") + 1))
+    indented = Indented(re.sub(r"\n" if blank else r"\n(?=[^\n])", "\n" + space, plain))
+    indented.width, indented.first = width, first
+    return indented
+
+
+def trim(text: Text) -> Text:
+    """The text without white space around it."""
+
+    def stripped(raw: str) -> str:
+        head = re.match(rf"(?:\s|{MARK})*", raw)
+        assert head is not None
+        rest = raw[head.end() :]
+        tail = re.search(rf"(?:\s|{MARK})*\Z", rest)
+        assert tail is not None
+        return "".join((_only_marks(head[0]), rest[: tail.start()], _only_marks(tail[0])))
+
+    return _relayout(text, stripped)
+
+
+def _only_marks(raw: str) -> str:
+    return "".join(re.findall(MARK, raw))
+
+
+def _relayout(text: Text, change: Callable[[str], str]) -> Text:
+    values: list[Piece] = []
+    raw = ""
+    for piece in text.pieces:
+        if isinstance(piece, str):
+            raw += piece
+        else:
+            raw += _token(len(values))
+            values.append(piece)
+    changed = change(raw)
+    bounds.current().produce(len(changed))
+    # A pattern with one group splits into text, number, text, number, ..., text.
+    parts = TOKEN.split(changed)
+    return Text(tuple(values[int(part)] if index % 2 else part for index, part in enumerate(parts)))

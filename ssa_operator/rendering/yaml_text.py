@@ -1,0 +1,53 @@
+"""Values as YAML text, for `to_yaml`.
+
+Promises:
+- The text reads back exactly, by this project's rules for scalars and by those of YAML 1.1.
+- It is block style, keeps the order of keys, has no line break at its end, and holds no character that a template's
+  marks use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z_/](?:[\w./:@+-]*[\w/])?", re.ASCII)
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Words that some reader of YAML takes for something else than a string."""
+
+# JSON's escapes are YAML's, but for characters that YAML doesn't print and those that JSON writes as surrogate pairs.
+_ODD = re.compile("[\x7f-\x9f\xad\u0600-\u0605\u200b-\u200f\u2028-\u202f\u2060-\u206f\ud800-\uf8ff\ufeff\ufff0-\uffff]")
+
+
+def yaml_text(value: Any) -> str:
+    """Plain data as YAML text."""
+    return "\n".join(_lines(value))
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, dict) and value:
+        lines = []
+        for key, item in value.items():
+            if isinstance(item, (dict, list)) and item:
+                lines.append(f"{_scalar(key)}:")
+                lines.extend(f"  {line}" for line in _lines(item))
+            else:
+                lines.append(f"{_scalar(key)}: {_scalar(item)}")
+        return lines
+    if isinstance(value, list) and value:
+        lines = []
+        for item in value:
+            first, *rest = _lines(item)
+            lines.append(f"- {first}")
+            lines.extend(f"  {line}" for line in rest)
+        return lines
+    return [_scalar(value)]
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return _ODD.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
