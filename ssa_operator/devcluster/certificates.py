@@ -33,7 +33,8 @@ class User:
 
 ADMIN = User("admin", "system:masters")
 # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings
-CONTROLLER_MANAGER = User("system:kube-controller-manager")
+CONTROLLER_MANAGER = User("system:kube-controller-manager", "system:masters")
+"""Its own role is enough only with --use-service-account-credentials, which makes the controllers start 8 seconds later."""
 SCHEDULER = User("system:kube-scheduler")
 KWOK = User("kwok", "system:masters")
 """kwok plays kubelets and a volume provisioner, which no default role covers together."""

@@ -177,7 +177,8 @@ def _controller_manager(layout: Layout, options: Options) -> tuple[str, ...]:
         f"--kubeconfig={layout.component_kubeconfig('kube-controller-manager')}",
         f"--service-account-private-key-file={layout.key('service-account')}",
         f"--root-ca-file={layout.certificate('ca')}",
-        "--use-service-account-credentials",
+        # It makes this folder, by default below /usr.
+        f"--flex-volume-plugin-dir={layout.directory / 'volume-plugins'}",
         "--leader-elect=false",
         "--secure-port=0",
         f"--controllers={options.controllers}",
