@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssa_operator.core.encoding import encode
+from ssa_operator.core.encoding import EncodingError, encode
 from ssa_operator.core.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.core.instruction import PREFIX, InstructionError, Instructions, instructions
 from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
@@ -114,7 +114,10 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
         )
     _own(metadata, parent, owned)
     _normalise(kind, body)
-    encoded = encode(body)
+    try:
+        encoded = encode(body)
+    except EncodingError as error:
+        raise ManifestError(f"{identity}: {error}") from error
     return Manifest(
         identity=identity,
         version=split_api_version(body["apiVersion"])[1],

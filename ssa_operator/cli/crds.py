@@ -1,0 +1,66 @@
+"""`ssa-operator crds`: installs CRDs, and waits until they are served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.parameters import Context, Crds, Kubeconfig, example
+
+app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_is_help=True)
+
+Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]
+
+
+@app.command(epilog=example("ssa-operator crds apply --crds crds"))
+def apply(
+    crds: Crds = Path("crds"), timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Apply the CRDs of a folder and wait until they are Established."""
+    from ssa_operator.cli import session
+    from ssa_operator.controller import crds as definitions
+
+    async def work() -> None:
+        documents = definitions.load(crds)
+        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+            await definitions.install(client, documents, timeout)
+        for document in documents:
+            typer.echo(f"{document.body['metadata']['name']} established")
+
+    _run(work())
+
+
+@app.command(epilog=example("ssa-operator crds wait echoes.example.com"))
+def wait(
+    names: Annotated[list[str] | None, typer.Argument(help="CRDs to wait for. Default: those of the folder.")] = None,
+    crds: Crds = Path("crds"),
+    timeout: Timeout = 30.0,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Wait until CRDs are Established; they may not even exist yet."""
+    from ssa_operator.cli import session
+    from ssa_operator.controller import crds as definitions
+
+    async def work() -> None:
+        wanted = names or [document.body["metadata"]["name"] for document in definitions.load(crds)]
+        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+            await definitions.established(client, wanted, timeout)
+        for name in wanted:
+            typer.echo(f"{name} established")
+
+    _run(work())
+
+
+def _run(work: Coroutine[None, None, None]) -> None:
+    from ssa_operator.controller.crds import DefinitionError
+
+    try:
+        asyncio.run(work)
+    except DefinitionError as error:
+        raise CommandError(str(error)) from error

@@ -1,0 +1,50 @@
+"""`ssa-operator dev`: a cluster, the CRDs, the examples and the operator in one terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.parameters import Crds, LogFormat, LogLevel, LogLevelOption, Templates, example
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator dev --templates templates --examples examples"))(dev)
+
+
+def dev(
+    templates: Templates = Path("templates"),
+    crds: Crds = Path("crds"),
+    examples: Annotated[
+        Path, typer.Option(envvar="SSA_OPERATOR_EXAMPLES", help="The folder of example resources to apply.")
+    ] = Path("examples"),
+    name: Annotated[str, typer.Option(help="The local cluster's name.")] = "default",
+    until_ready: Annotated[
+        bool, typer.Option("--until-ready", help="End with 0 as soon as every example is Ready.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds that --until-ready waits at most.")] = 120.0,
+    listen: Annotated[
+        str, typer.Option(envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none.")
+    ] = "127.0.0.1:8080",
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Run everything on this machine: a real control plane, the CRDs, the examples, and the operator with hot reload."""
+    from ssa_operator.cli import journal
+    from ssa_operator.cli.run import address
+
+    if not templates.is_dir():
+        raise CommandError(f"there is no folder {templates}; say where the templates are with --templates", code=2)
+    try:
+        from ssa_operator.cli.workbench import Workbench
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'") from error
+    journal.configure(LogFormat.TEXT, log_level)
+    bench = Workbench(
+        templates=templates, crds=crds, examples=examples, name=name, listen=address(listen), until_ready=timeout if until_ready else None
+    )
+    asyncio.run(bench.run())

@@ -1,0 +1,40 @@
+"""Log lines for people or for machines.
+
+Promises:
+- One event is one line, on standard error; tracebacks are part of their line in JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from ssa_operator.cli.parameters import LogFormat, LogLevel
+
+
+class _Text(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(entry).decode()
+
+
+def configure(form: LogFormat, level: LogLevel) -> None:
+    """Send the operator's log lines to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if form is LogFormat.JSON else _Text())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("ssa_operator").setLevel(level.value.upper())

@@ -1,0 +1,47 @@
+"""Printing data: YAML and JSON for machines, tables for people.
+
+Promises:
+- `--output json` of several objects is a `v1` List, and YAML that is printed can be applied as it stands.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from ssa_operator.cli.parameters import Output
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Block style, no aliases, long texts unbroken."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def objects(found: Sequence[Mapping[str, Any]], output: Output) -> None:
+    """Print Kubernetes objects."""
+    if output is Output.JSON:
+        value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
+        data(value, output)
+    else:
+        sys.stdout.write("---\n".join(_yaml(each) for each in found))
+
+
+def data(value: Any, output: Output) -> None:
+    """Print any JSON value as JSON or YAML."""
+    if output is Output.JSON:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write(_yaml(value))
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**20
+    )
+    return text

@@ -1,0 +1,109 @@
+"""`ssa-operator run`: the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.parameters import (
+    Context,
+    Crds,
+    Kubeconfig,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    Templates,
+    example,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator run --templates templates --crds crds --install-crds"))(run)
+
+
+def run(
+    templates: Templates = Path("templates"),
+    crds: Crds = Path("crds"),
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace", "-n", envvar="SSA_OPERATOR_NAMESPACE", help="Look only here; repeatable. Default: all."
+        ),
+    ] = None,
+    selector: Annotated[
+        str, typer.Option(envvar="SSA_OPERATOR_SELECTOR", help="Look only after parents with these labels.")
+    ] = "",
+    interval: Annotated[
+        str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two ticks of a parent.")
+    ] = "10s",
+    tick_rate: Annotated[
+        float,
+        typer.Option(
+            envvar="SSA_OPERATOR_TICK_RATE", min=0, help="Applies a second that ticks may cost; 0 for no ticks."
+        ),
+    ] = 20.0,
+    workers: Annotated[int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Parents looked at at once.")] = 16,
+    apply: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_APPLY",
+            metavar="always|changed",
+            help="What a tick applies: everything, or what is not proven unchanged.",
+        ),
+    ] = "always",
+    listen: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none."
+        ),
+    ] = "127.0.0.1:8080",
+    install_crds: Annotated[
+        bool, typer.Option("--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs first.")
+    ] = False,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Run the operator: render and apply the templates of every parent, until it is stopped."""
+    from ssa_operator.cli import journal, session
+    from ssa_operator.controller.options import ApplyMode, Options
+    from ssa_operator.core.durations import parse_duration
+
+    journal.configure(log_format, log_level)
+    if not templates.is_dir():
+        raise CommandError(f"there is no folder {templates}; say where the templates are with --templates", code=2)
+    if apply not in tuple(ApplyMode):
+        raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
+    try:
+        seconds = parse_duration(interval)
+    except ValueError as error:
+        raise CommandError(f"--interval: {error}", code=2) from error
+    options = Options(
+        templates=templates,
+        namespaces=tuple(namespace or ()),
+        selector=selector,
+        interval=seconds,
+        tick_rate=tick_rate,
+        workers=workers,
+        apply=ApplyMode(apply),
+        listen=_address(listen),
+    )
+    asyncio.run(
+        session.operate(options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else None)
+    )
+
+
+def _address(listen: str) -> tuple[str | None, int] | None:
+    if not listen:
+        return None
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise CommandError(f"--listen is {listen!r}; write HOST:PORT", code=2)
+    return host.strip("[]") or None, int(port)

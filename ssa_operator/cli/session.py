@@ -1,0 +1,98 @@
+"""A command's way into a cluster: the client it talks through, and the operator that runs until it is told to stop.
+
+Promises:
+- Whatever ends a command, its connections are closed; SIGINT and SIGTERM end an operator in order, a second one at
+  once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.controller import crds as definitions
+from ssa_operator.controller.http import Server
+from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.options import Options
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.discovery import RESTMapper
+from ssa_operator.kube.errors import ApiError
+
+log = logging.getLogger("ssa_operator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which cluster: a kubeconfig file and a context in it, None for the defaults."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+@asynccontextmanager
+async def connected(target: Target) -> AsyncIterator[Client]:
+    """A client of the cluster.
+
+    Raises CommandError where there are no credentials.
+    """
+    try:
+        found = await credentials.load(target.kubeconfig, target.context)
+    except credentials.CredentialsError as error:
+        raise CommandError(str(error)) from error
+    async with Client(found) as client:
+        yield client
+
+
+async def operate(options: Options, target: Target, crds: Path | None) -> None:
+    """Run an operator until SIGINT or SIGTERM; the CRDs in a folder are installed first."""
+    async with connected(target) as client:
+        if crds is not None:
+            await install(client, crds)
+        operator = Operator(client, RESTMapper(client), options)
+        await serve(operator, stop_on_signal())
+
+
+async def serve(operator: Operator, stop: asyncio.Event) -> None:
+    """Run an operator and its HTTP server until `stop` is set."""
+    async with AsyncExitStack() as stack:
+        if operator.options.listen is not None:
+            host, port = operator.options.listen
+            try:
+                server = await stack.enter_async_context(Server(operator, host, port))
+            except OSError as error:
+                raise CommandError(
+                    f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
+                ) from error
+            log.info("listening on http://%s:%d", host or "*", server.port)
+        await operator.run(stop)
+
+
+async def install(client: Client, folder: Path) -> None:
+    """Apply the CRDs of a folder and wait until they are served. Raises CommandError."""
+    try:
+        await definitions.install(client, definitions.load(folder))
+    except (definitions.DefinitionError, ApiError) as error:
+        raise CommandError(str(error)) from error
+
+
+def stop_on_signal() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set; the second signal ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, tell)
+    return stop

@@ -1,0 +1,108 @@
+"""`ssa-operator status`: parents, their children, and what each waits for, as the cluster has it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.parameters import Context, Format, Kubeconfig, Output, Templates, example
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.core.live import Live
+    from ssa_operator.kube.client import Client
+
+REFRESH = 1.0
+"""Seconds between two looks with --watch."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator status echo/hello -n default"))(status)
+
+
+def status(
+    parent: Annotated[
+        str, typer.Argument(metavar="[KIND/NAME]", help="Only this parent. Default: all of all folders.")
+    ] = "",
+    templates: Templates = Path("templates"),
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace. Default: all.")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew each second until interrupted.")] = False,
+    output: Format = Output.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show parents and their children: state, age, and what each waits for."""
+    from ssa_operator.cli import session
+
+    async def work() -> None:
+        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+            while True:
+                found = await _parents(client, templates, namespace, parent)
+                if parent and not found:
+                    raise CommandError(
+                        f"there is no {parent} in {f'namespace {namespace}' if namespace else 'any namespace'}"
+                    )
+                _show(found, output)
+                if not watch:
+                    return
+                await asyncio.sleep(REFRESH)
+
+    asyncio.run(work())
+
+
+async def _parents(client: Client, templates: Path, namespace: str, wanted: str) -> list[Live]:
+    from ssa_operator.kube.discovery import RESTMapper, UnknownKind
+    from ssa_operator.rendering.sources import load
+
+    mapper = RESTMapper(client)
+    kind, _, name = wanted.rpartition("/")
+    found: list[Live] = []
+    for folder in load(templates).folders:
+        try:
+            resource = await mapper.resource_by_name(folder)
+        except UnknownKind:
+            continue
+        if kind and kind.lower() not in (resource.kind.lower(), resource.plural, resource.name, *resource.short_names):
+            continue
+        items, _ = await client.list(resource, namespace if resource.namespaced else "")
+        found.extend(live for live in items if not name or live.identity.name == name)
+    return found
+
+
+def _show(found: Sequence[Live], output: Output) -> None:
+    from ssa_operator.cli import printing
+
+    if output is Output.TABLE:
+        _table(found)
+    else:
+        printing.data([_entry(live) for live in found], output)
+
+
+def _entry(live: Live) -> dict[str, Any]:
+    state: dict[str, Any] = live.body.get("status") or {}
+    identity = live.identity
+    return {
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "conditions": state.get("conditions", []),
+        "resources": state.get("resources", []),
+    }
+
+
+def _table(found: Sequence[Live]) -> None:
+    from rich.console import Console
+
+    from ssa_operator.cli.tree import tree
+
+    console = Console(highlight=False)
+    if not found:
+        console.print("no parents")
+    for live in found:
+        console.print(tree(_entry(live)))

@@ -1,0 +1,155 @@
+"""Carrying out a plan: one request a step, failures as values.
+
+Promises:
+- Namespaces and CRDs go first, then everything else at once; objects are pruned only after everything was applied.
+- No failure of one step keeps another from being tried, and each says where in which template the refused field was
+  written.
+- An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ssa_operator.controller.children import Children
+from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.manifest import Manifest
+from ssa_operator.core.place import Place, parse_field
+from ssa_operator.core.plan import Action, Plan, Problem, Step
+from ssa_operator.core.status import Outcome, Result
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.discovery import UnknownKind
+from ssa_operator.kube.errors import ApiError
+
+_FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a plan is carried out: the client, and the watches that learn of what it wrote."""
+
+    client: Client
+    children: Children
+
+
+async def act(plan: Plan, cluster: Cluster) -> tuple[Outcome, ...]:
+    """Carry out every step; the outcomes stand in the order of the steps."""
+    outcomes: dict[int, Outcome] = {}
+    for stage in _stages(plan.steps):
+        if stage and stage[0][1].action is Action.PRUNE and any(o.result is Result.FAILED for o in outcomes.values()):
+            outcomes |= {position: _kept(step) for position, step in stage}
+            continue
+        done = await asyncio.gather(*(_perform(step, cluster) for _, step in stage))
+        outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
+    return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+    stages: list[list[tuple[int, Step]]] = [[], [], []]
+    for position, step in enumerate(steps):
+        stage = 2 if step.action is Action.PRUNE else 0 if step.identity.group_kind in _FIRST else 1
+        stages[stage].append((position, step))
+    return stages
+
+
+def _kept(step: Step) -> Outcome:
+    return Outcome(
+        step=step, result=Result.WAITING, live=step.live, message="is no longer rendered; kept because an apply failed"
+    )
+
+
+async def _perform(step: Step, cluster: Cluster) -> Outcome:
+    match step.action:
+        case Action.APPLY:
+            assert step.manifest is not None
+            return await _apply(step, step.manifest, cluster)
+        case Action.PRUNE:
+            return await _prune(step, cluster)
+        case Action.UNCHANGED | Action.KEEP:
+            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        case Action.WAIT:
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=True)
+        case Action.REFUSE | Action.RECREATE:
+            return Outcome(
+                step=step,
+                result=Result.FAILED,
+                live=step.live,
+                message=f"{step.identity} {step.reason}",
+                problem=step.problem,
+                passing=step.problem is Problem.APPLY_FAILED,
+            )
+
+
+async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
+    identity = manifest.identity
+    try:
+        resource = await cluster.children.resource(identity.group_kind, manifest.version)
+        applied = await cluster.client.apply(resource, identity.namespace, identity.name, manifest.encoded)
+    except UnknownKind as error:
+        return _failed(step, str(error), problem=Problem.APPLY_FAILED)
+    except ValueError as error:
+        return _failed(step, str(error), problem=Problem.INVALID_MANIFEST)
+    except ApiError as error:
+        return _refused(step, manifest, error)
+    cluster.children.written(applied.live)
+    if applied.created:
+        result = Result.CREATED
+    elif step.live is not None and step.live.resource_version == applied.live.resource_version:
+        result = Result.UNCHANGED
+    else:
+        result = Result.CONFIGURED
+    return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+
+
+async def _prune(step: Step, cluster: Cluster) -> Outcome:
+    live = step.live
+    assert live is not None
+    try:
+        resource = await cluster.children.resource(live.identity.group_kind, live.version)
+        await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
+    except UnknownKind:
+        return Outcome(step=step, result=Result.PRUNED)
+    except ApiError as error:
+        # Gone already, or made again by somebody else under the same name: not ours to delete.
+        if error.not_found or error.conflict:
+            return Outcome(step=step, result=Result.PRUNED)
+        return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
+    return Outcome(step=step, result=Result.PRUNED)
+
+
+def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
+    """The API server's words, with the place in the template that wrote the first field they name."""
+    for field in _fields(error):
+        path = parse_field(field, manifest.body)
+        if path:
+            place = manifest.document.place_of(path)
+            return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error, place=place)
+    return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
+
+
+_FIELD_IN_MESSAGE = re.compile(
+    r'(?:: |unknown field "|^)(\.?(?:spec|metadata|data|status|[a-z]\w*)[.\[][^\s:]*?)(?:"|: | )'
+)
+
+
+def _fields(error: ApiError) -> list[str]:
+    causes = [cause.field for cause in error.causes if cause.field and not cause.field.startswith("<")]
+    return causes or _FIELD_IN_MESSAGE.findall(error.message)
+
+
+def _failed(
+    step: Step, message: str, *, problem: Problem, error: ApiError | None = None, place: Place | None = None
+) -> Outcome:
+    return Outcome(
+        step=step,
+        result=Result.FAILED,
+        live=step.live,
+        message=message,
+        problem=problem,
+        passing=error is not None and not error.terminal,
+        retry_after=(error.retry_after or 0.0) if error else 0.0,
+        place=place or step.place,
+    )

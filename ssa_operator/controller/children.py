@@ -1,0 +1,151 @@
+"""The watches of everything that parents made: one for each kind, started when a template first renders it.
+
+Promises:
+- Of a kind only what carries our parent label is watched, and only in the namespaces that the operator looks after.
+- A kind that can't be watched (rights missing, CRD gone) is a problem in words, and hurts no other kind.
+- What we wrote is seen at once: the result of an apply counts from the moment of its answer, however late its event
+  comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.plan import Kind
+from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.reflector import Reflector
+from ssa_operator.kube.resource import Resource
+
+SYNC_DEADLINE = 5.0
+"""Seconds for which a pass waits for a new watch; after that it reports what it waits for and looks again later."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """The watch of one kind: a reflector for each namespace that is looked after, or one for all."""
+
+    resource: Resource
+    cache: Cache
+    reflectors: tuple[Reflector, ...]
+    tasks: tuple[asyncio.Task[None], ...]
+
+    @property
+    def kind(self) -> Kind:
+        problems = [reflector.problem for reflector in self.reflectors if reflector.problem]
+        return Kind(
+            namespaced=self.resource.namespaced,
+            synced=all(reflector.synced.is_set() for reflector in self.reflectors),
+            problem=problems[0] if problems else "",
+        )
+
+
+class Children(Mapping[Identity, Live]):
+    """All watched objects by identity, and the watches themselves.
+
+    `on_change` is called with a parent's uid whenever something that it made changed by other hands than ours.
+    """
+
+    def __init__(
+        self, client: Client, mapper: RESTMapper, namespaces: tuple[str, ...], on_change: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._mapper = mapper
+        self._namespaces = namespaces
+        self._on_change = on_change
+        self._watches: dict[GroupKind, Watch] = {}
+        self._starting: dict[GroupKind, asyncio.Lock] = {}
+
+    def __getitem__(self, identity: Identity) -> Live:
+        live = self._watches[identity.group_kind].cache.get(identity.namespace, identity.name)
+        if live is None:
+            raise KeyError(identity)
+        return live
+
+    def __iter__(self) -> Iterator[Identity]:
+        return (live.identity for watch in self._watches.values() for live in watch.cache)
+
+    def __len__(self) -> int:
+        return sum(len(watch.cache) for watch in self._watches.values())
+
+    @property
+    def kinds(self) -> Mapping[GroupKind, Kind]:
+        """What is known of every kind that is watched."""
+        return {kind: watch.kind for kind, watch in self._watches.items()}
+
+    @property
+    def reflectors(self) -> Iterator[Reflector]:
+        return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
+
+    def of(self, parent_uid: str) -> tuple[Live, ...]:
+        """The live objects that carry the parent's label."""
+        return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
+
+    async def watch(self, kinds: Iterable[GroupKind]) -> bool:
+        """Have these kinds watched; whether any watch is new. Kinds that the cluster doesn't know are passed over.
+
+        Waits until the new watches are synced or known not to be possible, at most `SYNC_DEADLINE`.
+        """
+        wanted = [kind for kind in kinds if kind not in self._watches]
+        if not wanted:
+            return False
+        started = await asyncio.gather(*(self._start(kind) for kind in wanted))
+        reflectors = [reflector for watch in started if watch for reflector in watch.reflectors]
+        if reflectors:
+            await asyncio.wait([asyncio.ensure_future(each.settled()) for each in reflectors], timeout=SYNC_DEADLINE)
+        return bool(reflectors)
+
+    async def forget(self, kind: GroupKind) -> None:
+        """Stop watching a kind that the cluster no longer has; what was made of it is gone."""
+        watch = self._watches.pop(kind, None)
+        if watch is not None:
+            await _stop(watch)
+
+    async def close(self) -> None:
+        """Stop every watch."""
+        for kind in list(self._watches):
+            await self.forget(kind)
+
+    def written(self, live: Live) -> None:
+        """Take what one of our own requests returned for the live object."""
+        watch = self._watches.get(live.identity.group_kind)
+        if watch is not None:
+            watch.cache.written(live)
+
+    async def resource(self, kind: GroupKind, version: str) -> Resource:
+        """How the cluster serves a kind in a version. Raises UnknownKind."""
+        return await self._mapper.resource(kind, version)
+
+    async def _start(self, kind: GroupKind) -> Watch | None:
+        async with self._starting.setdefault(kind, asyncio.Lock()):
+            if kind in self._watches:
+                return self._watches[kind]
+            try:
+                resource = await self._mapper.resource(kind)
+            except UnknownKind:
+                return None
+            cache = Cache()
+            cache.listen(self._changed)
+            scopes = self._namespaces if resource.namespaced and self._namespaces else ("",)
+            reflectors = tuple(
+                Reflector(self._client, resource, cache, namespace=scope, label_selector=PARENT_UID_LABEL)
+                for scope in scopes
+            )
+            tasks = tuple(asyncio.create_task(each.run(), name=f"watch {resource.name}") for each in reflectors)
+            watch = self._watches[kind] = Watch(resource, cache, reflectors, tasks)
+            return watch
+
+    def _changed(self, old: Live | None, new: Live | None) -> None:
+        for uid in {live.parent_uid for live in (old, new) if live is not None}:
+            self._on_change(uid)
+
+
+async def _stop(watch: Watch) -> None:
+    for task in watch.tasks:
+        task.cancel()
+    await asyncio.gather(*watch.tasks, return_exceptions=True)

@@ -1,0 +1,89 @@
+"""Installing CRDs: apply them, and wait until the API server serves what they define.
+
+Promises:
+- Whatever is wrong with one CRD is said with its file and line, or with the API server's words; nothing is applied
+  while a file is broken.
+- An applied CRD is waited for by its condition Established, with a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.controller.definitions import RESOURCE
+from ssa_operator.core.encoding import encode
+from ssa_operator.core.readiness import Readiness, State, readiness
+from ssa_operator.core.rendered import Document
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.errors import ApiError
+from ssa_operator.rendering.files import FileError, load_objects
+
+POLL = 0.1
+"""Seconds between two looks at a CRD that isn't Established yet; it takes a few tenths of a second."""
+
+
+class DefinitionError(ValueError):
+    """CRDs that can't be installed; the text says which and why."""
+
+
+def load(folder: Path) -> list[Document]:
+    """The CRDs of a folder. Raises DefinitionError."""
+    if not folder.exists():
+        raise DefinitionError(f"there is no folder {folder}; say where the CRDs are with --crds")
+    try:
+        documents = load_objects([folder])
+    except FileError as error:
+        raise DefinitionError(str(error)) from error
+    for document in documents:
+        if document.body["kind"] != "CustomResourceDefinition":
+            raise DefinitionError(
+                f"{document.place}: this is a {document.body['kind']}; only CRDs belong into {folder}"
+            )
+    return documents
+
+
+async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:
+    """Apply CRDs and wait until all are served. `deadline` in seconds. Raises DefinitionError."""
+    for document in documents:
+        name = document.body["metadata"]["name"]
+        try:
+            await client.apply(RESOURCE, "", name, encode(document.body))
+        except ApiError as error:
+            raise DefinitionError(f"{document.place}: {error}") from error
+    await established(client, [document.body["metadata"]["name"] for document in documents], deadline)
+
+
+async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:
+    """Wait until all of these CRDs are served. Raises DefinitionError where one isn't by the deadline (seconds) or
+    can't be.
+    """
+    waiting = dict.fromkeys(names, "does not exist")
+    try:
+        async with asyncio.timeout(deadline):
+            while waiting:
+                for name in list(waiting):
+                    found = await _state(client, name)
+                    waiting[name] = found.message
+                    if found.state is State.FAILED:
+                        raise DefinitionError(f"CRD {name}: {found.message}")
+                    if found.state is State.CURRENT:
+                        del waiting[name]
+                if waiting:
+                    await asyncio.sleep(POLL)
+    except TimeoutError:
+        reasons = "; ".join(f"CRD {name} {reason}" for name, reason in waiting.items())
+        raise DefinitionError(f"not established after {deadline:g} s: {reasons}") from None
+
+
+async def _state(client: Client, name: str) -> Readiness:
+    try:
+        live = await client.get(RESOURCE, name)
+    except ApiError as error:
+        if error.not_found:
+            return Readiness(State.NOT_FOUND, "does not exist")
+        raise DefinitionError(f"CRD {name}: {error}") from error
+    body: dict[str, Any] = live.body
+    return readiness(body, 0)

@@ -1,0 +1,128 @@
+"""What a running operator tells over HTTP: probes, metrics, and the objects as it sees them.
+
+Promises:
+- `/healthz` answers as long as the event loop makes progress; `/readyz` once every folder whose resource exists is
+  synced.
+- `/objects` shows caches and last reports, asks the cluster nothing, and never shows a Secret's content.
+- Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+
+from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.parents import Parents
+from ssa_operator.core.live import Live
+
+
+class Server:
+    """The HTTP server of an operator, an async context manager. `port` is the one it listens on."""
+
+    def __init__(self, operator: Operator, host: str | None, port: int) -> None:
+        self._operator = operator
+        self._host = host
+        self._port = port
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._metrics),
+                web.get("/objects", self._folders),
+                web.get("/objects/{folder}", self._objects),
+                web.get("/objects/{folder}/{name}", self._object),
+                web.get("/objects/{folder}/{namespace}/{name}", self._object),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    @property
+    def port(self) -> int:
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        if self._operator.ready:
+            return web.Response(text="ok\n")
+        waiting = [name for name, parents in self._operator.folders.items() if not parents.synced]
+        return web.Response(status=503, text=f"not synced: {', '.join(waiting) or 'starting'}\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        self._operator.measure()
+        return web.Response(body=self._operator.metrics.text(), content_type="text/plain", charset="utf-8")
+
+    async def _folders(self, _request: web.Request) -> web.Response:
+        folders = {name: {"parents": len(parents)} for name, parents in self._operator.folders.items()}
+        waiting = {name: {"waits": reason} for name, reason in self._operator.missing.items()}
+        return _json(folders | waiting)
+
+    async def _objects(self, request: web.Request) -> web.Response:
+        parents = self._parents(request)
+        return _json({"items": {_name(live): _view(parents, live) for live in parents}})
+
+    async def _object(self, request: web.Request) -> web.Response:
+        parents = self._parents(request)
+        namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
+        live = parents.find(namespace, name)
+        if live is None:
+            raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
+        return _json(_view(parents, live))
+
+    def _parents(self, request: web.Request) -> Parents:
+        folder = request.match_info["folder"]
+        if folder in self._operator.folders:
+            return self._operator.folders[folder]
+        reason = self._operator.missing.get(folder, "there is no such template folder")
+        raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+
+
+def _name(live: Live) -> str:
+    identity = live.identity
+    return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
+
+
+def _view(parents: Parents, live: Live) -> dict[str, Any]:
+    """The parent as the operator sees it, and its verdict: the conditions and resources of the last pass."""
+    report = parents.report(live)
+    status: Mapping[str, Any] = report.status if report is not None else {}
+    return {
+        "object": redacted(live.body),
+        "conditions": status.get("conditions", []),
+        "resources": status.get("resources", []),
+    }
+
+
+def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object without the content of a Secret; its keys stay."""
+    if body.get("kind") != "Secret" or body.get("apiVersion") != "v1":
+        return body
+    hidden = {
+        field: dict.fromkeys(body[field], "")
+        for field in ("data", "stringData")
+        if isinstance(body.get(field), Mapping)
+    }
+    annotations = body["metadata"].get("annotations", {})
+    kept = {
+        key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
+    }
+    return {**body, **hidden, "metadata": {**body["metadata"], "annotations": kept}}
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,73 @@
+"""What Prometheus is told about a running operator.
+
+Promises:
+- Names begin with `ssa_operator_`; times are seconds. Labels are folders, kinds and fixed words only, never names of
+  objects.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The metrics of one operator, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.passes = Counter(
+            "ssa_operator_passes_total",
+            "Passes over parents by result: ok, waiting, failed, error.",
+            ("folder", "result"),
+            registry=self._registry,
+        )
+        self.pass_seconds = Histogram(
+            "ssa_operator_pass_seconds", "Time of one pass.", ("folder",), buckets=_FAST, registry=self._registry
+        )
+        self.steps = Counter(
+            "ssa_operator_steps_total",
+            "Children by what a pass did with them.",
+            ("folder", "kind", "result"),
+            registry=self._registry,
+        )
+        self.queue_depth = Gauge("ssa_operator_queue_depth", "Parents that wait for a worker.", registry=self._registry)
+        self.queue_seconds = Histogram(
+            "ssa_operator_queue_seconds",
+            "Time from the first cause to the beginning of the pass.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.tick_lag = Gauge(
+            "ssa_operator_tick_lag_seconds",
+            "By how much ticks are later than their interval because of --tick-rate.",
+            registry=self._registry,
+        )
+        self.parents = Gauge("ssa_operator_parents", "Parents by folder.", ("folder",), registry=self._registry)
+        self.ready = Gauge(
+            "ssa_operator_parents_ready", "Parents that are Ready.", ("folder",), registry=self._registry
+        )
+        self.watch_restarts = Gauge(
+            "ssa_operator_watch_restarts",
+            "How often a watch had to be opened again.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.watch_age = Gauge(
+            "ssa_operator_watch_age_seconds",
+            "Time since a watch last heard from the API server.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.templates_loaded = Gauge(
+            "ssa_operator_templates_loaded",
+            "1 where the folder's files are in use, 0 where the last good set is.",
+            ("folder",),
+            registry=self._registry,
+        )
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,240 @@
+"""The operator: a watch of parents for every template folder, one queue for all of them.
+
+Promises:
+- Folders don't disturb each other: one without a CRD waits for it, one whose CRD goes stops, one that doesn't load
+  keeps its last good templates.
+- Templates that change on disk count without a restart: the parents of the changed folders are rendered again, and no
+  others.
+- Stopping is orderly: no new pass begins, running ones get a few seconds to end, then everything is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ssa_operator.controller.act import Cluster
+from ssa_operator.controller.children import Children
+from ssa_operator.controller.definitions import Definitions
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.parents import ParentKey, Parents, Served
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconciler import Memory, Reconciler
+from ssa_operator.controller.workers import Chance, Workers
+from ssa_operator.core.identity import GroupKind
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.errors import ApiError
+from ssa_operator.rendering.changes import changes
+from ssa_operator.rendering.sources import Folder, Sources, load
+
+log = logging.getLogger("ssa_operator")
+
+DRAIN_DEADLINE = 5.0
+"""Seconds that running passes get to end after the operator was told to stop."""
+
+REDISCOVERY = 10.0
+"""Seconds after which a resource that the cluster doesn't have is looked for again, where no CRD's event tells."""
+
+
+class Operator:
+    """Runs until it is told to stop. What `/objects`, `/readyz` and the live tree show is read from `folders`."""
+
+    def __init__(self, client: Client, mapper: RESTMapper, options: Options) -> None:
+        self.options = options
+        self.metrics = Metrics()
+        self.folders: dict[str, Parents] = {}
+        self.missing: dict[str, str] = {}
+        self.children = Children(client, mapper, options.namespaces, self._child_changed)
+        self.definitions = Definitions(client, self._definition_changed)
+        self.queue: Queue[ParentKey] = Queue(time.monotonic)
+        self._client = client
+        self._mapper = mapper
+        self._sources: Sources | None = None
+        self._defined: set[str] = set()
+        self._uids: dict[str, ParentKey] = {}
+        self._reconciler = Reconciler(Cluster(client, self.children), self._uids.keys(), options.apply)
+        self._unsettled: set[str] = set()
+        self._vanished: set[GroupKind] = set()
+        self._to_settle = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every folder whose resource the cluster has is synced. A CRD that is missing is waited for, and
+        hurts nobody.
+        """
+        return self._sources is not None and not self._unsettled and all(each.synced for each in self.folders.values())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then end in order."""
+        self._take(load(self.options.templates))
+        chance = Chance(now=time.time, jitter=random.random)
+        workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, chance)
+        passes = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(self.options.workers)]
+        services = [
+            asyncio.create_task(stop.wait(), name="stop"),
+            asyncio.create_task(self.definitions.reflector.run(), name="watch CRDs"),
+            asyncio.create_task(self._settle_folders(), name="settle folders"),
+            asyncio.create_task(self._follow_templates(), name="follow templates"),
+            asyncio.create_task(self._rediscover(), name="rediscover"),
+        ]
+        try:
+            done, _ = await asyncio.wait([*services, *passes], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await _cancel(services)
+            self.queue.close()
+            _, late = await asyncio.wait(passes, timeout=DRAIN_DEADLINE)
+            await _cancel(late)
+            for parents in self.folders.values():
+                await parents.close()
+            await self.children.close()
+
+    def measure(self) -> None:
+        """Bring the metrics that are read, not counted, up to date."""
+        metrics = self.metrics
+        metrics.queue_depth.set(len(self.queue))
+        for name, parents in self.folders.items():
+            metrics.parents.labels(name).set(len(parents))
+            metrics.ready.labels(name).set(len(parents) - len(parents.unready()))
+            metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
+            for reflector in parents.reflectors:
+                metrics.watch_restarts.labels(name).set(reflector.restarts)
+        for reflector in self.children.reflectors:
+            metrics.watch_restarts.labels(reflector.resource.name).set(reflector.restarts)
+
+    def came(self, uid: str, key: ParentKey) -> None:
+        self._uids[uid] = key
+
+    def went(self, uid: str, memory: Memory) -> None:
+        self._uids.pop(uid, None)
+        self._reconciler.forget(memory)
+
+    def changed(self, key: ParentKey, cause: Cause) -> None:
+        self.queue.add(key, cause)
+
+    def _child_changed(self, parent_uid: str) -> None:
+        key = self._uids.get(parent_uid)
+        if key is not None:
+            self.queue.add(key, Cause.CHILD)
+
+    def _definition_changed(self, name: str, kind: GroupKind) -> None:
+        self._mapper.invalidate()
+        if self.definitions.get(name) is None:
+            self._vanished.add(kind)
+        self._unsettle(name)
+
+    def _unsettle(self, name: str) -> None:
+        self._unsettled.add(name)
+        self._to_settle.set()
+
+    def _take(self, sources: Sources) -> None:
+        """Use what was just loaded from the templates folder; say what changed and what doesn't load."""
+        before = self._sources.folders if self._sources is not None else {}
+        self._sources = sources
+        for problem in sources.problems:
+            log.error("%s", problem)
+        for name, folder in sources.folders.items():
+            known = before.get(name)
+            if known is None or known.digest != folder.digest or known.problems != folder.problems:
+                for problem in folder.problems:
+                    log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
+                self._unsettle(name)
+        for name in before.keys() - sources.folders.keys():
+            self._unsettle(name)
+
+    async def _follow_templates(self) -> None:
+        async for _ in changes(self.options.templates):
+            self._take(load(self.options.templates, self._sources))
+
+    async def _rediscover(self) -> None:
+        while True:
+            await asyncio.sleep(REDISCOVERY)
+            if self.missing:
+                self._mapper.invalidate()
+                for name in self.missing:
+                    self._unsettle(name)
+
+    async def _settle_folders(self) -> None:
+        await self.definitions.reflector.settled()
+        while True:
+            await self._to_settle.wait()
+            self._to_settle.clear()
+            for kind in self._vanished.copy():
+                await self.children.forget(kind)
+                self._vanished.discard(kind)
+            for name in self._unsettled.copy():
+                await self._settle(name)
+                self._unsettled.discard(name)
+            self._retry_unready()
+
+    def _retry_unready(self) -> None:
+        """A kind that came may be what some parent's children lacked."""
+        for parents in self.folders.values():
+            for key in parents.unready():
+                self.queue.add(key, Cause.RETRY)
+
+    async def _settle(self, name: str) -> None:
+        """Bring one folder to what its files and the cluster say: watch its parents, or wait."""
+        folder = self._sources.folders.get(name) if self._sources else None
+        running = self.folders.get(name)
+        served = await self._served(folder) if folder is not None else None
+        if folder is None or served is None:
+            if running is not None:
+                log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
+                await self._close(name, running)
+            return
+        if running is not None and running.served.resource == served.resource:
+            running.serve(served)
+            if running.folder.digest != folder.digest:
+                log.info("%s: its templates changed; %d parents are rendered again", name, len(running))
+                running.folder = folder
+                for key in running.all_keys():
+                    self.queue.add(key, Cause.TEMPLATE)
+            return
+        if running is not None:
+            await self._close(name, running)
+        log.info("%s: starts with %s", name, served.resource.api_version)
+        self.folders[name] = Parents(self._client, folder, served, self.options, self)
+
+    async def _close(self, name: str, running: Parents) -> None:
+        del self.folders[name]
+        await running.close()
+        for live in running:
+            self.went(live.uid, running.memory(live))
+
+    async def _served(self, folder: Folder) -> Served | None:
+        """How the cluster serves the folder's resource; None, and the reason in `missing`, where it doesn't."""
+        name = folder.name
+        definition = self.definitions.get(name)
+        if definition is not None:
+            self._defined.add(name)
+        try:
+            if definition is not None:
+                served = Served(
+                    resource=self.definitions.resource(name, folder.settings.version), definition=definition
+                )
+            elif name in self._defined:
+                raise UnknownKind(f"its CRD {name} was removed")
+            else:
+                served = Served(resource=await self._mapper.resource_by_name(name), definition=None)
+        except (UnknownKind, ApiError) as error:
+            if self.missing.get(name) != str(error):
+                log.warning("%s: waits: %s", name, error)
+            self.missing[name] = str(error)
+            return None
+        self.missing.pop(name, None)
+        return served
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,33 @@
+"""What a user may set about a running operator; the defaults are those of `ssa-operator run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class ApplyMode(StrEnum):
+    """Whether ticks apply every manifest, or only those that are not proven unchanged."""
+
+    ALWAYS = "always"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `ssa-operator run`.
+
+    namespaces: where to look, all if empty. selector: a label selector for parents. interval: seconds between two
+    ticks of a parent. tick_rate: applies a second that ticks may cost over all parents; 0 switches ticks off. listen:
+    host and port of the HTTP server (no host: all addresses), None for none.
+    """
+
+    templates: Path = Path("templates")
+    namespaces: tuple[str, ...] = ()
+    selector: str = ""
+    interval: float = 10.0
+    tick_rate: float = 20.0
+    workers: int = 16
+    apply: ApplyMode = ApplyMode.ALWAYS
+    listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)

@@ -1,0 +1,190 @@
+"""The parents of one template folder: their watch, and what this process remembers of each.
+
+Promises:
+- A parent is looked at when its generation, its labels, its annotations or its deletion changed; its own status
+  written by us wakes nobody.
+- Parents that are new or changed since their last report go ahead of those that only have to be looked at again.
+- The last report of every parent can be read at any time, also while nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.reconciler import Memory, Subject
+from ssa_operator.core.live import Live
+from ssa_operator.core.schema import has_status, status_schema
+from ssa_operator.core.status import Report
+from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.reflector import Reflector
+from ssa_operator.kube.resource import Resource
+from ssa_operator.rendering.sources import Folder
+
+
+class ParentKey(NamedTuple):
+    """A parent in the queue: the folder that it is rendered through (`echoes.example.com`), its namespace ('' if
+    cluster-scoped) and name.
+    """
+
+    folder: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How the cluster serves a folder's resource: `definition` is its CRD, None for a built-in one."""
+
+    resource: Resource
+    definition: Mapping[str, Any] | None
+
+    @property
+    def writes_status(self) -> bool:
+        """Whether the status is ours to write: a built-in kind's belongs to Kubernetes.
+
+        Where the CRD can't be read, discovery tells whether there is a status to write.
+        """
+        if self.definition is not None:
+            return has_status(self.definition, self.resource.version)
+        built_in = "." not in self.resource.group or self.resource.group.endswith(".k8s.io")
+        return not built_in and "status" in self.resource.subresources
+
+
+class Listener(Protocol):
+    """Who is told what happens to parents."""
+
+    def came(self, uid: str, key: ParentKey) -> None:
+        """There is a new parent."""
+
+    def went(self, uid: str, memory: Memory) -> None:
+        """A parent is gone; `memory` is what was remembered of it."""
+
+    def changed(self, key: ParentKey, cause: Cause) -> None:
+        """A parent has to be looked at."""
+
+
+class Parents:
+    """All parents of one folder, from the moment it is made until `close`."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Folder,
+        served: Served,
+        options: Options,
+        listener: Listener,
+    ) -> None:
+        self.folder = folder
+        self.serve(served)
+        self._listener = listener
+        self._memories: dict[str, Memory] = {}
+        self._cache = Cache()
+        self._cache.listen(self._changed)
+        scopes = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
+        self.reflectors = tuple(
+            Reflector(client, served.resource, self._cache, namespace=scope, label_selector=options.selector)
+            for scope in scopes
+        )
+        self._tasks = [asyncio.create_task(each.run(), name=f"watch {folder.name}") for each in self.reflectors]
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(self._cache)
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def synced(self) -> bool:
+        return all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    def serve(self, served: Served) -> None:
+        """Take over what a changed CRD says of the status."""
+        self.served = served
+        self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
+
+    def all_keys(self) -> list[ParentKey]:
+        return [self._key(live) for live in self._cache]
+
+    def unready(self) -> list[ParentKey]:
+        """The parents whose last report isn't Ready."""
+        reports = ((live, self.report(live)) for live in self._cache)
+        return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
+
+    def find(self, namespace: str, name: str) -> Live | None:
+        """The parent of that name, None where there is none."""
+        return self._cache.get(namespace, name)
+
+    def subject(self, live: Live) -> Subject:
+        """The parent as a pass takes it."""
+        return Subject(
+            parent=live,
+            folder=self.folder,
+            resource=self.served.resource,
+            writes_status=self.served.writes_status,
+            status_schema=self._schema,
+            written=self._cache.written,
+        )
+
+    def memory(self, live: Live) -> Memory:
+        """What is remembered of this very object: one made again under the same name starts anew."""
+        return self._memories.setdefault(live.uid, Memory())
+
+    def report(self, live: Live) -> Report | None:
+        """The last report of a parent, None where it has not been looked at yet."""
+        memory = self._memories.get(live.uid)
+        return memory.report if memory is not None else None
+
+    async def close(self) -> None:
+        """Stop the watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _key(self, live: Live) -> ParentKey:
+        return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
+
+    def _changed(self, old: Live | None, new: Live | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._listener.went(old.uid, self._memories.pop(old.uid, Memory()))
+        live = new or old
+        if live is None:
+            return
+        key = self._key(live)
+        if new is not None and (old is None or new.uid != old.uid):
+            self._listener.came(new.uid, key)
+        cause = change(old, new)
+        if cause:
+            self._listener.changed(key, cause)
+
+
+def change(old: Live | None, new: Live | None) -> Cause:
+    """What a parent's event is worth: nothing, a look at its children, or a whole pass."""
+    if new is None:
+        return Cause.PARENT
+    if old is None:
+        status = new.body.get("status")
+        seen = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
+        return Cause.INITIAL if seen else Cause.PARENT
+    before, after = old.metadata, new.metadata
+    if (
+        (before.uid, before.generation, before.labels, before.annotations)
+        != (after.uid, after.generation, after.labels, after.annotations)
+        or old.deleting != new.deleting
+        or (not after.generation and _content(old) != _content(new))
+    ):
+        return Cause.PARENT
+    return Cause.CHILD if old.body.get("status") != new.body.get("status") else Cause(0)
+
+
+def _content(live: Live) -> dict[str, Any]:
+    """What a kind without generations (Namespace, ConfigMap) is about."""
+    return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

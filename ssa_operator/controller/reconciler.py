@@ -1,0 +1,209 @@
+"""One pass over one parent: observe, render, plan, act, report, publish.
+
+Promises:
+- A pass is a straight line. It reads the cluster from caches, writes children and then the status, and keeps nothing
+  but what it remembers of the parent: the proofs of its children and what it last reported.
+- Children are not applied while their parent is being deleted or suspended.
+- A status is written only when it differs, and never to a parent that was made again meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from ssa_operator.controller.act import Cluster, act
+from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.queue import Cause
+from ssa_operator.core.drift import Proof, proof
+from ssa_operator.core.encoding import encode
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.manifest import group_kind
+from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
+from ssa_operator.core.rendered import Rendered
+from ssa_operator.core.schema import declared
+from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
+from ssa_operator.kube.resource import Resource
+from ssa_operator.rendering.render import render
+from ssa_operator.rendering.sources import Folder
+
+SUSPEND = "ssa-operator.dev/suspend"
+RECONCILE_AT = "ssa-operator.dev/reconcile-at"
+
+
+@dataclass(slots=True)
+class Memory:
+    """What this process remembers of a parent between two passes.
+
+    proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
+    passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
+    to. held_at: the value of `reconcile-at` when a prune was first held. report: the last one.
+    """
+
+    proofs: Mapping[Identity, Proof] = field(default_factory=dict)
+    claimed: frozenset[Identity] = frozenset()
+    failures: int = 0
+    converged: str | None = None
+    held_at: str | None = None
+    report: Report | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The parent of a pass: its live object, the folder that it is rendered through, how it is served, and what its
+    status may hold.
+
+    status_schema is None where the status takes everything; writes_status is false where the operator has no business
+    in it. `written` is told the parent as the status write returned it.
+    """
+
+    parent: Live
+    folder: Folder
+    resource: Resource
+    writes_status: bool
+    status_schema: Mapping[str, object] | None
+    written: Callable[[Live], None]
+
+
+class Reconciler:
+    """Runs passes. `parents` are the uids of all parents that exist; `claims` says which parent an identity was
+    rendered for.
+    """
+
+    def __init__(
+        self, cluster: Cluster, parents: AbstractSet[str], mode: ApplyMode, now: Callable[[], float] = time.time
+    ) -> None:
+        self._cluster = cluster
+        self._parents = parents
+        self._mode = mode
+        self._now = now
+        self._claims: dict[Identity, str] = {}
+
+    async def reconcile(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
+        """One pass. Raises ApiError where the status can't be written."""
+        idle = self._idle_verdict(subject.parent)
+        if idle is not None:
+            children = self._cluster.children.of(subject.parent.uid)
+            return await self._publish(subject, memory, make_idle_report(subject.parent, idle, children, self._now()))
+        await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
+        rendered = _render(subject)
+        await self._cluster.children.watch({group_kind(document) for document in rendered.documents})
+        observed = self._observe(subject, memory, causes)
+        plan = make_plan(observed, rendered)
+        self._claim(memory, subject.parent.uid, plan)
+        outcomes = await act(plan, self._cluster)
+        report = make_report(subject.parent, plan, outcomes, self._now())
+        _remember(memory, subject.parent, plan, outcomes, report)
+        return await self._publish(subject, memory, report)
+
+    def forget(self, memory: Memory) -> None:
+        """The parent is gone: what it claimed is free."""
+        for identity in memory.claimed:
+            self._claims.pop(identity, None)
+        memory.claimed = frozenset()
+
+    def _idle_verdict(self, parent: Live) -> Verdict | None:
+        if parent.deleting:
+            return Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
+        if parent.metadata.annotations.get(SUSPEND) == "true":
+            message = f"nothing is applied while the annotation {SUSPEND} is true"
+            return Verdict(ready=False, reason="Suspended", message=message, stalled=True)
+        return None
+
+    def _observe(self, subject: Subject, memory: Memory, causes: Cause) -> Observed:
+        parent = subject.parent
+        confirmed = memory.held_at is not None and parent.metadata.annotations.get(RECONCILE_AT, "") != memory.held_at
+        return Observed(
+            parent=parent,
+            objects=self._cluster.children,
+            own=self._cluster.children.of(parent.uid),
+            kinds=self._cluster.children.kinds,
+            proofs=memory.proofs,
+            demand=self._demand(causes),
+            parents=self._parents,
+            claims=self._claims,
+            converged=memory.converged,
+            cluster_scope=subject.folder.settings.cluster_scope,
+            confirmed=confirmed,
+        )
+
+    def _demand(self, causes: Cause) -> Demand:
+        everything = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
+        if self._mode is ApplyMode.ALWAYS:
+            everything |= Cause.TICK_GRANTED
+        return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN
+
+    def _claim(self, memory: Memory, uid: str, plan: Plan) -> None:
+        claimed = frozenset(step.identity for step in plan.steps if step.manifest is not None)
+        for identity in memory.claimed - claimed:
+            self._claims.pop(identity, None)
+        self._claims.update(dict.fromkeys(claimed, uid))
+        memory.claimed = claimed
+
+    async def _publish(self, subject: Subject, memory: Memory, report: Report) -> Report:
+        memory.report = report
+        if not subject.writes_status:
+            return report
+        status = declared(report.status, subject.status_schema)
+        parent = subject.parent
+        if not differs(parent, status):
+            return report
+        body = {
+            "apiVersion": subject.resource.api_version,
+            "kind": subject.resource.kind,
+            # The resourceVersion keeps this status from a parent that was made again under the same name: at /status,
+            # a wrong uid is not refused.
+            "metadata": {"name": parent.identity.name, "resourceVersion": parent.resource_version},
+            "status": status,
+        }
+        applied = await self._cluster.client.apply(
+            subject.resource, parent.identity.namespace, parent.identity.name, encode(body), subresource="status"
+        )
+        subject.written(applied.live)
+        return report
+
+
+def _render(subject: Subject) -> Rendered:
+    """A folder that never loaded has nothing but its problems to show."""
+    folder = subject.folder
+    if folder.templates is None:
+        return Rendered(problems=folder.problems, digest=folder.digest)
+    return render(folder.templates, subject.parent.body)
+
+
+def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
+    proofs = {}
+    for outcome in outcomes:
+        step = outcome.step
+        if step.manifest is None or outcome.live is None:
+            continue
+        if step.action is Action.APPLY and outcome.result is not Result.FAILED:
+            proofs[step.identity] = proof(step.manifest, outcome.live)
+        elif step.action is Action.UNCHANGED:
+            proofs[step.identity] = memory.proofs[step.identity]
+    memory.proofs = proofs
+    memory.failures = memory.failures + 1 if report.passing else 0
+    if plan.held:
+        if memory.held_at is None:
+            memory.held_at = parent.metadata.annotations.get(RECONCILE_AT, "")
+    elif report.complete:
+        memory.held_at = None
+        memory.converged = plan.rendered.digest
+
+
+def _reported_kinds(parent: Live) -> set[GroupKind]:
+    """The kinds that an earlier process reported in the parent's status: what it made has to be found again, also
+    where no template renders it now.
+    """
+    status = parent.body.get("status")
+    entries = status.get("resources") if isinstance(status, Mapping) else None
+    if not isinstance(entries, list):
+        return set()
+    return {
+        GroupKind(entry.get("group", ""), entry["kind"])
+        for entry in entries
+        if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str)
+    }

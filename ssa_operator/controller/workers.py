@@ -1,0 +1,147 @@
+"""Workers: they take parents from the queue, run passes, and decide when each parent is looked at again.
+
+Promises:
+- A parent that failed in passing is looked at again after a backoff with jitter; one that failed for good waits for a
+  change or its next tick.
+- Ticks are background work: they come last and stay within the budget of applies a second.
+- An unforeseen error costs one pass: it is logged with its traceback, and the parent is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.parents import ParentKey, Parents
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconciler import Memory, Reconciler
+from ssa_operator.core.live import Live
+from ssa_operator.core.schedule import Budget, backoff, next_tick
+from ssa_operator.core.status import Report, Result
+from ssa_operator.kube.errors import ApiError
+
+log = logging.getLogger("ssa_operator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """Time and chance: `now` in seconds since the epoch, `jitter` in [0, 1)."""
+
+    now: Callable[[], float]
+    jitter: Callable[[], float]
+
+
+class Workers:
+    """`run` is one worker; any number of them share the queue. `folders` are the parents by folder name."""
+
+    def __init__(
+        self,
+        queue: Queue[ParentKey],
+        folders: Mapping[str, Parents],
+        reconciler: Reconciler,
+        metrics: Metrics,
+        options: Options,
+        chance: Chance,
+    ) -> None:
+        self._queue = queue
+        self._folders = folders
+        self._reconciler = reconciler
+        self._metrics = metrics
+        self._options = options
+        self._chance = chance
+        self._budget = Budget(options.tick_rate) if options.tick_rate > 0 else None
+
+    async def run(self) -> None:
+        """Work until the queue is closed."""
+        while (item := await self._queue.get()) is not None:
+            key, causes = item
+            try:
+                await self._look_at(key, causes)
+            finally:
+                self._queue.done(key)
+
+    async def _look_at(self, key: ParentKey, causes: Cause) -> None:
+        parents = self._folders.get(key.folder)
+        parent = parents.find(key.namespace, key.name) if parents is not None else None
+        if parents is None or parent is None:
+            self._queue.forget(key)
+            return
+        memory = parents.memory(parent)
+        causes = self._granted(key, memory, causes)
+        if not causes:
+            return
+        started, before = time.perf_counter(), memory.report
+        try:
+            report = await self._reconciler.reconcile(parents.subject(parent), memory, causes)
+        except ApiError as error:
+            self._failed(key, memory, error)
+        except Exception:
+            # A bug shows in one pass: its worker, and with it every other parent, goes on.
+            log.exception("%s: the pass failed unexpectedly", key)
+            self._failed(key, memory, None)
+        else:
+            self._log(key, before, report)
+            self._reported(key, memory, report)
+        self._metrics.pass_seconds.labels(key.folder).observe(time.perf_counter() - started)
+        self._tick_later(key, parents, parent)
+
+    def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
+        """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does."""
+        if Cause.TICK not in causes or self._budget is None:
+            return causes
+        applies = len(memory.report.children) if memory.report else 1
+        now = self._chance.now()
+        start = self._budget.reserve(applies, now)
+        self._metrics.tick_lag.set(start - now)
+        if start <= now:
+            return causes | Cause.TICK_GRANTED
+        self._queue.add_after(key, Cause.TICK_GRANTED, start - now)
+        return causes & ~Cause.TICK
+
+    def _tick_later(self, key: ParentKey, parents: Parents, parent: Live) -> None:
+        if self._budget is not None:
+            now = self._chance.now()
+            interval = parents.folder.settings.interval or self._options.interval
+            self._queue.add_after(key, Cause.TICK, next_tick(parent.uid, interval, now) - now)
+
+    def _reported(self, key: ParentKey, memory: Memory, report: Report) -> None:
+        self._metrics.passes.labels(
+            key.folder, "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
+        ).inc()
+        if report.passing:
+            delay = max(backoff(memory.failures, self._chance.jitter()), report.retry_after)
+            self._queue.add_after(key, Cause.RETRY, delay)
+        else:
+            self._queue.cancel(key, Cause.RETRY)
+        if report.again_at is not None:
+            self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._chance.now()))
+
+    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | None) -> None:
+        """The pass or its status write failed. A parent that went or changed meanwhile comes back by its own event."""
+        self._metrics.passes.labels(key.folder, "error").inc()
+        if error is not None and error.not_found:
+            return
+        if error is not None and not error.conflict:
+            log.warning("%s: the status is not written: %s", key, error)
+        memory.failures += 1
+        retry_after = (error.retry_after if error is not None else None) or 0.0
+        self._queue.add_after(key, Cause.RETRY, max(backoff(memory.failures, self._chance.jitter()), retry_after))
+
+    def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
+        for outcome in report.outcomes:
+            self._metrics.steps.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
+            for warning in outcome.warnings:
+                log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
+            if outcome.result in _NEWS:
+                log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
+        verdict = report.verdict
+        if before is None or before.verdict != verdict:
+            level = logging.WARNING if verdict.stalled else logging.INFO
+            log.log(level, "%s: Ready=%s %s: %s", key, verdict.ready, verdict.reason, verdict.message)
+
+
+_NEWS = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

@@ -1,0 +1,135 @@
+"""The promises of the work queue."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ssa_operator.controller.queue import Backlog, Cause, Queue, rank
+
+keys = st.sampled_from("abc")
+causes = st.sampled_from(list(Cause))
+
+
+class BacklogModel(RuleBasedStateMachine):
+    """The backlog against a model that keeps everything in plain dictionaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backlog: Backlog[str] = Backlog()
+        self.now = 0.0
+        self.waiting: dict[str, Cause] = {}
+        self.order: list[str] = []
+        self.working: set[str] = set()
+        self.later: dict[tuple[str, Cause], float] = {}
+
+    @rule(key=keys, cause=causes)
+    def add(self, key: str, cause: Cause) -> None:
+        self.backlog.add(key, cause)
+        self.waiting[key] = self.waiting.get(key, Cause(0)) | cause
+
+    @rule(key=keys, cause=causes, delay=st.integers(0, 5))
+    def add_later(self, key: str, cause: Cause, delay: int) -> None:
+        self.backlog.add_at(key, cause, self.now + delay)
+        self.later[key, cause] = min(self.later.get((key, cause), self.now + delay), self.now + delay)
+
+    @rule(key=keys, cause=causes)
+    def cancel(self, key: str, cause: Cause) -> None:
+        self.backlog.cancel(key, cause)
+        self.later.pop((key, cause), None)
+
+    @rule(key=keys)
+    def forget(self, key: str) -> None:
+        self.backlog.forget(key)
+        self.waiting.pop(key, None)
+        self.later = {place: when for place, when in self.later.items() if place[0] != key}
+
+    @rule(seconds=st.integers(0, 4))
+    def wait(self, seconds: int) -> None:
+        self.now += seconds
+
+    @rule()
+    def pop(self) -> None:
+        for (key, cause), when in list(self.later.items()):
+            if when <= self.now:
+                del self.later[key, cause]
+                self.waiting[key] = self.waiting.get(key, Cause(0)) | cause
+        free = {key: found for key, found in self.waiting.items() if key not in self.working}
+        item = self.backlog.pop(self.now)
+        if item is None:
+            assert not free
+            return
+        key, found = item
+        assert key not in self.working, "handed out twice at once"
+        assert found == self.waiting.pop(key), "a cause was lost or invented"
+        assert all(rank(found) <= rank(other) for other in free.values()), "something more urgent was passed over"
+        self.working.add(key)
+
+    @rule(key=keys)
+    def done(self, key: str) -> None:
+        if key in self.working:
+            self.backlog.done(key)
+            self.working.remove(key)
+
+    @invariant()
+    def nothing_is_forgotten(self) -> None:
+        assert len(self.backlog) == len(self.waiting)
+        assert self.backlog.next_deadline() == min(self.later.values(), default=None)
+        assert self.backlog.idle == (not self.waiting and not self.working)
+
+
+TestBacklog = BacklogModel.TestCase
+TestBacklog.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+
+
+def test_parents_of_one_rank_are_handed_out_in_the_order_in_which_they_came() -> None:
+    backlog: Backlog[str] = Backlog()
+    for key in "cab":
+        backlog.add(key, Cause.INITIAL)
+    assert [item[0] for item in iter(lambda: backlog.pop(0.0), None) if item] == ["c", "a", "b"]
+
+
+def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:
+    backlog: Backlog[int] = Backlog()
+    for number in range(1000):
+        backlog.add(number, Cause.INITIAL)
+    backlog.add(999, Cause.PARENT)
+    assert backlog.pop(0.0) == (999, Cause.INITIAL | Cause.PARENT)
+
+
+async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a", Cause.PARENT)
+    assert await waiting == ("a", Cause.PARENT)
+
+
+async def test_a_deadline_wakes_a_worker_also_while_another_one_is_busy() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    queue.add_after("a", Cause.TICK, 0.01)
+    queue.add_after("b", Cause.TICK, 0.02)
+    workers = [asyncio.create_task(queue.get()) for _ in range(2)]
+    found = await asyncio.gather(*workers)
+    assert found == [("a", Cause.TICK), ("b", Cause.TICK)]
+
+
+async def test_an_item_is_not_lost_with_a_worker_that_is_cancelled_just_when_it_is_woken() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    doomed, other = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a", Cause.PARENT)
+    doomed.cancel()
+    assert await other == ("a", Cause.PARENT)
+
+
+async def test_all_workers_end_when_the_queue_is_closed() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.close()
+    assert await asyncio.gather(*workers) == [None, None, None]
+    assert await queue.get() is None

@@ -1,0 +1,94 @@
+"""Objects for tests of the pure rules: the shortest body that means something, changed by what a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.manifest import Manifest, Rules, manifest
+from ssa_operator.core.place import FieldPath, Place
+from ssa_operator.core.plan import Demand, Kind, Observed
+from ssa_operator.core.rendered import Document, Rendered
+
+PARENT_UID = "11111111-0000-0000-0000-000000000000"
+OTHER_UID = "22222222-0000-0000-0000-000000000000"
+DEPLOYMENT = GroupKind("apps", "Deployment")
+CONFIG_MAP = GroupKind("", "ConfigMap")
+NAMESPACE = GroupKind("", "Namespace")
+
+
+def parent(**metadata: Any) -> Live:
+    status = metadata.pop("status", None)
+    body: dict[str, Any] = {
+        "apiVersion": "example.com/v1",
+        "kind": "Echo",
+        "metadata": {"name": "web", "namespace": "default", "uid": PARENT_UID, "generation": 1, "resourceVersion": "5"}
+        | metadata,
+        "spec": {"replicas": 2},
+    }
+    if status is not None:
+        body["status"] = status
+    return Live.of({**body, "metadata": {key: value for key, value in body["metadata"].items() if value is not None}})
+
+
+def config_map(name: str = "settings", **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name} | fields.pop("metadata", {})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}} | fields
+
+
+def document(body: Mapping[str, Any], line: int = 1) -> Document:
+    place = Place("echoes.example.com/a.yaml.j2", line)
+
+    def place_of(path: FieldPath) -> Place:
+        return Place(place.file, line + len(path))
+
+    return Document(body=body, place=place, place_of=place_of)
+
+
+def rendered(*bodies: Mapping[str, Any], **fields: Any) -> Rendered:
+    documents = tuple(document(body, line=10 * position + 1) for position, body in enumerate(bodies))
+    return Rendered(documents=documents, **({"digest": "t1"} | fields))
+
+
+def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **metadata: Any) -> Live:
+    """A ConfigMap as our apply left it."""
+    return Live.of(
+        config_map(
+            name,
+            metadata={
+                "namespace": "default",
+                "uid": uid,
+                "resourceVersion": "7",
+                "labels": {PARENT_UID_LABEL: owner},
+                "managedFields": [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}],
+            }
+            | metadata,
+        )
+    )
+
+
+def made(body: Mapping[str, Any], owner: Live | None = None, **rules: Any) -> Manifest:
+    return manifest(document(body), owner or parent(), Rules(**({"namespaced": True} | rules)))
+
+
+def observed(*own: Live, others: tuple[Live, ...] = (), **fields: Any) -> Observed:
+    defaults: dict[str, Any] = {
+        "parent": parent(),
+        "objects": {live.identity: live for live in (*own, *others)},
+        "own": own,
+        "kinds": {
+            CONFIG_MAP: Kind(namespaced=True, synced=True),
+            DEPLOYMENT: Kind(namespaced=True, synced=True),
+            NAMESPACE: Kind(namespaced=False, synced=True),
+        },
+        "proofs": {},
+        "demand": Demand.EVERYTHING,
+        "parents": frozenset({PARENT_UID, OTHER_UID}),
+    }
+    return Observed(**(defaults | fields))
+
+
+def config_map_identity(name: str = "settings") -> Identity:
+    return Identity("", "ConfigMap", "default", name)

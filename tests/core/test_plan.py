@@ -1,0 +1,188 @@
+"""What is done with every child, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.drift import proof
+from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.plan import Action, Demand, Kind, Plan, Problem, make_plan
+from ssa_operator.core.rendered import Problem as RenderProblem
+from tests.core.objects import (
+    CONFIG_MAP,
+    OTHER_UID,
+    child,
+    config_map,
+    config_map_identity,
+    made,
+    observed,
+    parent,
+    rendered,
+)
+
+
+def actions(plan: Plan) -> dict[str, Action]:
+    return {step.identity.name: step.action for step in plan.steps}
+
+
+def proven_child() -> dict[str, Any]:
+    live = child()
+    return {"proofs": {live.identity: proof(made(config_map()), live)}, "demand": Demand.UNPROVEN}
+
+
+def test_what_does_not_exist_is_applied() -> None:
+    plan = make_plan(observed(), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+    assert plan.steps[0].reason == "does not exist"
+
+
+def test_a_childs_own_event_costs_no_request_where_it_is_proven_unchanged() -> None:
+    plan = make_plan(observed(child(), **proven_child()), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.UNCHANGED}
+
+
+def test_a_tick_applies_what_is_proven_unchanged_too() -> None:
+    plan = make_plan(observed(child(), **proven_child() | {"demand": Demand.EVERYTHING}), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+
+
+@pytest.mark.parametrize(
+    ("live", "body", "why"),
+    [
+        (child(uid="c-2"), config_map(), "was replaced"),
+        (child(), config_map(data={"a": "c"}), "its manifest changed"),
+        (child(managedFields=[]), config_map(), "somebody changed our fields"),
+    ],
+)
+def test_what_is_not_proven_is_applied_and_says_why(live: Live, body: dict[str, Any], why: str) -> None:
+    plan = make_plan(observed(live, **proven_child()), rendered(body))
+    assert (plan.steps[0].action, plan.steps[0].reason) == (Action.APPLY, why)
+
+
+def test_a_child_that_is_being_deleted_is_waited_for() -> None:
+    plan = make_plan(observed(child(deletionTimestamp="2026-01-01T00:00:00Z")), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.WAIT}
+
+
+def test_a_kind_that_the_cluster_does_not_know_is_refused_alone() -> None:
+    plan = make_plan(
+        observed(), rendered({"apiVersion": "a.b/v1", "kind": "Thing", "metadata": {"name": "x"}}, config_map())
+    )
+    assert actions(plan) == {"x": Action.REFUSE, "settings": Action.APPLY}
+    assert "no kind Thing.a.b" in plan.steps[0].reason
+
+
+def test_a_kind_that_cannot_be_watched_is_refused_alone_with_the_reason() -> None:
+    kinds = {CONFIG_MAP: Kind(namespaced=True, synced=False, problem="may not list configmaps")}
+    plan = make_plan(observed(kinds=kinds), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].reason) == (Action.REFUSE, "may not list configmaps")
+
+
+def test_a_watch_that_is_not_synced_is_waited_for() -> None:
+    plan = make_plan(observed(kinds={CONFIG_MAP: Kind(namespaced=True, synced=False)}), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.WAIT}
+
+
+def test_an_identity_that_is_rendered_twice_is_refused_the_second_time_with_the_first_place() -> None:
+    plan = make_plan(observed(), rendered(config_map(), config_map(data={"x": "y"})))
+    assert [step.action for step in plan.steps] == [Action.APPLY, Action.REFUSE]
+    assert "rendered twice, first at echoes.example.com/a.yaml.j2:1" in plan.steps[1].reason
+    assert plan.steps[1].problem is Problem.INVALID_MANIFEST
+
+
+def test_a_child_of_another_living_parent_is_refused() -> None:
+    plan = make_plan(observed(others=(child(owner=OTHER_UID),)), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, Problem.INVALID_MANIFEST)
+    assert OTHER_UID in plan.steps[0].reason
+
+
+def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_it() -> None:
+    plan = make_plan(observed(claims={config_map_identity(): OTHER_UID}), rendered(config_map()))
+    assert plan.steps[0].action is Action.REFUSE
+
+
+def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
+    plan = make_plan(observed(others=(child(owner="gone"),)), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+
+
+def test_a_child_that_no_template_renders_is_pruned() -> None:
+    plan = make_plan(observed(child("old")), rendered(config_map(), digest="t1"))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
+    """As an EndpointSlice, which gets its Service's labels."""
+    copied = child(
+        "copied", managedFields=[{"manager": "endpointslice", "operation": "Update", "fieldsV1": {"f:a": {}}}]
+    )
+    assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
+def test_nothing_is_pruned_while_a_template_fails() -> None:
+    plan = make_plan(observed(child("old")), rendered(config_map(), problems=(RenderProblem("no"),)))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
+    for kinds in (
+        {CONFIG_MAP: Kind(namespaced=True, synced=False)},
+        {CONFIG_MAP: Kind(namespaced=True, synced=True, problem="no")},
+    ):
+        assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
+    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms() -> None:
+    held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    assert set(actions(held).values()) == {Action.KEEP}
+    assert "reconcile-at" in held.held
+    confirmed = make_plan(observed(child("a"), child("b"), converged="t0", confirmed=True), rendered())
+    assert set(actions(confirmed).values()) == {Action.PRUNE}
+    assert not confirmed.held
+
+
+def test_data_that_leaves_nothing_is_honoured() -> None:
+    plan = make_plan(observed(child("a"), converged="t1"), rendered())
+    assert actions(plan) == {"a": Action.PRUNE}
+
+
+def test_after_a_restart_an_empty_render_is_honoured_only_where_the_spec_changed_meanwhile() -> None:
+    same = parent(status={"observedGeneration": 1})
+    assert make_plan(observed(child("a"), parent=same), rendered()).held
+    changed = parent(generation=2, status={"observedGeneration": 1})
+    assert actions(make_plan(observed(child("a"), parent=changed), rendered())) == {"a": Action.PRUNE}
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+
+
+@given(st.sets(names), st.sets(names), st.booleans(), st.booleans())
+def test_every_child_has_exactly_one_step_and_nothing_rendered_is_ever_pruned(
+    there: set[str], wanted: set[str], complete: bool, synced: bool
+) -> None:
+    own = tuple(child(name, uid=f"uid-{name}") for name in sorted(there))
+    problems = () if complete else (RenderProblem("no"),)
+    kinds = {CONFIG_MAP: Kind(namespaced=True, synced=synced)}
+    plan = make_plan(
+        observed(*own, kinds=kinds), rendered(*(config_map(name) for name in sorted(wanted)), problems=problems)
+    )
+    found = [step.identity.name for step in plan.steps]
+    assert sorted(found) == sorted(there | wanted)
+    pruned = {step.identity.name for step in plan.prunes}
+    assert pruned <= there - wanted
+    if not (complete and synced):
+        assert not pruned
+
+
+def test_the_label_leads_to_the_parent() -> None:
+    assert made(config_map()).body["metadata"]["labels"][PARENT_UID_LABEL] == parent().uid

@@ -1,0 +1,58 @@
+"""When parents are looked at again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.schedule import BACKOFF_CAP, Budget, backoff, next_tick
+
+intervals = st.floats(0.1, 3600)
+moments = st.floats(0, 2e9)
+
+
+@given(st.uuids(), intervals, moments)
+def test_a_tick_is_never_at_once_and_never_much_later_than_the_interval(
+    uid: object, interval: float, now: float
+) -> None:
+    wait = next_tick(str(uid), interval, now) - now
+    assert interval * 0.09 <= wait <= interval * 1.11
+
+
+@given(st.uuids(), moments)
+def test_ticks_follow_one_another_at_the_interval(uid: object, now: float) -> None:
+    first = next_tick(str(uid), 10.0, now)
+    assert next_tick(str(uid), 10.0, first) == pytest.approx(first + 10.0, abs=1e-3)
+
+
+def test_ticks_of_many_parents_are_spread_over_the_interval() -> None:
+    due = [next_tick(f"uid-{number}", 10.0, 1e9) - 1e9 for number in range(1000)]
+    halves = sum(1 for wait in due if wait < 6)
+    assert 400 < halves < 600
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
+def test_backoff_grows_to_its_cap_and_never_ends(failures: int, jitter: float) -> None:
+    wait = backoff(failures, jitter)
+    assert 0.25 <= wait <= BACKOFF_CAP
+    assert backoff(failures + 1, 0) >= backoff(failures, 0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.floats(0, 3)), min_size=1, max_size=50), st.floats(0.5, 100))
+def test_a_budget_grants_no_more_than_its_rate_after_one_second_of_burst(
+    asked: list[tuple[int, float]], rate: float
+) -> None:
+    budget, now, granted = Budget(rate), 100.0, 0
+    starts = []
+    for applies, pause in asked:
+        now += pause
+        starts.append(budget.reserve(applies, now))
+        granted += applies
+    assert starts == sorted(starts)
+    spread = starts[-1] - 100.0
+    assert (granted - asked[-1][0]) / rate <= spread + 1.0 + 1e-6
+
+
+def test_an_idle_budget_grants_at_once() -> None:
+    assert Budget(20).reserve(3, 50.0) == 50.0

@@ -1,0 +1,47 @@
+"""What a CRD lets a status hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.core.schema import declared, has_status, status_schema
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"phase": {"type": "string"}, "items": {"type": "array", "items": {"properties": {"a": {}}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept"),
+    [
+        (None, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+        ({"x-kubernetes-preserve-unknown-fields": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+        (SCHEMA, {"phase": "x", "items": [{"a": 1}]}),
+        ({"type": "object"}, {}),
+        ({"additionalProperties": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+    ],
+)
+def test_only_what_is_declared_is_kept(schema: dict[str, Any] | None, kept: dict[str, Any]) -> None:
+    assert declared({"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}, schema) == kept
+
+
+def test_the_schema_of_the_status_is_that_of_the_version() -> None:
+    versions = [
+        {
+            "name": "v1",
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"properties": {"status": SCHEMA}}},
+        },
+        {"name": "v2", "schema": {"openAPIV3Schema": {"x-kubernetes-preserve-unknown-fields": True}}},
+    ]
+    definition = {"spec": {"versions": versions}}
+    assert status_schema(definition, "v1") == SCHEMA
+    assert status_schema(definition, "v2") is None
+    assert (has_status(definition, "v1"), has_status(definition, "v2"), has_status(definition, "v3")) == (
+        True,
+        False,
+        False,
+    )

@@ -1,0 +1,161 @@
+"""What a parent's status says, and when it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.live import MANAGER, Live
+from ssa_operator.core.place import Place
+from ssa_operator.core.plan import Plan, Problem, make_plan
+from ssa_operator.core.rendered import Problem as RenderProblem
+from ssa_operator.core.status import Outcome, Report, Result, differs, make_report
+from tests.core.objects import child, config_map, observed, parent, rendered
+
+NOON = 1_767_268_800.0
+"""2026-01-01T12:00:00Z."""
+
+
+def report(plan: Plan, *outcomes: Outcome, of: Live | None = None) -> Report:
+    return make_report(of or parent(), plan, outcomes, NOON)
+
+
+def applied(live: Live, **fields: Any) -> Report:
+    plan = make_plan(observed(live), rendered(config_map(), **fields))
+    return report(plan, Outcome(step=plan.steps[0], result=Result.CONFIGURED, live=live))
+
+
+def failed(message: str, **fields: Any) -> Report:
+    plan = make_plan(observed(), rendered(config_map()))
+    return report(plan, Outcome(step=plan.steps[0], result=Result.FAILED, message=message, **fields))
+
+
+def ready_condition(found: Report) -> dict[str, Any]:
+    conditions: list[dict[str, Any]] = found.status["conditions"]
+    return next(condition for condition in conditions if condition["type"] == "Ready")
+
+
+def test_a_parent_whose_children_are_current_is_ready() -> None:
+    found = applied(child())
+    assert found.status["conditions"] == [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Ready",
+            "message": "ConfigMap default/settings is ready",
+            "lastTransitionTime": "2026-01-01T12:00:00Z",
+            "observedGeneration": 1,
+        }
+    ]
+    assert found.status["observedGeneration"] == 1
+    assert found.status["resources"] == [
+        {"group": "", "kind": "ConfigMap", "namespace": "default", "name": "settings", "uid": "c-1", "state": "Current"}
+    ]
+    assert found.complete
+
+
+def test_a_failure_names_the_template_line_the_object_and_whether_it_is_stalled() -> None:
+    found = failed("ConfigMap default/settings: no", problem=Problem.APPLY_FAILED, place=Place("a.yaml.j2", 7))
+    condition = ready_condition(found)
+    assert condition["reason"] == "ApplyFailed"
+    assert condition["message"] == "a.yaml.j2:7: ConfigMap default/settings: no"
+    assert {each["type"] for each in found.status["conditions"]} == {"Ready", "Stalled"}
+    assert not found.complete
+
+
+def test_a_passing_failure_is_reconciling_not_stalled() -> None:
+    found = failed("later", problem=Problem.APPLY_FAILED, passing=True, retry_after=3.0)
+    assert {each["type"] for each in found.status["conditions"]} == {"Ready", "Reconciling"}
+    assert (found.passing, found.retry_after) == (True, 3.0)
+
+
+def test_a_template_that_fails_is_the_first_thing_said_with_every_other_failure_beside_it() -> None:
+    plan = make_plan(
+        observed(), rendered(config_map(), problems=(RenderProblem("spec.x is missing", Place("b.yaml.j2", 3)),))
+    )
+    found = report(
+        plan, Outcome(step=plan.steps[0], result=Result.FAILED, message="refused", problem=Problem.APPLY_FAILED)
+    )
+    condition = ready_condition(found)
+    assert condition["reason"] == "RenderFailed"
+    assert condition["message"] == "b.yaml.j2:3: spec.x is missing; echoes.example.com/a.yaml.j2:1: refused"
+
+
+def test_the_transition_time_moves_only_when_the_status_does() -> None:
+    before = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]}
+    owner = parent(status=before)
+    plan = make_plan(observed(child()), rendered(config_map()))
+    same = report(plan, Outcome(step=plan.steps[0], result=Result.UNCHANGED, live=child()), of=owner)
+    assert ready_condition(same)["lastTransitionTime"] == "2025-01-01T00:00:00Z"
+    broken = report(plan, Outcome(step=plan.steps[0], result=Result.FAILED, problem=Problem.APPLY_FAILED), of=owner)
+    assert ready_condition(broken)["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+
+
+def test_a_templates_own_fields_stand_beside_ours_and_never_replace_them() -> None:
+    found = applied(child(), status={"phase": "Up", "conditions": "mine", "resources": 3, "observedGeneration": 9})
+    assert found.status["phase"] == "Up"
+    assert found.status["observedGeneration"] == 1
+    assert isinstance(found.status["conditions"], list)
+
+
+def test_messages_and_lists_are_bounded() -> None:
+    found = failed("x" * 100_000, problem=Problem.APPLY_FAILED)
+    assert len(ready_condition(found)["message"]) <= 4096
+    assert len(found.status["resources"][0]["message"]) <= 512
+
+
+def test_a_held_prune_is_the_reason() -> None:
+    plan = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    found = report(plan, *(Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps))
+    assert ready_condition(found)["reason"] == "PruneHeld"
+    assert [entry["state"] for entry in found.status["resources"]] == ["Current", "Current"]
+
+
+def owner_with(status: dict[str, Any]) -> Live:
+    fields: dict[str, Any] = {"f:status": fields_of(status)}
+    managed = [{"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}]
+    return parent(status=status, managedFields=managed)
+
+
+def fields_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {f"f:{key}": fields_of(item) for key, item in value.items()}
+    return {}
+
+
+flat_status = st.dictionaries(
+    st.sampled_from("abc"),
+    st.integers(0, 1) | st.booleans() | st.dictionaries(st.sampled_from("xy"), st.integers(0, 1)),
+)
+
+
+@given(flat_status, flat_status)
+def test_a_status_is_written_exactly_when_it_says_something_else(live: dict[str, Any], desired: dict[str, Any]) -> None:
+    same = live == desired and all(type(live[key]) is type(desired[key]) for key in live)
+    assert differs(owner_with(live), desired) is not same
+
+
+def test_a_field_of_another_writer_makes_no_difference() -> None:
+    owner = parent(status={"ours": 1, "theirs": 2})
+    assert not differs(owner, {"ours": 1})
+
+
+def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ours_does() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    stalled = {"type": "Stalled", "status": "True"}
+    fields: dict[str, Any] = {
+        "f:status": {"f:conditions": {'k:{"type":"Ready"}': {".": {}, "f:type": {}, "f:status": {}}}}
+    }
+    ours = {"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}
+    owner = parent(status={"conditions": [ready, stalled]}, managedFields=[ours])
+    assert not differs(owner, {"conditions": [ready]})
+    both = fields["f:status"]["f:conditions"] | {'k:{"type":"Stalled"}': {".": {}}}
+    ours["fieldsV1"] = {"f:status": {"f:conditions": both}}
+    assert differs(parent(status={"conditions": [ready, stalled]}, managedFields=[ours]), {"conditions": [ready]})
+
+
+def test_a_parent_without_a_status_gets_one() -> None:
+    assert differs(parent(), {"a": 1})
+    assert not differs(parent(), {})
