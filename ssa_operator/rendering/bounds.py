@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,7 +20,7 @@ OUTPUT_LIMIT = 3 * 2**20
 """Characters that one template may render: the API server takes request bodies of at most 3 MiB."""
 
 WORK_LIMIT = 64 * 2**20
-"""Characters (a list entry counts as eight) that the expressions of one template may produce in all."""
+"""Characters that the expressions of one template may produce in all; a list's entry counts as 8, a step as 32."""
 
 SECONDS_LIMIT = 2.0
 """Seconds that one template may take: a hundred thousand times what a usual one takes."""
@@ -28,6 +29,7 @@ INTEGER_BITS = 4096
 """Bits of the largest number that an expression may pass through."""
 
 _STEPS_BETWEEN_LOOKS = 256
+_STEP_SIZE = 32
 _ENTRY_SIZE = 8
 
 
@@ -50,6 +52,7 @@ class Budget:
         self._steps -= 1
         if self._steps <= 0:
             self._steps = _STEPS_BETWEEN_LOOKS
+            self._spend(_STEPS_BETWEEN_LOOKS * _STEP_SIZE)
             if time.monotonic() > self._deadline:
                 raise LimitError(
                     f"rendering takes longer than {SECONDS_LIMIT:g} seconds; look for a loop that is too long"
@@ -62,10 +65,15 @@ class Budget:
         """
         if size > OUTPUT_LIMIT:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
+        self._spend(size)
+        self.step()
+
+    def _spend(self, size: int) -> None:
         self._work -= size
         if self._work < 0:
-            raise LimitError(f"the expressions of this template make more than {WORK_LIMIT // 2**20} MiB of values")
-        self.step()
+            raise LimitError(
+                "the loops and expressions of this template do too much work; look for one that is too long"
+            )
 
 
 _current: ContextVar[Budget] = ContextVar("ssa_operator_render_budget")
@@ -77,9 +85,14 @@ def current() -> Budget:
     return Budget() if budget is None else budget
 
 
-def begin(budget: Budget) -> None:
-    """Make `budget` the current one of this thread or task."""
-    _current.set(budget)
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Give what is done within, in this thread or task, a budget of its own."""
+    token = _current.set(Budget())
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def counted(iterable: Iterable[Any]) -> Iterator[Any]:

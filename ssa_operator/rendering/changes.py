@@ -1,19 +1,67 @@
 """Changes of the templates folder, for hot reload.
 
 Promises:
-- A burst of changes is one change.
-- The folder need not exist yet, and may be replaced as a whole, as a ConfigMap's mount is.
+- It yields once at the start, and then after each burst of changes: who loads at each yield misses none.
+- The folder need not exist yet, and may vanish, return, or be replaced by another one.
+- Where the file system gives no events, changes are still found, within a second.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from watchfiles import awatch
 
+from ssa_operator.rendering.reading import State, state
+
+_LOOK_EVERY = 1000
+"""Milliseconds without an event after which the folder is looked at."""
+
+_QUIET = 50
+"""Milliseconds without a change that end a burst."""
+
+_BURST = 500
+"""Milliseconds after which a burst is reported even though it goes on."""
+
 
 async def changes(root: Path) -> AsyncIterator[None]:
-    """Yields after each burst of changes below `root`."""
-    async for _ in awatch(root):
-        yield None
+    """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
+    known = await asyncio.to_thread(_state, root)
+    yield None
+    while True:
+        watched = root if known is not None else _nearest(root)
+        try:
+            async for _ in awatch(
+                watched,
+                recursive=watched is root,
+                step=_QUIET,
+                debounce=_BURST,
+                rust_timeout=_LOOK_EVERY,
+                yield_on_timeout=True,
+            ):
+                found = await asyncio.to_thread(_state, root)
+                if found == known:
+                    continue
+                moved = found is None or known is None or found[""] != known[""]
+                known = found
+                yield None
+                if moved:
+                    break
+        except FileNotFoundError:
+            known = await asyncio.to_thread(_state, root)
+
+
+def _state(root: Path) -> State | None:
+    """The state of the folder with the mark of the folder itself, None where there is none."""
+    try:
+        found = root.stat()
+        return {"": (found.st_dev, found.st_ino), **state(root)}
+    except OSError:
+        return None
+
+
+def _nearest(root: Path) -> Path:
+    """The nearest folder above that exists."""
+    return next(path for path in root.absolute().parents if path.is_dir())

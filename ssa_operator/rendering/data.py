@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MappingView
 from types import GeneratorType
 from typing import Any
 
@@ -25,7 +25,7 @@ INTEGERS = range(-(2**63), 2**63)
 """Integers that survive the API server (a JSON number there is an int64 or a float64)."""
 
 
-class ValueProblem(TemplateRuntimeError):
+class UnfitValueError(TemplateRuntimeError):
     """A value that can't be put into a manifest."""
 
 
@@ -33,6 +33,9 @@ class Stringlike:
     """What reads as a string wherever an expression uses it."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(str(self))
 
     def __eq__(self, other: object) -> bool:
         return str(self) == (str(other) if isinstance(other, Stringlike) else other)
@@ -66,39 +69,42 @@ class Stringlike:
 
 
 def data(value: Any, depth: int = 0) -> Any:
-    """The value as plain JSON data; tuples, ranges and generators become lists, template text becomes strings.
+    """The value as plain JSON data; tuples, ranges, views and generators become lists, template text becomes strings.
 
-    Raises ValueProblem for a value that JSON has no word for, and for a missing one what its use raises.
+    Raises UnfitValueError for a value that JSON has no word for, and for a missing one what its use raises.
     """
     kind = type(value)
     if kind is str:
         return value if value.isascii() else _encodable(value)
     if value is None or kind is bool:
         return value
-    if kind is int:
-        if value not in INTEGERS:
-            raise ValueProblem("the number does not fit into 64 bits; the API server would change it")
-        return value
-    if kind is float:
-        if not math.isfinite(value):
-            raise ValueProblem(f"the number {value} does not exist in JSON")
-        return value
-    if isinstance(value, Undefined):
-        return str(value)  # raises what is missing
+    if kind is int or kind is float:
+        return _number(value)
+    if isinstance(value, (str, Stringlike, Undefined)):
+        return _encodable(str(value))  # str() of a missing field raises what is missing
     if depth > DEPTH_LIMIT:
-        raise ValueProblem(f"the value is nested deeper than {DEPTH_LIMIT} levels")
+        raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if isinstance(value, Mapping):
         bounds.current().produce(bounds.size_of(value))
         return {_key(key): data(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range, GeneratorType)):
-        items = value if isinstance(value, (list, tuple)) else list(bounds.counted(value))
+    if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
+        items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
         bounds.current().produce(bounds.size_of(items))
         return [data(item, depth + 1) for item in items]
-    if isinstance(value, str):
-        return _encodable(value)
-    if isinstance(value, Stringlike):
-        return str(value)
-    raise ValueProblem(_refusal(value))
+    raise UnfitValueError(_refusal(value))
+
+
+def _counted(value: Any) -> Iterator[Any]:
+    return bounds.counted(value)
+
+
+def _number(value: float) -> int | float:
+    if isinstance(value, int):
+        if value not in INTEGERS:
+            raise UnfitValueError("the number does not fit into 64 bits; the API server would change it")
+    elif not math.isfinite(value):
+        raise UnfitValueError(f"the number {value} does not exist in JSON")
+    return value
 
 
 def _key(key: Any) -> str:
@@ -106,14 +112,14 @@ def _key(key: Any) -> str:
         return key
     if isinstance(key, (str, Stringlike)):
         return str(key)
-    raise ValueProblem(f"a mapping has the key {key!r}; keys must be strings")
+    raise UnfitValueError(f"a mapping has the key {key!r}; keys must be strings")
 
 
 def _encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueProblem("the text holds half of a surrogate pair, which is no character") from None
+        raise UnfitValueError("the text holds half of a surrogate pair, which is no character") from None
     return text
 
 

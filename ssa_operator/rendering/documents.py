@@ -1,7 +1,8 @@
 """YAML to documents, with the place of every node.
 
 Promises:
-- Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
+- Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are
+  strings.
 - The text around the values of a render is parsed once for each distinct text; the values are put in at the leaves,
   so no value can change the structure.
 - What two readers of YAML could understand differently is an error with a place: duplicate keys, keys that aren't
@@ -20,11 +21,11 @@ import yaml
 
 from ssa_operator.core.place import FieldPath, Place
 from ssa_operator.rendering.data import DEPTH_LIMIT, INTEGERS, text_of
-from ssa_operator.rendering.places import Places
-from ssa_operator.rendering.text import OPEN, TOKEN, Indented
+from ssa_operator.rendering.places import RESERVED, Lines, Places
+from ssa_operator.rendering.text import TOKEN, Indented
 
 try:
-    from yaml.cyaml import CParser
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
 except ImportError as error:  # pragma: no cover - depends on how PyYAML was built
     raise ImportError(
         "PyYAML was built without libyaml; install a wheel of PyYAML, or build it with libyaml"
@@ -173,8 +174,8 @@ def find(node: Node, path: FieldPath, filling: Filling) -> Place:
     return place
 
 
-def parse(places: Places) -> tuple[Node, ...]:
-    """The documents of a text, without those that hold nothing.
+def parse(places: Places | Lines) -> tuple[Node, ...]:
+    """The documents of a text, without those that hold nothing; rendered text (`Places`) has stand-ins of values.
 
     Raises DocumentError where the text is no YAML that a manifest can be made of.
     """
@@ -184,8 +185,9 @@ def parse(places: Places) -> tuple[Node, ...]:
 class _Parser:
     """Builds nodes from libyaml's events."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places | Lines) -> None:
         self._places = places
+        self._filled = isinstance(places, Places)
         self._lines = places.text.split("\n")
         self._anchors: dict[str, tuple[Node, int] | None] = {}
         self._count = 0
@@ -230,7 +232,7 @@ class _Parser:
         if depth > DEPTH_LIMIT:
             raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", place)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor, place)
+            return self._alias(str(event.anchor), place)
         before = self._count
         if event.anchor is not None:
             self._anchors[event.anchor] = None
@@ -294,13 +296,22 @@ class _Parser:
         plain = event.implicit[0] and tag is None
         if tag is not None and tag not in ("!", _CORE_TAG + "str"):
             raise DocumentError(f"the tag {_tag(tag)} is not supported", place)
-        if OPEN in text:
-            parts = [int(part) if at % 2 else part for at, part in enumerate(TOKEN.split(text))]
-            parts = [part for part in parts if part != ""]
-            if plain and len(parts) == 1:
-                return Slot(place, parts[0])
-            return Mixed(place, tuple(parts), self._block_indent(event) if event.style in ("|", ">") else 0)
+        if not text.isascii() and RESERVED.search(text) and self._filled:
+            return self._with_values(event, place, plain)
         return Constant(place, _plain(text, place) if plain else text)
+
+    def _with_values(self, event: Any, place: Place, plain: bool) -> Node:
+        written = self._places.text[event.start_mark.index : event.end_mark.index]
+        if len(TOKEN.findall(written)) != len(RESERVED.findall(event.value)) / 2:
+            # An escape in double quotes made one of the characters that enclose the stand-ins of values.
+            raise DocumentError("the characters U+E000 to U+E004 are reserved; put them in as a value", place)
+        pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(TOKEN.split(event.value))]
+        parts = tuple(piece for piece in pieces if piece != "")
+        if any(isinstance(part, str) and RESERVED.search(part) for part in parts):
+            raise DocumentError("internal error: the stand-in of a value was torn apart; please report it", place)
+        if plain and len(parts) == 1:
+            return Slot(place, int(parts[0]))
+        return Mixed(place, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
 
     def _block_indent(self, event: Any) -> int:
         """By how many spaces the lines of a block scalar are indented."""

@@ -9,9 +9,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import BuiltinMethodType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
@@ -24,8 +24,8 @@ from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import data, text_of
 from ssa_operator.rendering.filters import FILTERS, TESTS, read
-from ssa_operator.rendering.formats import bounded_format, check_format
-from ssa_operator.rendering.functions import FUNCTIONS
+from ssa_operator.rendering.formats import bounded_format, percent
+from ssa_operator.rendering.functions import FUNCTIONS, VARIABLES
 from ssa_operator.rendering.missing import Missing
 from ssa_operator.rendering.tags import LineTags
 from ssa_operator.rendering.text import Indented, Json, Text, Value, concat
@@ -50,12 +50,27 @@ def data_text(value: str) -> str:
     return value
 
 
+class _Context(Context):
+    """A context whose variables also reach what is imported: a macro of another file sees the parent too."""
+
+    def __init__(
+        self,
+        environment: Any,
+        parent: dict[str, Any],
+        name: str | None,
+        blocks: dict[str, Any],
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - the name is Jinja's
+    ) -> None:
+        super().__init__(environment, parent, name, blocks, globals)
+        self.globals_keys = VARIABLES  # type: ignore[assignment]
+
+
 class _Transform(NodeTransformer):
     """Puts the environment's own operations where Jinja's would mix text and values, or could run without end."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _operation("concatenated", [*node.nodes], node)
+        return _operation("concatenated", node.nodes, node)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -77,7 +92,7 @@ class _Transform(NodeTransformer):
         raise TemplateSyntaxError("{% autoescape %} is for HTML; manifests need no escaping", node.lineno)
 
 
-def _operation(name: str, args: list[nodes.Expr], at: nodes.Node) -> nodes.Call:
+def _operation(name: str, args: list[Any], at: nodes.Node) -> nodes.Call:
     return nodes.Call(nodes.EnvironmentAttribute(name, lineno=at.lineno), args, [], None, None, lineno=at.lineno)
 
 
@@ -87,10 +102,11 @@ class Environment(ImmutableSandboxedEnvironment):
     code_generator_class = NativeCodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
     counted = staticmethod(bounds.counted)
-    intercepted_binops: ClassVar[frozenset[str]] = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    context_class = _Context
 
-    def __init__(self, sources: Mapping[str, str], names: Callable[[str, str], str]) -> None:
-        """`sources` are template texts by name; `names(name, importer)` is the full name of an imported one."""
+    def __init__(self, sources: Mapping[str, str], names: Callable[[str], str]) -> None:
+        """`sources` are template texts by name; `names` gives the full name of an imported one."""
         super().__init__(
             extensions=[LineTags],
             undefined=Missing,
@@ -107,8 +123,8 @@ class Environment(ImmutableSandboxedEnvironment):
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
 
-    def join_path(self, template: str, parent: str) -> str:
-        return self._names(template, parent)
+    def join_path(self, template: str, _: str) -> str:
+        return self._names(template)
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -152,13 +168,15 @@ class Environment(ImmutableSandboxedEnvironment):
             self.unsafe_undefined(obj, name)
         return obj.field(name)
 
-    def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
+    def unsafe_undefined(self, _: Any, attribute: str) -> NoReturn:
         raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
 
-    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         bounds.current().step()
         if isinstance(obj, (Macro, LoopContext)):
             return context.call(obj, *args, **kwargs)
+        if isinstance(obj, Missing):
+            return obj.call(*map(read, args), **kwargs)
         if "caller" in kwargs:
             raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
         args = tuple([read(arg) for arg in args])
@@ -175,8 +193,6 @@ class Environment(ImmutableSandboxedEnvironment):
         numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
         budget = bounds.current()
         match method.__name__:
-            case "format" | "format_map":
-                return bounded_format(self, text, method.__name__ == "format_map")(*args, **kwargs)
             case "center" | "ljust" | "rjust" | "zfill":
                 budget.produce(max([len(text), *numbers]))
             case "expandtabs":
@@ -193,6 +209,14 @@ class Environment(ImmutableSandboxedEnvironment):
                 budget.produce(len(text))
         return method(*args, **kwargs)
 
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """What `text.format` is to a template."""
+        if isinstance(value, BuiltinMethodType) and value.__name__ in ("format", "format_map"):
+            text = value.__self__
+            if isinstance(text, str):
+                return bounded_format(self, text, mapping=value.__name__ == "format_map")
+        return None
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         left, right = read(left), read(right)
         budget = bounds.current()
@@ -205,7 +229,7 @@ class Environment(ImmutableSandboxedEnvironment):
             case "*" if isinstance(right, sized) and isinstance(left, int):
                 budget.produce(bounds.size_of(right) * max(left, 0))
             case "%" if isinstance(left, str):
-                check_format(left, right if isinstance(right, tuple) else (right,))
+                return percent(left, right)
             case "*" if isinstance(left, int) and isinstance(right, int):
                 _check_bits(left.bit_length() + right.bit_length())
             case "**" if isinstance(left, int) and isinstance(right, int):

@@ -20,7 +20,7 @@ from ssa_operator.core.place import Place, field_text
 from ssa_operator.core.rendered import Problem
 from ssa_operator.rendering.documents import DocumentError
 from ssa_operator.rendering.functions import REMOVED
-from ssa_operator.rendering.missing import MissingField, path_of
+from ssa_operator.rendering.missing import MissingFieldError, path_of
 from ssa_operator.rendering.templates import Templates
 
 _CHAIN_LIMIT = 8
@@ -39,7 +39,7 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
 
 
 def _message(error: Exception, variables: Mapping[str, Any]) -> str:
-    if isinstance(error, MissingField):
+    if isinstance(error, MissingFieldError):
         return _missing(error, variables)
     if isinstance(error, RecursionError):
         return "a macro or an include calls itself without end"
@@ -53,7 +53,7 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     return f"{_QUOTED.sub('...', str(error))} ({type(error).__name__})"
 
 
-def _missing(error: MissingField, variables: Mapping[str, Any]) -> str:
+def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
     if error.hint:
         return error.hint
     if error.owner is missing:

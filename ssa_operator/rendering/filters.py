@@ -16,30 +16,41 @@ from collections.abc import Callable, Iterator, Mapping
 from types import GeneratorType
 from typing import Any
 
-from jinja2 import Undefined
-from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
-from jinja2.filters import do_default
+from jinja2 import Environment, Undefined, pass_environment
+from jinja2.filters import FILTERS as JINJA_FILTERS
+from jinja2.filters import do_default, make_attrgetter
+from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
-from ssa_operator.rendering.data import Stringlike, ValueProblem, data, text_of
-from ssa_operator.rendering.formats import check_format
+from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
+from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
-from ssa_operator.rendering.text import Json, Text, indent, trim
+from ssa_operator.rendering.places import RESERVED
+from ssa_operator.rendering.text import Json, Text, Value, indent, trim
 from ssa_operator.rendering.yaml_text import yaml_text
+
+_JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
 
 NAME_LIMIT = 63
 """Characters of a DNS label (RFC 1123), the strictest of Kubernetes' names."""
 
 _HASH_LENGTH = 8
 _SPACES_LIMIT = 1024
+_RESERVED = re.compile(f"({RESERVED.pattern})")
+_TEXTUAL = frozenset({
+    "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
+    "urlize", "wordcount", "wordwrap",
+})  # fmt: skip
+"""Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
 
 
 def to_yaml(value: Any) -> Text:
     """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
     text = yaml_text(data(value))
     bounds.current().produce(len(text))
-    return Text((text,))
+    # The characters that marks are made of must not be in template text; as values they may.
+    return Text(tuple(Value(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
 
 
 def to_json(value: Any, indent: int | None = None) -> Json:
@@ -54,13 +65,13 @@ def b64encode(value: Any) -> str:
 
 
 def b64decode(value: Any) -> str:
-    """The text that was encoded. Raises ValueProblem where that is no UTF-8 text; never shows it."""
+    """The text that was encoded. Raises UnfitValueError where that is no UTF-8 text; never shows it."""
     try:
         return base64.b64decode(_text("b64decode", value), validate=True).decode()
     except binascii.Error:
-        raise ValueProblem("b64decode: the value is not base64") from None
+        raise UnfitValueError("b64decode: the value is not base64") from None
     except UnicodeDecodeError:
-        raise ValueProblem("b64decode: the value is base64, but not of UTF-8 text") from None
+        raise UnfitValueError("b64decode: the value is base64, but not of UTF-8 text") from None
 
 
 def sha256(value: Any) -> str:
@@ -81,7 +92,7 @@ def k8s_name(value: Any) -> str:
     text = _text("k8s_name", value)
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
-        raise ValueProblem("k8s_name: the text has no letter or digit that a name can have")
+        raise UnfitValueError("k8s_name: the text has no letter or digit that a name can have")
     if len(name) <= NAME_LIMIT:
         return name
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
@@ -90,7 +101,7 @@ def k8s_name(value: Any) -> str:
 
 def _text(name: str, value: Any) -> str:
     if value is None:
-        raise ValueProblem(f"{name} needs a text, and this value is null")
+        raise UnfitValueError(f"{name} needs a text, and this value is null")
     return text_of(value)
 
 
@@ -101,7 +112,7 @@ def _check_spaces(width: Any) -> None:
 
 def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text | str:
     if not isinstance(width, int):
-        raise ValueProblem("indent needs a number of spaces")
+        raise UnfitValueError("indent needs a number of spaces")
     _check_spaces(width)
     return indent(s, width, first, blank)
 
@@ -119,13 +130,28 @@ def _string(value: Any) -> Any:
     return value if isinstance(value, Stringlike) else text_of(value)
 
 
-def _b_default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
     return do_default(value, default_value, boolean)
 
 
+@pass_environment
+def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
+    """Jinja's join, with each item as it reads within text."""
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    texts = [text_of(item) for item in bounds.counted(items)]
+    between = text_of(d)
+    bounds.current().produce(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
+
+
+def _format(value: Any, *args: Any, **kwargs: Any) -> str:
+    """Jinja's format, within the bounds."""
+    return percent(text_of(value), kwargs or args)
+
+
 LAYOUT: Mapping[str, Callable[..., Any]] = {
-    "d": _b_default,
-    "default": _b_default,
+    "d": _default,
+    "default": _default,
     "indent": _indent,
     "safe": _keep,
     "string": _string,
@@ -138,31 +164,33 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
     "b64encode": b64encode,
+    "format": _format,
+    "join": _join,
     "k8s_name": k8s_name,
     "md5": md5,
     "sha256": sha256,
 }
 
 
-def _bound(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
     """Refuse arguments that would make a filter produce more than the bounds."""
     budget = bounds.current()
-    value = next((arg for arg in args if isinstance(arg, str)), "")
-    numbers = [number for number in (*args, *kwargs.values()) if isinstance(number, int) and number is not True]
+    numbers = [number for number in rest if type(number) is int]
+    texts = [text for text in rest if isinstance(text, str)]
     match name:
-        case "center" | "batch" | "slice" | "wordwrap" | "truncate":
+        case "center" | "batch" | "slice":
             budget.produce(max(numbers, default=0))
         case "round":
-            if any(abs(number) > _SPACES_LIMIT for number in numbers[-1:]):
-                raise LimitError(f"a precision of {numbers[-1]} is too large")
-        case "replace":
-            texts = [text_of(arg) for arg in (*args, *kwargs.values())[:4] if not isinstance(arg, int)]
-            if len(texts) >= 3:
-                budget.produce(len(texts[0]) + texts[0].count(texts[1]) * len(texts[2]))
-        case "format":
-            check_format(value, (*args, *kwargs.values()))
+            if any(abs(number) > _SPACES_LIMIT for number in numbers):
+                raise LimitError(f"a precision of more than {_SPACES_LIMIT} is too large")
+        case "replace" if len(texts) >= 2 and isinstance(subject, str):
+            budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
+        case "wordwrap" if texts:
+            budget.produce(bounds.size_of(subject) * (1 + len(texts[0])))
+        case _ if isinstance(subject, (str, list, tuple, range)):
+            budget.produce(bounds.size_of(subject))
         case _:
-            budget.produce(sum(bounds.size_of(arg) for arg in args if isinstance(arg, (str, list, tuple, range))))
+            budget.step()
 
 
 def read(value: Any) -> Any:
@@ -180,7 +208,9 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             str(subject)
         args = (*args[:passed], *[read(arg) for arg in args[passed:]])
         kwargs = {key: read(arg) for key, arg in kwargs.items()}
-        _bound(name, args[passed:], kwargs)
+        if name in _TEXTUAL and not isinstance(subject, str):
+            args = (*args[:passed], text_of(subject), *args[passed + 1 :])
+        _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
         result = function(*args, **kwargs)
         if isinstance(result, GeneratorType):
             return bounds.counted(result)
@@ -206,14 +236,11 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, function in {**DEFAULT_FILTERS, **OWN}.items():
+    for name, function in {**JINJA_FILTERS, **OWN}.items():
         if name not in REMOVED and name not in LAYOUT:
             yield name, _plain_filter(name, function)
     yield from LAYOUT.items()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())
-TESTS: Mapping[str, Callable[..., Any]] = {
-    name: function if name in ("defined", "undefined") else _plain_test(function)
-    for name, function in DEFAULT_TESTS.items()
-}
+TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(function) for name, function in _JINJA_TESTS.items()}

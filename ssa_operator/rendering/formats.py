@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
@@ -16,27 +16,44 @@ from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
+from ssa_operator.rendering.data import text_of
 
 _NUMBERS = re.compile(r"[0-9]+")
 _PERCENT = re.compile(r"%(?:\([^)]*\))?([-#0 +*.0-9]*)")
 
 
-def check_format(template: str, args: tuple[Any, ...]) -> None:
-    """Account for the text that `template % args` makes. Raises LimitError."""
+def percent(template: str, args: Any) -> str:
+    """What `template % args` gives: each value as it reads within text. Raises LimitError."""
     size = len(template)
     for conversion in _PERCENT.finditer(template):
         if "*" in conversion[1]:
             raise LimitError("a width of * in a format can't be bounded; write the number")
         size += sum(int(number[-20:]) for number in _NUMBERS.findall(conversion[1]))
-    size += sum(bounds.size_of(arg) for arg in args) * max(1, template.count("%"))
+    fields: Any
+    if isinstance(args, Mapping):
+        fields = {name: _spoken(arg) for name, arg in args.items()}
+        size += max((bounds.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
+    else:
+        fields = tuple(_spoken(arg) for arg in (args if isinstance(args, tuple) else (args,)))
+        size += sum(bounds.size_of(arg) for arg in fields)
     bounds.current().produce(size)
+    return str(template % fields)
+
+
+def _spoken(value: Any) -> Any:
+    """Numbers can be formatted as such; anything else is formatted as it reads within text."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else text_of(value)
 
 
 class _BoundedFormatter(SandboxedFormatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
+        value = _spoken(value)
         numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
         bounds.current().produce(numbers + bounds.size_of(value))
         return super().format_field(value, format_spec)
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return super().convert_field(value if conversion is None else text_of(value), conversion)
 
 
 def bounded_format(environment: SandboxedEnvironment, text: str, mapping: bool) -> Callable[..., str]:

@@ -16,6 +16,9 @@ from typing import Any
 from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner, Namespace
 
+VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
+"""What every template sees of its parent, imported and included ones too."""
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,
     "dict": dict,
@@ -25,7 +28,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 REMOVED: Mapping[str, str] = {
-    "lipsum": "lipsum gives another text each time, so every render would be a change; write the text out",
-    "random": "the filter random gives another item each time, so every render would be a change; use first, or an index",
+    "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",
+    "random": "random gives another item each time, so every render would be a change; use first, or an index",
 }
 """Names of Jinja's own that are left out on purpose, and why."""

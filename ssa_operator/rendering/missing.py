@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from jinja2 import StrictUndefined, UndefinedError
+from jinja2 import StrictUndefined, TemplateRuntimeError, UndefinedError
 from jinja2.utils import missing
 
 from ssa_operator.core.place import FieldPath, field_text
@@ -22,7 +22,7 @@ METHODS = frozenset({"items", "keys", "values", "get"})
 """Methods of mappings that a template may call."""
 
 
-class MissingField(UndefinedError):
+class MissingFieldError(UndefinedError):
     """A missing field was used; `owner` lacks `path`."""
 
     def __init__(self, owner: Any, path: FieldPath, hint: str | None) -> None:
@@ -42,10 +42,10 @@ class Missing(StrictUndefined):
         hint: str | None = None,
         obj: Any = missing,
         name: str | None = None,
-        exc: type[UndefinedError] = UndefinedError,
+        exc: type[TemplateRuntimeError] = UndefinedError,
         below: FieldPath = (),
     ) -> None:
-        super().__init__(hint, obj, name, exc)  # type: ignore[arg-type]
+        super().__init__(hint, obj, name, exc)
         self.below = below
 
     def field(self, name: str | int) -> Missing:
@@ -58,26 +58,19 @@ class Missing(StrictUndefined):
             (*self.below, name),
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__":
-            raise AttributeError(name)
-        return self.field(name)
-
-    def __getitem__(self, name: Any) -> Missing:
-        return self.field(name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """The method of a mapping that the field is named after; where it is none, the field is just missing."""
         owner, name = self._undefined_obj, self._undefined_name
         if not self.below and isinstance(owner, Mapping) and name in METHODS:
             return getattr(owner, name)(*args, **kwargs)
-        self._fail()
+        return self._fail()
 
-    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _fail(self, *_: Any, **__: Any) -> NoReturn:
         name = () if self._undefined_name is None else (self._undefined_name,)
-        raise MissingField(self._undefined_obj, (*name, *self.below), self._undefined_hint)
+        raise MissingFieldError(self._undefined_obj, (*name, *self.below), self._undefined_hint)
 
     _fail_with_undefined_error = _fail
-    __str__ = __iter__ = __len__ = __bool__ = __hash__ = __contains__ = __eq__ = __ne__ = _fail
+    __call__ = __getitem__ = __str__ = __iter__ = __len__ = __bool__ = __hash__ = __contains__ = __eq__ = __ne__ = _fail
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _fail
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pos__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _fail
     __int__ = __float__ = __complex__ = __pow__ = __rpow__ = __index__ = _fail

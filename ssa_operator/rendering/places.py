@@ -40,6 +40,20 @@ def without_marks(text: str) -> str:
     return text if text.isascii() else _MARK.sub("", text)
 
 
+class Lines:
+    """The places in a file that is taken as it stands."""
+
+    __slots__ = ("_file", "text")
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self._file = file
+
+    def __call__(self, line: int, _: int) -> Place:
+        """The place of a line, counted from 0."""
+        return Place(self._file, line + 1)
+
+
 class Places:
     """From positions of a text without marks to places."""
 

@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.rendered import Document, Problem, Rendered
@@ -21,9 +21,6 @@ from ssa_operator.rendering.text import Composition
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.sources import Folder
-
-VARIABLES = ("object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations")
-"""What every template sees."""
 
 
 def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered:
@@ -38,16 +35,16 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered
             return Rendered(problems=failed)
         templates = templates.templates
     variables = {**templates.globals, **_variables(parent)}
-    documents: list[Document] = []
-    problems: list[Problem] = [*failed]
-    for entry in templates.entries:
-        for result in _documents(templates, entry, variables):
-            if isinstance(result, Document):
-                documents.append(result)
-            else:
-                problems.append(result)
-    status = _status(templates, variables, problems)
-    return Rendered(documents=tuple(documents), problems=tuple(problems), status=status, digest=templates.digest)
+    results = [result for entry in templates.entries for result in _documents(templates, entry, variables)]
+    status = _status(templates, variables)
+    if isinstance(status, Problem):
+        results.append(status)
+    return Rendered(
+        documents=tuple(result for result in results if isinstance(result, Document)),
+        problems=failed + tuple(result for result in results if isinstance(result, Problem)),
+        status=None if isinstance(status, Problem) else status,
+        digest=templates.digest,
+    )
 
 
 def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,39 +61,37 @@ def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _documents(templates: Templates, entry: Entry, variables: dict[str, Any]) -> Iterator[Document | Problem]:
-    try:
-        nodes, filling = _nodes(templates, entry, variables)
-    except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
-        yield problem_of(error, templates, entry.name, variables)
-        return
-    for node in nodes:
-        yield from manifests(node, filling)
+def _documents(templates: Templates, entry: Entry, variables: dict[str, Any]) -> list[Document | Problem]:
+    with bounds.bounded():
+        try:
+            nodes, filling = _nodes(templates, entry, variables)
+            return [result for node in nodes for result in manifests(node, filling)]
+        except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
+            return [problem_of(error, templates, entry.name, variables)]
 
 
 def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tuple[tuple[Node, ...], Filling]:
     if entry.template is None:
         return entry.documents, Filling()
-    bounds.begin(bounds.Budget())
     context = entry.template.new_context(variables, shared=True)
     composition = Composition(entry.template.root_render_func(context))
-    nodes = templates.skeleton(composition.marked, entry.name)
-    return nodes, Filling(composition.values, composition.texts)
+    return templates.skeleton(composition.marked, entry.name), Filling(composition.values, composition.texts)
 
 
-def _status(templates: Templates, variables: dict[str, Any], problems: list[Problem]) -> Mapping[str, Any] | None:
+def _status(templates: Templates, variables: dict[str, Any]) -> Mapping[str, Any] | Problem | None:
+    """The fields of `_status.yaml.j2`, None where there is no such file."""
     if templates.status is None:
         return None
-    try:
-        nodes, filling = _nodes(templates, templates.status, variables)
-        if not nodes:
-            return {}
-        if len(nodes) > 1:
-            raise DocumentError("_status.yaml.j2 must give one mapping; remove the second document", nodes[1].place)
-        status = nodes[0].build(filling)
-        if not isinstance(status, dict):
-            raise DocumentError("_status.yaml.j2 must give a mapping of status fields", nodes[0].place)
-    except Exception as error:  # noqa: BLE001 - as above
-        problems.append(problem_of(error, templates, templates.status.name, variables))
-        return None
-    return status
+    with bounds.bounded():
+        try:
+            nodes, filling = _nodes(templates, templates.status, variables)
+            if not nodes:
+                return {}
+            if len(nodes) > 1:
+                raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].place)
+            status = nodes[0].build(filling)
+            if not isinstance(status, dict):
+                raise DocumentError("_status.yaml.j2 must give a mapping of status fields", nodes[0].place)
+        except Exception as error:  # noqa: BLE001 - as above
+            return problem_of(error, templates, templates.status.name, variables)
+        return status

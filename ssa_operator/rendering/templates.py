@@ -8,9 +8,9 @@ Promises:
 from __future__ import annotations
 
 import posixpath
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import Template, TemplateNotFound, TemplateSyntaxError, nodes
@@ -19,7 +19,8 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Problem
 from ssa_operator.rendering.documents import DocumentError, Node, parse
 from ssa_operator.rendering.environment import Environment
-from ssa_operator.rendering.places import RESERVED, Places
+from ssa_operator.rendering.functions import REMOVED
+from ssa_operator.rendering.places import RESERVED, Lines, Places
 
 SHARED = "_shared"
 """The folder beside the others whose files every folder can import."""
@@ -57,7 +58,7 @@ class Templates:
         self.digest = digest
         self._files = files
         self._names = list(files)
-        self._skeletons: OrderedDict[str, tuple[Node, ...]] = OrderedDict()
+        self._known = lru_cache(_CACHED_TEXTS)(self._parsed)
         self._environment = Environment(files, self._full_name)
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[Problem] = []
@@ -69,27 +70,22 @@ class Templates:
 
     def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its marks. Raises DocumentError."""
-        known = self._skeletons.get(marked)
-        if known is not None:
-            self._skeletons.move_to_end(marked)
-            return known
-        nodes_ = parse(Places(marked, self._names, Place(name, 1)))
-        if len(marked) <= _CACHED_LENGTH:
-            self._skeletons[marked] = nodes_
-            if len(self._skeletons) > _CACHED_TEXTS:
-                self._skeletons.popitem(last=False)
-        return nodes_
+        return self._known(marked, name) if len(marked) <= _CACHED_LENGTH else self._parsed(marked, name)
+
+    def _parsed(self, marked: str, name: str) -> tuple[Node, ...]:
+        return parse(Places(marked, self._names, Place(name, 1)))
 
     def line(self, place: Place) -> str:
-        """The text of a template line."""
-        lines = self._files.get(place.file, "").split("\n")
-        return lines[place.line - 1].strip() if place.line <= len(lines) else ""
+        """The text of a template line; '' where the file speaks of Secrets, whose content must not get out."""
+        text = self._files.get(place.file, "")
+        lines = text.split("\n")
+        return "" if "Secret" in text or place.line > len(lines) else lines[place.line - 1].strip()
 
     def _entry(self, name: str) -> Entry:
         if name.endswith(".j2"):
             return Entry(name, template=self._compiled(name, set()))
         try:
-            return Entry(name, documents=parse(Places(self._files[name], self._names, Place(name, 1))))
+            return Entry(name, documents=parse(Lines(self._files[name], name)))
         except DocumentError as error:
             self._problems.append(Problem(str(error), error.place))
             return Entry(name)
@@ -111,7 +107,7 @@ class Templates:
             tree = self._environment.parse(self._files[name], name, name)
             template = self._environment.get_template(name)
         except TemplateSyntaxError as error:
-            self._problems.append(Problem(error.message or "syntax error", Place(error.name or name, error.lineno)))
+            self._problems.append(Problem(_syntax_fault(error), Place(error.name or name, error.lineno)))
             return None
         for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
             self._check_reference(reference, name, seen)
@@ -122,7 +118,7 @@ class Templates:
         if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
             return
         try:
-            full = self._full_name(named.value, name)
+            full = self._full_name(named.value)
         except TemplateNotFound as error:
             if not getattr(reference, "ignore_missing", False):
                 self._problems.append(Problem(error.message or "no such file", Place(name, reference.lineno)))
@@ -130,7 +126,7 @@ class Templates:
         if full not in seen:
             self._compiled(full, seen)
 
-    def _full_name(self, name: str, importer: str) -> str:
+    def _full_name(self, name: str) -> str:
         """The file that `name` means: below the folder, or below `_shared`."""
         own = posixpath.join(self.folder, name)
         for candidate in (own, name) if name.startswith(f"{SHARED}/") else (own,):
@@ -139,6 +135,11 @@ class Templates:
         if name.startswith("/") or ".." in name.split("/"):
             raise TemplateNotFound(name, f"{name} is outside of the folder; put what folders share into {SHARED}/")
         raise TemplateNotFound(name, f"{own} does not exist; names start at the folder, or with {SHARED}/")
+
+
+def _syntax_fault(error: TemplateSyntaxError) -> str:
+    message = error.message or "syntax error"
+    return next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), message)
 
 
 def is_manifest(folder: str, name: str) -> bool:

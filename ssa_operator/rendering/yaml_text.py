@@ -2,8 +2,7 @@
 
 Promises:
 - The text reads back exactly, by this project's rules for scalars and by those of YAML 1.1.
-- It is block style, keeps the order of keys, has no line break at its end, and holds no character that a template's
-  marks use.
+- It is block style, keeps the order of keys, and has no line break at its end.
 """
 
 from __future__ import annotations
@@ -16,8 +15,12 @@ _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./:@+-]*[\w/])?", re.ASCII)
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that some reader of YAML takes for something else than a string."""
 
-# JSON's escapes are YAML's, but for characters that YAML doesn't print and those that JSON writes as surrogate pairs.
-_ODD = re.compile("[\x7f-\x9f\xad\u0600-\u0605\u200b-\u200f\u2028-\u202f\u2060-\u206f\ud800-\uf8ff\ufeff\ufff0-\uffff]")
+# JSON's escapes are YAML's; these are characters that JSON leaves as they are and YAML doesn't, or that nobody sees.
+_ODD = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff0-\uffff]")
+
+
+_SIMPLE_KEY = 512
+"""A longer key is marked with `?`: without it, YAML looks for the colon only within 1024 characters."""
 
 
 def yaml_text(value: Any) -> str:
@@ -29,11 +32,15 @@ def _lines(value: Any) -> list[str]:
     if isinstance(value, dict) and value:
         lines = []
         for key, item in value.items():
+            name = _scalar(key)
+            if len(name) > _SIMPLE_KEY:
+                lines.append(f"? {name}")
+                name = ""
             if isinstance(item, (dict, list)) and item:
-                lines.append(f"{_scalar(key)}:")
+                lines.append(f"{name}:")
                 lines.extend(f"  {line}" for line in _lines(item))
             else:
-                lines.append(f"{_scalar(key)}: {_scalar(item)}")
+                lines.append(f"{name}: {_scalar(item)}")
         return lines
     if isinstance(value, list) and value:
         lines = []

@@ -1,0 +1,73 @@
+"""The settings of a folder: `_settings.yaml`.
+
+Promises:
+- A setting that doesn't exist or can't be obeyed is an error with its line; it is never taken for its default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.durations import parse_duration
+from ssa_operator.rendering.documents import DocumentError, Filling, Node, find, parse
+from ssa_operator.rendering.places import Lines
+
+SETTINGS = "_settings.yaml"
+
+_KEYS = ("interval", "version", "clusterScope")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a folder says of itself.
+
+    interval: seconds between two ticks, None for the operator's own. version: the resource's version to read, None for
+    the preferred one. cluster_scope: whether children may be outside of the parent's namespace.
+    """
+
+    interval: float | None = None
+    version: str | None = None
+    cluster_scope: bool = False
+
+
+DEFAULT = Settings()
+
+
+def parse_settings(name: str, text: str) -> Settings:
+    """The settings in a file's text. Raises DocumentError."""
+    nodes = parse(Lines(text, name))
+    if not nodes:
+        return DEFAULT
+    if len(nodes) > 1:
+        raise DocumentError("there may be only one document", nodes[1].place)
+    return _settings(nodes[0].build(Filling()), nodes[0])
+
+
+def _settings(found: Any, node: Node) -> Settings:
+    if not isinstance(found, dict):
+        raise DocumentError(f"settings are a mapping of {', '.join(_KEYS)}", node.place)
+    for key in found:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
+            raise DocumentError(f"{key} is not a setting; {hint}", find(node, (key,), Filling()))
+    version, cluster_scope = found.get("version"), found.get("clusterScope", False)
+    if version is not None and (not isinstance(version, str) or not version):
+        raise DocumentError("version must be a name such as v1", find(node, ("version",), Filling()))
+    if not isinstance(cluster_scope, bool):
+        raise DocumentError("clusterScope must be true or false", find(node, ("clusterScope",), Filling()))
+    return Settings(interval=_interval(found.get("interval"), node), version=version, cluster_scope=cluster_scope)
+
+
+def _interval(value: Any, node: Node) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = parse_duration(str(value))
+    except ValueError as error:
+        raise DocumentError(f"interval: {error}", find(node, ("interval",), Filling())) from None
+    if seconds <= 0:
+        raise DocumentError("interval must be longer than 0", find(node, ("interval",), Filling()))
+    return seconds

@@ -1,0 +1,68 @@
+"""What a template author does in these tests: write files, render them for a parent, read the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssa_operator.core.rendered import Document, Rendered
+from ssa_operator.rendering.render import render
+from ssa_operator.rendering.templates import Templates
+
+FOLDER = "echoes.example.com"
+
+HEAD = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c
+"""
+
+
+def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "e", "namespace": "n", "uid": "u"}}
+    return {**body, "spec": dict(spec or {}), **more}
+
+
+def templates(files: Mapping[str, str]) -> Templates:
+    """Compiled files of one folder; a name that begins with `_shared/` is beside it."""
+    named = {name if name.startswith("_shared/") else f"{FOLDER}/{name}": text for name, text in files.items()}
+    return Templates(FOLDER, named, "digest")
+
+
+def rendered(files: Mapping[str, str], spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
+    return render(templates(files), parent(spec, **more))
+
+
+def document(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Document:
+    """The only document of one template that renders without a problem."""
+    result = rendered({"a.yaml.j2": text, **_named(files)}, spec)
+    assert result.problems == ()
+    (found,) = result.documents
+    return found
+
+
+def field(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Any:
+    """The field `v` of a manifest that has `text` below its head."""
+    return document(HEAD + text, spec, **files).body["v"]
+
+
+def value(expression: str, spec: Mapping[str, Any] | None = None) -> Any:
+    """What an expression gives as a whole scalar."""
+    return field(f"v: {{{{ {expression} }}}}\n", spec)
+
+
+def problem(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> str:
+    """The only problem of one template that gives nothing."""
+    result = rendered({"a.yaml.j2": text, **_named(files)}, spec)
+    assert result.documents == ()
+    (found,) = result.problems
+    return str(found)
+
+
+def fault(expression: str, spec: Mapping[str, Any] | None = None) -> str:
+    """The only problem of a manifest with this expression in its line 5."""
+    return problem(HEAD + f"v: {{{{ {expression} }}}}\n", spec)
+
+
+def _named(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"_{name}.yaml.j2": text for name, text in files.items()}
