@@ -1,4 +1,4 @@
-"""A real control plane for the tests that need one: started once a session, ended with it, kill -9 of the session included."""
+"""A real control plane for the tests that need one: started once a session, ended with it, kill -9 included."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.devcluster import api
-from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start, stop_attached
-from ssa_operator.devcluster.components import Layout
+from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 
 Kubectl = Callable[..., str]
-"""`kubectl(*arguments, input=None) -> str`: the standard output; a failure raises CalledProcessError with the standard error as a note."""
+"""`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
 
 
 @pytest.fixture(scope="session")
@@ -31,12 +29,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             try:
                 yield running
             finally:
-                runner.run(stop_attached(running))
+                runner.run(running.stop())
 
 
 @pytest.fixture
 def kubectl(cluster: Cluster) -> Kubectl:
-    """kubectl of the test environment, as the cluster's administrator. It blocks: an async test that serves something calls it in a thread."""
+    """kubectl as the cluster's administrator. It blocks: tests with something in their loop call it in a thread."""
     program = Path(sys.executable).parent / "kubectl"
 
     def run(*arguments: str, input: str | None = None) -> str:  # noqa: A002 - subprocess calls it so
@@ -52,14 +50,15 @@ def kubectl(cluster: Cluster) -> Kubectl:
 
 @pytest.fixture
 async def namespace(cluster: Cluster) -> AsyncIterator[str]:
-    """The name of a new namespace whose service account `default` is there, so that pods can be created; its deletion is not waited for."""
+    """The name of a new namespace in which pods can be created; its deletion afterwards is not waited for."""
     name = f"test-{uuid.uuid4().hex[:10]}"
-    async with api.connect(cluster.url, Layout(directory=cluster.directory)) as server:
+    async with cluster.connect() as server:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         assert await server.create("/api/v1/namespaces", body)
         async with asyncio.timeout(10):
-            while await server.get(f"/api/v1/namespaces/{name}/serviceaccounts/default") is None:
+            # Made by a controller; a pod is refused before.
+            while await server.get(f"/api/v1/namespaces/{name}/serviceaccounts/default") is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     yield name
-    async with api.connect(cluster.url, Layout(directory=cluster.directory)) as server:
+    async with cluster.connect() as server:
         await server.delete(f"/api/v1/namespaces/{name}")

@@ -2,7 +2,8 @@
 
 Promises:
 - TLS is verified against the cluster's own authority, and no proxy or certificate of the environment is used.
-- A request that the server cannot answer yet is an answer (`None`), not an exception; a refusal is an ApiError with the server's words.
+- A request that the server cannot answer yet is an answer (`None`), not an exception; a refusal is an ApiError with
+  the server's words.
 """
 
 from __future__ import annotations
@@ -41,20 +42,16 @@ class Api:
         """Creates an object; True when it is there, False when the server cannot do it yet."""
         return await self._request("POST", path, body) is not None
 
-    async def patch(self, path: str, body: dict[str, Any]) -> bool:
-        """Changes an object by a JSON merge patch; False when the server cannot do it yet."""
-        return await self._request("PATCH", path, body) is not None
-
     async def delete(self, path: str) -> bool:
         """Asks for a deletion, and does not wait for it."""
         return await self._request("DELETE", path) is not None
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
         try:
-            async with self._session.request(method, path, json=body, headers=headers) as response:
+            async with self._session.request(method, path, json=body) as response:
                 if response.status in {200, 201, 202}:
-                    return await response.json() if response.content_type == "application/json" else await response.text()
+                    is_json = response.content_type == "application/json"
+                    return await response.json() if is_json else await response.text()
                 if response.status == 409 and method == "POST":  # somebody created it before, which is as good
                     return {}
                 # 403 until the default roles are there, 404 until the object is, 429 and 5xx while the server starts

@@ -1,19 +1,147 @@
-"""The five programs of the control plane."""
+"""The five programs of the control plane, wherever they can be had.
+
+Promises:
+- The ways are tried in one order: KUBEBUILDER_ASSETS, the user's cache, the official releases, a build from Go
+  modules. A way that cannot serve says why, and the next one is tried.
+- What is in the cache is complete: it gets its name when its last file is there.
+- Of several processes one downloads or builds, the others wait for it.
+- If every way fails, one error names each of them with its reason.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
 
-from ssa_operator.devcluster.progress import Report
+from ssa_operator.devcluster import build, release
+from ssa_operator.devcluster.progress import Progress, Report, silent
+from ssa_operator.devcluster.release import Platform, Sources
+from ssa_operator.devcluster.turn import turn
+from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
+
+CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+_GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-async def acquire(report: Report) -> Path:  # noqa: ARG001
-    """The folder with the programs."""
-    configured = os.environ.get("SSA_OPERATOR_CACHE_DIR")
+class BinariesError(Exception):
+    """No way led to the programs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where programs are looked for and put: `assets` is KUBEBUILDER_ASSETS, `cache` the folder of all versions."""
+
+    assets: Path | None
+    cache: Path
+    platform: Platform
+    sources: Sources = field(default_factory=Sources)
+
+    @property
+    def directory(self) -> Path:
+        """The folder of these versions on this platform; it exists when it is complete."""
+        key = f"kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_{self.platform.system}-{self.platform.machine}"
+        return self.cache / key
+
+
+def from_environment() -> Place:
+    """The place that the environment variables and this machine make."""
+    configured = os.environ.get(CACHE_DIRECTORY_VARIABLE)
     root = Path(configured) if configured else platformdirs.user_cache_path("ssa-operator")
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return root / "control-plane" / f"kubernetes-1.36.3_etcd-3.6.8_kwok-0.8.0_{platform.system().lower()}-{machine}" / "bin"
+    assets = os.environ.get(ASSETS_VARIABLE)
+    machine = platform.machine()
+    return Place(
+        assets=Path(assets).absolute() if assets else None,
+        cache=root.absolute() / "control-plane",
+        platform=Platform(system=platform.system().lower(), machine=_GO_MACHINES.get(machine, machine)),
+    )
+
+
+async def acquire(place: Place, report: Report = silent) -> Path:
+    """The folder that has all five programs; raises BinariesError."""
+    reasons: list[str] = []
+    for name, way in (("KUBEBUILDER_ASSETS", _find_assets), ("the cache", _find_cached)):
+        try:
+            return way(place)
+        except UnavailableError as error:
+            reasons.append(f"{name}: {error}")
+            if name == "KUBEBUILDER_ASSETS" and place.assets is not None:
+                report(Progress(message=f"Not using {ASSETS_VARIABLE}: {error}"))
+    async with turn(_lock(place), "downloading or building the control plane", report):
+        try:
+            return _find_cached(place)  # whoever had the turn before has got them
+        except UnavailableError:
+            return await _get(place, report, reasons)
+
+
+def _find_assets(place: Place) -> Path:
+    if place.assets is None:
+        raise UnavailableError("not set")
+    return _complete(place.assets)
+
+
+def _find_cached(place: Place) -> Path:
+    return _complete(place.directory / "bin")
+
+
+def _complete(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UnavailableError(f"there is no folder {folder}")
+    missing = [program for program in PROGRAMS if not os.access(folder / program, os.X_OK)]
+    if missing:
+        raise UnavailableError(f"{folder} lacks {', '.join(missing)}")
+    return folder
+
+
+def _lock(place: Place) -> Path:
+    return place.directory.with_suffix(".lock")
+
+
+async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
+    """Downloads or builds; `reasons` are those of the ways before."""
+
+    async def download(folder: Path) -> None:
+        await release.download(place.sources, place.platform, folder, report)
+
+    async def compile_modules(folder: Path) -> None:
+        await build.build(place.cache, folder, report)
+
+    ways: tuple[tuple[str, Callable[[Path], Awaitable[None]]], ...] = (
+        ("the official releases", download),
+        ("a build from Go modules", compile_modules),
+    )
+    for name, way in ways:
+        try:
+            return await _install(place, way)
+        except UnavailableError as error:
+            report(Progress(message=f"Cannot use {name}: {error}"))
+            reasons.append(f"{name}: {error}")
+    tried = "".join(f"\n- {reason}" for reason in reasons)
+    raise BinariesError(
+        f"the programs of the control plane ({', '.join(PROGRAMS)}) could not be had. Tried:{tried}\n"
+        f"Connect to the internet and start again, or put all five into one folder and set {ASSETS_VARIABLE} to it, or "
+        f"copy {place.directory} from a machine of the same kind that has it."
+    )
+
+
+async def _install(place: Place, way: Callable[[Path], Awaitable[None]]) -> Path:
+    """What `way` leaves in a new folder becomes the cached one, as a whole or not at all."""
+    new = place.directory.with_suffix(".new")
+    await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+    (new / "bin").mkdir(parents=True)
+    try:
+        await way(new / "bin")
+        _complete(new / "bin")
+        await asyncio.to_thread(shutil.rmtree, place.directory, ignore_errors=True)
+        new.rename(place.directory)
+    except BaseException:
+        await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+        raise
+    return place.directory / "bin"

@@ -1,4 +1,4 @@
-"""The certificates of one control plane: an authority of its own that signs everything, and the key of service account tokens.
+"""The certificates of one control plane: an authority of its own, what it signs, and the service account key.
 
 Promises:
 - Every key is made new for every cluster, is readable by its owner only, and never leaves the cluster's folder.
@@ -8,19 +8,17 @@ Promises:
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_LIFETIME = datetime.timedelta(days=365)
-_CLOCK_SKEW = datetime.timedelta(hours=1)
+_LIFETIME = dt.timedelta(days=365)
+_CLOCK_SKEW = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class User:
 ADMIN = User("admin", "system:masters")
 # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings
 CONTROLLER_MANAGER = User("system:kube-controller-manager", "system:masters")
-"""Its own role is enough only with --use-service-account-credentials, which makes the controllers start 8 seconds later."""
+"""Its own role is enough only with --use-service-account-credentials, by which controllers start 8 s later."""
 SCHEDULER = User("system:kube-scheduler")
 KWOK = User("kwok", "system:masters")
 """kwok plays kubelets and a volume provisioner, which no default role covers together."""
@@ -53,9 +51,9 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority that lives in memory only; what it signs is valid from an hour before `now` for a year."""
+    """A certificate authority in memory only; what it signs is valid from an hour before `now` for a year."""
 
-    def __init__(self, name: str, now: datetime.datetime) -> None:
+    def __init__(self, name: str, now: dt.datetime) -> None:
         self._now = now
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -80,7 +78,7 @@ class Authority:
         return self._sign(x509.Name(attributes), (ExtendedKeyUsageOID.CLIENT_AUTH,), ())
 
     def server(self, common_name: str, names: tuple[str, ...], addresses: tuple[str, ...]) -> Pair:
-        """A serving certificate for DNS `names` and IP `addresses`; also a client certificate, as an etcd member calls itself."""
+        """A serving certificate for DNS `names` and IP `addresses`; for clients too, as an etcd member calls itself."""
         alternatives: tuple[x509.GeneralName, ...] = (
             *(x509.DNSName(name) for name in names),
             *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
@@ -125,15 +123,10 @@ def service_account_key() -> Pair:
     return Pair(certificate=public, key=_encode_key(key))
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a new file that only its owner can read, from its first byte on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-
-
 def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     # kube-apiserver's --service-account-signing-key-file wants an "EC PRIVATE KEY"; the others read both formats.
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
 
 
 def _usage(*, certificates: bool) -> x509.KeyUsage:

@@ -1,7 +1,8 @@
 """The command line of every component, as a pure function of the cluster's folder, its ports and its options.
 
 Promises:
-- Every listener is on 127.0.0.1, and every connection between components is TLS with client certificates, etcd's included.
+- Every listener is on 127.0.0.1, and every connection between components is TLS with client certificates, etcd's
+  included. kwok's own port is plain HTTP: it serves what a kubelet would, of pods that are not there.
 - No component reads a file outside the cluster's folder, the binaries' folder and this package.
 """
 
@@ -86,12 +87,23 @@ class Commands:
     scheduler: Command
     kwok: Command
 
+    @property
+    def storage(self) -> tuple[Command, ...]:
+        """What has to be ready before the others are started."""
+        return (self.etcd, self.apiserver)
+
+    @property
+    def clients(self) -> tuple[Command, ...]:
+        """The components that are clients of the API server."""
+        return (self.controller_manager, self.scheduler, self.kwok)
+
 
 def compose(binaries: Path, layout: Layout, ports: Ports, options: Options) -> Commands:
     """The commands of a cluster whose programs are in the folder `binaries`."""
 
     def command(name: str, *arguments: str) -> Command:
-        return Command(name=name, argv=(str(binaries / name), *arguments), log=layout.log(name))
+        argv = (str(binaries / name), *arguments)
+        return Command(name=name, argv=argv, log=layout.log(name), directory=layout.directory)
 
     return Commands(
         etcd=command("etcd", *_etcd(layout, ports)),
@@ -146,7 +158,7 @@ def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...
         f"--secure-port={ports.apiserver}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
-        # The Service `kubernetes` has an endpoint, which must not be loopback; nothing in a fake pod calls it.
+        # Endpoints of the Service `kubernetes` must not be loopback, and nothing in a fake pod calls it.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={layout.certificate('kube-apiserver')}",
         f"--tls-private-key-file={layout.key('kube-apiserver')}",
@@ -157,7 +169,7 @@ def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--authorization-mode=RBAC",
         "--allow-privileged",
-        # It taints a new node as not ready, and the controller that takes the taint off does not run (ClusterSpec.controllers).
+        # It taints a new node, and the controller that takes the taint off does not run (ClusterSpec.controllers).
         "--disable-admission-plugins=TaintNodesByCondition",
     ]
     if options.admission_plugins:

@@ -15,10 +15,8 @@ pytestmark = pytest.mark.cluster
 def test_a_new_cluster_has_its_default_namespace_and_two_ready_nodes(cluster: Cluster, kubectl: Kubectl) -> None:
     assert kubectl("get", "namespace", "default", "--output=name") == "namespace/default\n"
     nodes = json.loads(kubectl("get", "nodes", "--output=json"))["items"]
-    ready = [
-        condition["status"] for node in nodes for condition in node["status"]["conditions"] if condition["type"] == "Ready"
-    ]
-    assert ready == ["True", "True"]
+    conditions = [condition for node in nodes for condition in node["status"]["conditions"]]
+    assert [condition["status"] for condition in conditions if condition["type"] == "Ready"] == ["True", "True"]
 
 
 async def test_a_job_completes(namespace: str, kubectl: Kubectl) -> None:
