@@ -202,6 +202,11 @@ async def stop(name: str, report: Report = silent) -> bool:
         return True
 
 
+async def stop_attached(cluster: Cluster) -> None:
+    """Stops a cluster; the same as its method."""
+    await cluster.stop()
+
+
 async def status(name: str) -> Status:
     """What is known of the cluster of that name; changes nothing."""
     check_name(name)
@@ -340,9 +345,15 @@ def _require_record(directory: Path) -> Record:
 
 
 def _check_same(spec: ClusterSpec, directory: Path) -> None:
+    """Raises ClusterError unless the running cluster is what `spec` asks for; it may have more."""
     running_as = _require_record(directory).specification
-    wanted = {**asdict(spec), "admission_plugins": list(spec.admission_plugins)}
-    different = sorted(key for key in wanted if key != "detached" and wanted[key] != running_as.get(key))
+    satisfied = {
+        "audit": running_as["audit"] or not spec.audit,
+        "admission_plugins": set(spec.admission_plugins) <= set(running_as["admission_plugins"]),
+        "controllers": spec.controllers == running_as["controllers"],
+        "nodes": spec.nodes == running_as["nodes"],
+    }
+    different = [name for name, same in satisfied.items() if not same]
     if different:
         raise ClusterError(
             f"the cluster {spec.name} runs already, with another value of {', '.join(different)}; "

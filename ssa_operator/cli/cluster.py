@@ -1,0 +1,172 @@
+"""`ssa-operator cluster`: the local control plane alone.
+
+Promises:
+- `start` leaves a cluster that runs until `stop`; interrupted before it is ready, it leaves no process.
+- Progress is a bar on a terminal and plain lines elsewhere, on standard error; standard output is data only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.parameters import Format, Output, example
+
+if TYPE_CHECKING:
+    from ssa_operator.devcluster.cluster import Status
+    from ssa_operator.devcluster.progress import Progress, Report
+
+app = typer.Typer(
+    help="Start and stop a local control plane: real Kubernetes, no containers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Name = Annotated[str, typer.Option(help="The cluster's name.", envvar="SSA_OPERATOR_CLUSTER")]
+
+
+@app.command(epilog=example("ssa-operator cluster start"))
+def start(
+    name: Name = "default",
+    audit: Annotated[bool, typer.Option("--audit", help="Write an audit log: who did what to which object.")] = False,
+) -> None:
+    """Start a cluster, or find it running; it runs until it is stopped."""
+    _require_extra()
+    from ssa_operator.devcluster import cluster
+
+    with _explained(), reporting() as report:
+        started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
+    typer.echo(f"Cluster {name} is ready at {started.url}", err=True)
+    typer.echo(f"export KUBECONFIG={started.kubeconfig}")
+
+
+@app.command(epilog=example("ssa-operator cluster stop"))
+def stop(name: Name = "default") -> None:
+    """Stop a cluster and remove everything that was in it."""
+    _require_extra()
+    from ssa_operator.devcluster import cluster
+
+    with _explained(), reporting() as report:
+        stopped = asyncio.run(cluster.stop(name, report))
+    typer.echo(f"Cluster {name} {'is stopped and removed' if stopped else 'was not there'}", err=True)
+
+
+@app.command(epilog=example("ssa-operator cluster status --output json"))
+def status(name: Name = "default", output: Format = Output.TABLE) -> None:
+    """Show whether a cluster runs, and where its files are; exit code 1 if it does not run."""
+    _require_extra()
+    from ssa_operator.cli import printing
+    from ssa_operator.devcluster import cluster
+
+    with _explained():
+        found = asyncio.run(cluster.status(name))
+    described = _describe(found)
+    if output is Output.TABLE:
+        for key, value in described.items():
+            shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+            typer.echo(f"{key + ':':<12} {'-' if shown is None else shown}")
+    else:
+        printing.data(described, output)
+    if found.state != "running":
+        raise typer.Exit(1)
+
+
+@app.command(epilog=example('export KUBECONFIG="$(ssa-operator cluster kubeconfig)"'))
+def kubeconfig(name: Name = "default") -> None:
+    """Print the path of a running cluster's kubeconfig."""
+    _require_extra()
+    from ssa_operator.devcluster import cluster
+
+    with _explained():
+        found = asyncio.run(cluster.status(name))
+    if found.cluster is None or found.state != "running":
+        raise CommandError(
+            f"cluster {name} is {found.state}: {found.message}; start it: ssa-operator cluster start --name {name}"
+        )
+    typer.echo(found.cluster.kubeconfig)
+
+
+@contextmanager
+def reporting() -> Iterator[Report]:
+    """Shows progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _Lines(console.print)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=console, transient=True) as bars:
+        shown: dict[str, TaskID] = {}
+
+        def report(step: Progress) -> None:
+            if not step.total:
+                console.print(step.message, soft_wrap=True)
+                return
+            if step.message not in shown:
+                shown[step.message] = bars.add_task(step.message, total=step.total)
+            bars.update(shown[step.message], completed=step.done)
+
+        yield report
+
+
+class _Lines:
+    """Prints a step when it is new, and when another tenth of it is done."""
+
+    def __init__(self, write: Any) -> None:
+        self._write = write
+        self._last: tuple[str, int] | None = None
+
+    def __call__(self, step: Progress) -> None:
+        tenths = step.done * 10 // step.total if step.total else 0
+        if (step.message, tenths) == self._last:
+            return
+        self._last = (step.message, tenths)
+        self._write(f"{step.message} ({tenths * 10} %)" if step.total else step.message, soft_wrap=True)
+
+
+def _describe(found: Status) -> dict[str, Any]:
+    cluster = found.cluster
+    return {
+        "name": found.name,
+        "state": found.state,
+        "message": found.message,
+        "directory": str(found.directory),
+        "url": cluster.url if cluster else None,
+        "kubeconfig": str(cluster.kubeconfig) if cluster else None,
+        "auditLog": str(cluster.audit_log) if cluster and cluster.audit_log else None,
+        "pids": dict(cluster.pids) if cluster else {},
+    }
+
+
+def _require_extra() -> None:
+    try:
+        import cryptography  # noqa: F401
+        import platformdirs  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{error.name} is missing; install it with pip install 'ssa-operator[dev]'") from error
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises CommandError for what can go wrong with a cluster."""
+    from ssa_operator.devcluster.api import ApiError
+    from ssa_operator.devcluster.binaries import BinariesError
+    from ssa_operator.devcluster.cluster import ClusterError
+    from ssa_operator.devcluster.processes import ProcessError
+
+    try:
+        yield
+    except (ApiError, BinariesError, ClusterError, ProcessError) as error:
+        raise CommandError(str(error)) from error
