@@ -1,0 +1,68 @@
+"""The API server's words about a Secret without the Secret.
+
+Kubernetes' validation errors quote the value that they refuse. What is kept here is what is known to hold none:
+the names of fields, the reason, and sentences that are fixed in Kubernetes' source.
+
+Promises:
+- A message passes only by a rule that lets it pass; what no rule knows is replaced.
+- Which field is wrong, and that it is immutable, still reaches the user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+HIDDEN = "(the server's words are not shown: they may hold the Secret's content)"
+
+_FIXED_ENDINGS = (
+    "field is immutable",
+    "field is immutable when `immutable` is set",
+)
+"""apimachinery/pkg/api/validation and pkg/apis/core/validation; after `Invalid value: <the value>: `."""
+
+_LABELS = {
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueTooLong": "Too long",
+    "FieldValueTypeInvalid": "Invalid value of this type",
+}
+_SAFE_CODES = frozenset({401, 404, 409, 410, 429})
+_RBAC = re.compile(
+    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot \w+ resource "secrets" in API group ""[^:"]*(?:"[^"]*")?$'
+)
+_TERMINATING = re.compile(
+    r'^secrets "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
+)
+_TYPED_PATCH = re.compile(
+    r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
+)
+_FIELD_ERROR = re.compile(r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"')
+
+
+def redacted_cause(reason: str, message: str) -> str:
+    """One cause's message with the refused value taken out."""
+    label = _LABELS.get(reason, "refused")
+    for ending in _FIXED_ENDINGS:
+        if message.endswith(f": {ending}"):
+            return f"{label}: {ending}"
+    return label
+
+
+def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]]) -> str:
+    """The Status's message; `causes` are fields with messages that are redacted already."""
+    if code in _SAFE_CODES or _RBAC.match(message) or _TERMINATING.match(message):
+        return message
+    if found := _TYPED_PATCH.match(message):
+        return f"{found[1]} ({found[2]}): {found[3]}: {HIDDEN}"
+    told = [f"{field}: {text}" for field, text in causes] or [found[0] for found in _FIELD_ERROR.finditer(message)]
+    return "; ".join(told) if told else HIDDEN
+
+
+def redacted_warning(message: str) -> str:
+    """A `Warning` header of an answer about a Secret."""
+    told = [found[0] for found in _FIELD_ERROR.finditer(message)]
+    return "; ".join(told) if told else HIDDEN
