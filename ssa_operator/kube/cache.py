@@ -5,7 +5,8 @@ Promises:
   older than the write takes it away.
 - A listener is told of every change that a watch delivers, once, as the step from what was told before; the echo of a
   write of ours is no change. A foreign change that our write came on top of is still told.
-- Listeners are called when the cache already shows what they are told of.
+- Listeners are called when the cache already shows what they are told of. While a write is under way (`writing`) what
+  they have to be told of that object waits, because the echo often comes before the answer.
 
 resourceVersions are compared as numbers where both are numbers (comparable within one resource from 1.35, KEP-5504; in
 practice wherever etcd is the store), else only for equality: then a write of ours counts until its own echo, a list or
@@ -15,11 +16,13 @@ a deletion comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ssa_operator.core.live import Live
 
 Listener = Callable[[Live | None, Live | None], None]
+Change = tuple[Live | None, Live | None]
 Key = tuple[str, str]
 
 
@@ -33,6 +36,14 @@ class _Behind:
     """The uid of the object that our write deleted."""
 
 
+@dataclass(slots=True)
+class _Held:
+    """What listeners are told of an object once our write has its answer, and the versions that are our own."""
+
+    changes: list[Change]
+    versions: set[str]
+
+
 class Cache:
     """Objects by namespace and name. Several reflectors may fill it, each with another namespace."""
 
@@ -44,6 +55,7 @@ class Cache:
         self._writes = 0
         self._listeners: list[Listener] = []
         self._write_listeners: list[Listener] = []
+        self._held: dict[Key, _Held] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -66,17 +78,36 @@ class Cache:
 
     # What our own requests returned.
 
+    @contextmanager
+    def writing(self, namespace: str, name: str) -> Iterator[None]:
+        """Around a write and its `written`: what a watch tells of the object meanwhile is told afterwards, without the
+        echo.
+        """
+        key = (namespace, name)
+        if key in self._held:
+            yield
+            return
+        held = self._held[key] = _Held([], set())
+        try:
+            yield
+        finally:
+            del self._held[key]
+            self._tell([change for change in held.changes if not _is_echo(change, held.versions)])
+
     def written(self, live: Live) -> None:
         """Take the object that a write of ours returned, unless something newer is known."""
         key = _key(live)
         visible = self._objects.get(key)
+        if key in self._held:
+            self._held[key].versions.add(live.resource_version)
         if self._told_of(live) or (visible is not None and not _is_newer(live, visible)):
             return
         behind = self._behind.get(key)
         self._writes += 1
         self._behind[key] = _Behind(behind.told if behind else visible, self._writes)
         self._show(key, live)
-        _tell(self._write_listeners, [(visible, live)])
+        for listener in self._write_listeners:
+            listener(visible, live)
 
     def deleted(self, live: Live) -> None:
         """Take that our own request deleted this object for good."""
@@ -88,7 +119,8 @@ class Cache:
         self._writes += 1
         self._behind[key] = _Behind(behind.told if behind else visible, self._writes, live.uid)
         self._show(key, None)
-        _tell(self._write_listeners, [(visible, None)])
+        for listener in self._write_listeners:
+            listener(visible, None)
 
     # What a watch delivers.
 
@@ -100,14 +132,14 @@ class Cache:
         """Take a whole list of a namespace ('' is all): what is not in it is gone, unless we wrote it since `mark`."""
         incoming = {_key(live): live for live in items}
         scope = [key for key in {*self._objects, *self._behind} if not namespace or key[0] == namespace]
-        changes: list[tuple[Live | None, Live | None]] = []
+        changes: list[Change] = []
         for key in {*scope, *incoming}:
             told = self._replaced(key, incoming.get(key), _number(resource_version), mark)
             new = incoming.get(key)
             if told is not new and not (told and new and _same(told, new)):
                 changes.append((told, new))
         self._seen[namespace] = _number(resource_version) or 0
-        _tell(self._listeners, changes)
+        self._tell(changes)
 
     def _replaced(self, key: Key, new: Live | None, version: int | None, mark: int) -> Live | None:
         """Put one entry of a list in; returns what listeners were told of it before."""
@@ -153,7 +185,7 @@ class Cache:
         else:
             del self._behind[key]
             self._show(key, live)
-        _tell(self._listeners, [(told, live)])
+        self._tell([(told, live)])
 
     def remove(self, live: Live) -> None:
         """Take a deletion; `live` is the object's last state, or the first that a selector no longer matches."""
@@ -171,11 +203,21 @@ class Cache:
             self._show(key, None)
             told = told or visible
         if told is not None:
-            _tell(self._listeners, [(told, None)])
+            self._tell([(told, None)])
 
     def advance(self, resource_version: str, *, namespace: str = "") -> None:
         """Everything up to that version has been delivered for the namespace ('' is all)."""
         self._seen[namespace] = max(_number(resource_version) or 0, self._seen.get(namespace, 0))
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        for old, new in changes:
+            either = new or old
+            held = self._held.get(_key(either)) if self._held and either is not None else None
+            if held is not None:
+                held.changes.append((old, new))
+                continue
+            for listener in self._listeners:
+                listener(old, new)
 
     def _told_of(self, live: Live) -> bool:
         """Whether the watch has already gone past this version: what it said since, a deletion too, counts more."""
@@ -196,10 +238,8 @@ class Cache:
                 self._children.setdefault(live.parent_uid, {})[key] = live
 
 
-def _tell(listeners: Iterable[Listener], changes: Iterable[tuple[Live | None, Live | None]]) -> None:
-    for old, new in changes:
-        for listener in listeners:
-            listener(old, new)
+def _is_echo(change: Change, versions: set[str]) -> bool:
+    return change[1] is not None and change[1].resource_version in versions
 
 
 def _key(live: Live) -> Key:

@@ -61,7 +61,7 @@ class _Version(msgspec.Struct):
     freshness: str = "Current"
 
 
-class _Name(msgspec.Struct):
+class _Name(msgspec.Struct, frozen=True):
     name: str = ""
 
 

@@ -119,14 +119,21 @@ def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
 
 
 def apply(
-    resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "", dry_run: bool = False
+    resource: Resource,
+    namespace: str,
+    name: str,
+    body: bytes,
+    *,
+    subresource: str = "",
+    dry_run: bool = False,
+    manager: str = MANAGER,
 ) -> Request:
-    """A forced server-side apply in the name of the operator's field manager.
+    """A forced server-side apply in the name of the operator's field manager, or of another one.
 
     It is repeatable: the same body applied twice is one change. With a resourceVersion in the body it is not: the
     second would be told of a conflict with the first. Callers that put one in say so by `without_repeats`.
     """
-    query: Query = (("fieldManager", MANAGER), ("force", "true"), ("fieldValidation", "Strict"))
+    query: Query = (("fieldManager", manager), ("force", "true"), ("fieldValidation", "Strict"))
     return Request(
         method="PATCH",
         path=resource.path(namespace, name, subresource),
