@@ -21,6 +21,8 @@ from ssa_operator.rendering import bounds
 DEPTH_LIMIT = 100
 """Levels of a value; the API server's own limit on nesting is far above any manifest too."""
 
+_CONTAINER_SIZE = 64
+
 INTEGERS = range(-(2**63), 2**63)
 """Integers that survive the API server (a JSON number there is an int64 or a float64)."""
 
@@ -85,11 +87,11 @@ def data(value: Any, depth: int = 0) -> Any:
     if depth > DEPTH_LIMIT:
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if isinstance(value, Mapping):
-        bounds.current().produce(bounds.size_of(value))
+        bounds.current().produce(bounds.size_of(value) + _CONTAINER_SIZE)
         return {_key(key): data(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
         items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
-        bounds.current().produce(bounds.size_of(items))
+        bounds.current().produce(bounds.size_of(items) + _CONTAINER_SIZE)
         return [data(item, depth + 1) for item in items]
     raise UnfitValueError(_refusal(value))
 

@@ -205,9 +205,7 @@ class _Parser:
                     if not (isinstance(node, Constant) and node.value is None):
                         yield node
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = self._places(mark.line, mark.column) if mark else self._places(0, 0)
-            raise DocumentError(_reason(error), place) from None
+            raise self._fault(error) from None
         except yaml.reader.ReaderError as error:
             raise DocumentError(
                 f"the character U+{error.character:04X} is not allowed in YAML; write it in double quotes as an escape",
@@ -215,6 +213,15 @@ class _Parser:
             ) from None
         finally:
             self._parser.dispose()
+
+    def _fault(self, error: yaml.MarkedYAMLError) -> DocumentError:
+        mark = error.problem_mark or error.context_mark
+        place = self._places(mark.line, mark.column) if mark else self._places(0, 0)
+        message = error.problem or "this is no YAML"
+        if error.context:
+            began = self._places(error.context_mark.line, error.context_mark.column) if error.context_mark else place
+            message += f" ({error.context})" if began == place else f" ({error.context} that begins at {began})"
+        return DocumentError(message, place)
 
     def _place_at(self, offset: int) -> Place:
         # libyaml counts bytes here.
@@ -351,6 +358,3 @@ def _tag(tag: str) -> str:
     return tag.replace(_CORE_TAG, "!!")
 
 
-def _reason(error: yaml.MarkedYAMLError) -> str:
-    problem = error.problem or "this is no YAML"
-    return f"{problem} ({error.context})" if error.context else problem

@@ -18,6 +18,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering import bounds
@@ -77,6 +78,13 @@ class _Transform(NodeTransformer):
         node.iter = _operation("counted", [node.iter], node)
         return node
 
+    def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802
+        # `namespace` is the parent's; `namespace(...)` is Jinja's way to a variable that outlives a loop.
+        self.generic_visit(node)
+        if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
+            node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
+        return node
+
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
         # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
         self.generic_visit(node)
@@ -102,6 +110,7 @@ class Environment(ImmutableSandboxedEnvironment):
     code_generator_class = NativeCodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
     counted = staticmethod(bounds.counted)
+    variables = Namespace
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 
@@ -143,6 +152,8 @@ class Environment(ImmutableSandboxedEnvironment):
             return self._below(obj, attribute)
         if isinstance(obj, Mapping):
             return obj[attribute] if attribute in obj else self._missing(obj, attribute)
+        if attribute[:2] == "__":
+            self.unsafe_undefined(obj, attribute)
         return super().getattr(read(obj), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:

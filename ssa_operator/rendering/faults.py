@@ -16,10 +16,10 @@ from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
-from ssa_operator.core.place import Place, field_text
+from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Problem
 from ssa_operator.rendering.documents import DocumentError
-from ssa_operator.rendering.functions import REMOVED
+from ssa_operator.rendering.functions import REMOVED, VARIABLES
 from ssa_operator.rendering.missing import MissingFieldError, path_of
 from ssa_operator.rendering.templates import Templates
 
@@ -60,9 +60,18 @@ def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
         return _unknown(str(error.path[0]), variables)
     if error.owner is None:
         return f"{field_text(error.path)} is missing: it was asked of null"
-    where = path_of(error.owner, variables["object"]) if isinstance(error.owner, (Mapping, list)) else None
-    path = field_text((*(where or ()), *error.path))
+    path = field_text((*_owner_path(error.owner, variables), *error.path))
     return f"{path} is missing; where it may be, write {path} | default(...)"
+
+
+def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
+    """The path of the mapping or list that lacks a field, () where it isn't the parent's."""
+    if not isinstance(owner, (Mapping, list)):
+        return ()
+    found = path_of(owner, variables["object"])
+    if found is not None:
+        return found
+    return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
 
 
 def _unknown(name: str, variables: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2.sandbox import safe_range
-from jinja2.utils import Cycler, Joiner, Namespace
+from jinja2.utils import Cycler, Joiner
 
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
 """What every template sees of its parent, imported and included ones too."""
@@ -23,7 +23,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,
     "dict": dict,
     "joiner": Joiner,
-    "namespace": Namespace,
     "range": safe_range,
 }
 

@@ -89,4 +89,8 @@ class Places:
 
     def __call__(self, line: int, column: int) -> Place:
         """The place that wrote the character at a line and column, both counted from 0."""
-        return self._places[bisect_right(self._positions, (line, column)) - 1]
+        at = bisect_right(self._positions, (line, column)) - 1
+        if self._positions[at][0] < line and at + 1 < len(self._positions) and self._positions[at + 1][0] == line:
+            # Before the first mark of a line there are only blanks, and they belong to it.
+            at += 1
+        return self._places[at]

@@ -48,17 +48,22 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered
 
 
 def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = parent.get("metadata") or {}
+    metadata = _part(parent, "metadata")
     return {
         "object": parent,
         "metadata": metadata,
-        "spec": parent.get("spec") or {},
-        "status": parent.get("status") or {},
+        "spec": _part(parent, "spec"),
+        "status": _part(parent, "status"),
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
-        "labels": metadata.get("labels") or {},
-        "annotations": metadata.get("annotations") or {},
+        "labels": _part(metadata, "labels"),
+        "annotations": _part(metadata, "annotations"),
     }
+
+
+def _part(body: Mapping[str, Any], field: str) -> Any:
+    part = body.get(field)
+    return {} if part is None else part
 
 
 def _documents(templates: Templates, entry: Entry, variables: dict[str, Any]) -> list[Document | Problem]:

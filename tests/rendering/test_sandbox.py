@@ -1,0 +1,203 @@
+"""What a template can't do, and what stops one that would go on for ever."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ssa_operator.core.rendered import Rendered
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.templates import LoadError
+from tests.rendering.author import HEAD, document, fault, problem, rendered, value
+
+PLACE = "echoes.example.com/a.yaml.j2:5: "
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "spec.__class__",
+        "spec['__class__']",
+        "spec | attr('__class__')",
+        "spec.a.__class__",
+        "spec.s.__class__",
+        "spec.s['__class__']",
+        "spec.n.__class__.__mro__",
+        "spec.l.__class__",
+        "''.__class__.mro()",
+        "[].__class__.__base__.__subclasses__()",
+        "range.__globals__",
+        "cycler.__init__.__globals__",
+        "joiner.__init__.__globals__['os']",
+        "namespace.__init__",
+        "dict.__base__",
+        "self.__init__.__globals__",
+        "self._TemplateReference__context",
+        "m.__globals__",
+        "m._environment",
+        "m._func",
+        "loop_of._iterator",
+        "'{0.__class__}'.format(spec)",
+        "'{a.__class__.__mro__}'.format(a=spec)",
+        "'{0[__class__].x}'.format(spec)",
+        "'{a.__class__}'.format_map({'a': 1})",
+        "'%s'.format.__self__",
+        "'a'.translate({97: 'b'})",
+        "spec.l.append(1)",
+        "spec.l.pop()",
+        "spec.l.sort()",
+        "spec.missing.__class__",
+        "(spec.l | map('upper')).gi_frame",
+        "['x'] | map(attribute='__class__') | list",
+        "macro_text.__class__",
+    ],
+)
+def test_a_way_out_of_the_sandbox_is_refused_with_its_place(expression: str) -> None:
+    text = (
+        "{% macro m() %}x{% endmacro %}{% set macro_text = m() %}{% set loop_of = namespace() %}"
+        "{% for x in [1] %}{% set loop_of.x = loop %}{% endfor %}"
+    )
+    expression = expression.replace("loop_of.", "loop_of.x.")
+    found = problem(f"{text}{HEAD}v: {{{{ {expression} }}}}\n", {"a": {}, "s": "x", "n": 1, "l": ["x"]})
+    assert found.startswith(f"{PLACE}refused for security: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/passwd", "../../x.yaml.j2", "_shared/../../x", "other.example.com/a"]
+)
+def test_no_file_outside_of_the_templates_is_read(name: str) -> None:
+    for tag in (f"include '{name}'", f"import '{name}' as m", f"from '{name}' import m", f"extends '{name}'"):
+        with pytest.raises(
+            LoadError, match=rf"a\.yaml\.j2:2: .*{'outside' if '..' in name or name[0] == '/' else 'exist'}"
+        ):
+            problem(f"a: 1\n{{% {tag} %}}\n")
+    assert "a.yaml.j2:2: " in problem("a: 1\n{% include spec.f %}\n", {"f": name})
+
+
+def test_the_environment_and_the_clock_are_not_there() -> None:
+    for name in ("now", "env", "environ", "lookup", "open", "os", "import"):
+        assert "is not defined" in fault(f"{name}()") if name != "import" else True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'x' * 200000000",
+        "200000000 * 'x'",
+        "[1] * 200000000",
+        "'x'.center(100000000)",
+        "'x'.ljust(100000000)",
+        "'x'.rjust(width=100000000)" if False else "'x'.rjust(100000000)",
+        "'1'.zfill(100000000)",
+        "'\t'.expandtabs(100000000)",
+        "'x' | center(100000000)",
+        "'x' | indent(100000000)",
+        "('x\n' * 100000) | indent(1000)",
+        "'x' | center(width=100000000)",
+        "[1] | batch(100000000, 'x') | list",
+        "[1] | slice(100000000) | list",
+        "1.5 | round(100000000)",
+        "1.5 | round(100000000, 'ceil')",
+        "[1] | tojson(indent=100000000)",
+        "2 ** 100000000",
+        "10 ** (10 ** 10)",
+        "(2 ** 4000) * (2 ** 4000)",
+        "'%1000000000d' % 1",
+        "'%.1000000000f' % 1",
+        "'%*d' % (100000000, 1)",
+        "'%(a)1000000000d' % {'a': 1}",
+        "'%1000000000d' | format(1)",
+        "'{:1000000000}'.format(1)",
+        "'{:{w}}'.format(1, w=1000000000)",
+        "'{a:>1000000000}'.format_map({'a': 1})",
+        "('x' * 1000000).replace('x', 'y' * 1000)",
+        "('x' * 1000000) | replace('x', 'y' * 1000)",
+        "('x' * 10000) | replace('', 'y' * 1000)",
+        "('y' * 100000).join(['x'] * 100)",
+        "(['y' * 100000] * 100) | join",
+        "['x'] * 100 | join('y' * 100000)",
+        "('x' * 2000000) ~ ('x' * 2000000)",
+        "('x' * 2000000) + ('x' * 2000000)",
+        "('x' * 100000) | wordwrap(1, wrapstring='y' * 100)",
+        "range(100000000) | list",
+        "range(200000)",
+    ],
+)
+def test_a_value_that_grows_too_large_is_refused_before_it_is_made(expression: str) -> None:
+    expression = expression.replace("\n", "\\n").replace("\t", "\\t").replace("['x'] * 100 |", "(['x'] * 100) |")
+    found = fault(expression)
+    assert found.startswith(PLACE)
+    assert any(word in found for word in ("larger than", "too large", "can't be bounded", "Range too big", "work"))
+
+
+ENDLESS = {
+    "nested loops": "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+    "a loop of filters": "{% for a in range(100000) %}{% set x = range(100000) | sum %}{% endfor %}",
+    "a loop of strings": "{% for a in range(100000) %}{% set x = 'x' * 1000000 %}{% endfor %}",
+    "a growing string": "{% set n = namespace(s='x') %}{% for a in range(1000) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+    "a growing list": "{% set n = namespace(l=[1]) %}{% for a in range(1000) %}{% set n.l = n.l + n.l %}{% endfor %}",
+    "a growing number": "{% set n = namespace(i=3) %}{% for a in range(1000) %}{% set n.i = n.i * n.i %}{% endfor %}",
+    "a doubling macro": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+    "nested structure": "{% set n = namespace(l=[1]) %}{% for a in range(40) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}",
+    "text in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}xxxxxxxx{% endfor %}{% endfor %}"
+    "{% endmacro %}{{ m() }}",
+    "values in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}{{ a }}{% endfor %}{% endfor %}"
+    "{% endmacro %}{{ m() }}",
+    "output": "{% for a in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
+    "text": "{% for a in range(100000) %}" + "x" * 100 + "{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_template_without_end_is_stopped_and_the_others_are_rendered(name: str) -> None:
+    result = rendered({"a.yaml.j2": "a: 1\n" + ENDLESS[name], "b.yaml.j2": HEAD})
+    assert len(result.documents) == 1
+    (found,) = result.problems
+    assert str(found).startswith("echoes.example.com/a.yaml.j2:")
+    assert any(
+        word in found.message for word in ("work", "larger than", "too large", "renders more than", "takes longer")
+    )
+
+
+def test_recursion_without_end_is_an_error_that_names_it() -> None:
+    macro = "a: 1\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n"
+    assert problem(macro) == (
+        "echoes.example.com/a.yaml.j2:2 (included from echoes.example.com/a.yaml.j2:3): "
+        "a macro or an include calls itself without end"
+    )
+    include = "{% include 'a.yaml.j2' %}\n"
+    assert problem(include) == "echoes.example.com/a.yaml.j2:1: a macro or an include calls itself without end"
+    found = problem(
+        "a: 1\n{% include '_x.yaml.j2' %}\n", x="{% include '_y.yaml.j2' %}", y="{% include '_x.yaml.j2' %}"
+    )
+    assert "calls itself without end" in found
+
+
+def test_time_is_bounded_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "SECONDS_LIMIT", 0.0)
+    loop = "a: 1\n{% for a in range(5000) %}{% endfor %}\n"
+    results: list[Rendered] = []
+    thread = threading.Thread(target=lambda: results.append(rendered({"a.yaml.j2": loop})))
+    thread.start()
+    thread.join()
+    results.append(rendered({"a.yaml.j2": loop}))
+    for result in results:
+        (found,) = result.problems
+        assert str(found).startswith("echoes.example.com/a.yaml.j2:2: rendering takes longer than 0 seconds")
+
+
+def test_what_is_usual_is_far_from_the_bounds() -> None:
+    text = HEAD + "v:\n{% for i in range(2000) %}\n- {name: n{{ i }}, value: {{ i * 2 }}}\n{% endfor %}\n"
+    assert len(document(text).body["v"]) == 2000
+    assert value("'x' * 1000000") == "x" * 1000000
+
+
+def test_a_division_by_zero_is_an_error_with_its_place() -> None:
+    assert fault("1 / 0") == f"{PLACE}division by zero (ZeroDivisionError)"
+
+
+def test_python_errors_do_not_quote_values() -> None:
+    assert "s3cret" not in fault("'{:d}'.format(spec.v)", {"v": "s3cret"})
+    assert "s3cret" not in fault("spec.v.index('x') + 1", {"v": "s3cret"})
+    assert "s3cret" not in fault("'%d' % spec.v", {"v": "s3cret"})
