@@ -101,7 +101,7 @@ def _complete(folder: Path) -> Path:
 
 
 def _lock(place: Place) -> Path:
-    return place.directory.with_suffix(".lock")
+    return place.directory.with_name(f"{place.directory.name}.lock")
 
 
 async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
@@ -133,7 +133,7 @@ async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
 
 async def _install(place: Place, way: Callable[[Path], Awaitable[None]]) -> Path:
     """What `way` leaves in a new folder becomes the cached one, as a whole or not at all."""
-    new = place.directory.with_suffix(".new")
+    new = place.directory.with_name(f"{place.directory.name}.new")
     await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
     (new / "bin").mkdir(parents=True)
     try:

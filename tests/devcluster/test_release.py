@@ -1,0 +1,147 @@
+"""Downloads, from a loopback server that publishes as the projects do."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from ssa_operator.devcluster import release
+from ssa_operator.devcluster.progress import Progress, silent
+from ssa_operator.devcluster.release import Platform, Sources
+from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
+
+LINUX = Platform("linux", "amd64")
+
+
+def archive(member: str, content: bytes) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as opened:
+        info = tarfile.TarInfo(member)
+        info.size = len(content)
+        opened.addfile(info, io.BytesIO(content))
+    return written.getvalue()
+
+
+def published() -> dict[str, bytes]:
+    """Every path that the projects publish for these versions, with a checksum that fits."""
+    etcd_name, kwok_name = f"etcd-v{ETCD}-linux-amd64", "kwok-linux-amd64"
+    etcd = archive(f"{etcd_name}/etcd", b"program etcd")
+    sums = f"{'0' * 64}  other\n{hashlib.sha256(etcd).hexdigest()}  {etcd_name}.tar.gz\n"
+    digest = f"sha256:{hashlib.sha256(b'program kwok').hexdigest()}"
+    assets = [{"name": "kwokctl-linux-amd64", "digest": None}, {"name": kwok_name, "digest": digest}]
+    paths = {
+        f"/etcd/v{ETCD}/{etcd_name}.tar.gz": etcd,
+        f"/etcd/v{ETCD}/SHA256SUMS": sums.encode(),
+        f"/kwok/v{KWOK}/{kwok_name}": b"program kwok",
+        f"/digests/v{KWOK}": json.dumps({"assets": assets}).encode(),
+    }
+    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        content = f"program {name}".encode()
+        path = f"/kubernetes/v{KUBERNETES}/bin/linux/amd64/{name}"
+        paths |= {path: content, f"{path}.sha256": hashlib.sha256(content).hexdigest().encode()}
+    return paths
+
+
+class Mirror:
+    """A server of the published files; a test changes `paths`."""
+
+    def __init__(self) -> None:
+        self.paths = published()
+        self.sources = Sources()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.path not in self.paths:
+            return web.Response(status=404)
+        return web.Response(body=self.paths[request.path])
+
+
+@pytest.fixture
+async def mirror() -> AsyncIterator[Mirror]:
+    made = Mirror()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    async with TestServer(application) as server:
+        base = str(server.make_url("")).rstrip("/")
+        made.sources = Sources(
+            kubernetes=f"{base}/kubernetes", etcd=f"{base}/etcd", kwok=f"{base}/kwok", kwok_digests=f"{base}/digests"
+        )
+        yield made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+async def test_all_five_programs_arrive_and_can_be_run(mirror: Mirror, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    await release.download(mirror.sources, LINUX, tmp_path, seen.append)
+    assert contents(tmp_path) == {name: f"program {name}".encode() for name in PROGRAMS}
+    assert all(os.access(tmp_path / name, os.X_OK) for name in PROGRAMS)
+    assert all(progress.done == progress.total for progress in seen)
+    assert len(seen) == len(PROGRAMS)
+
+
+@pytest.mark.parametrize("path", sorted(path for path, content in published().items() if b"program" in content))
+async def test_a_program_that_does_not_fit_its_checksum_is_refused(mirror: Mirror, tmp_path: Path, path: str) -> None:
+    mirror.paths[path] += b"!"
+    with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
+        await release.download(mirror.sources, LINUX, tmp_path, silent)
+    program = path.rpartition("/")[2].removesuffix("-linux-amd64")
+    assert not (tmp_path / program).exists()
+
+
+async def test_an_archive_that_does_not_fit_its_checksum_is_not_unpacked(mirror: Mirror, tmp_path: Path) -> None:
+    name = f"/etcd/v{ETCD}/etcd-v{ETCD}-linux-amd64.tar.gz"
+    mirror.paths[name] = archive(f"etcd-v{ETCD}-linux-amd64/etcd", b"another program")
+    with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
+        await release.download(mirror.sources, LINUX, tmp_path, silent)
+    assert not (tmp_path / "etcd").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (f"/etcd/v{ETCD}/SHA256SUMS", b"no such line\n"),
+        (f"/digests/v{KWOK}", b'{"assets": [{"name": "kwok-linux-amd64", "digest": null}]}'),
+        (f"/digests/v{KWOK}", b'{"message": "API rate limit exceeded"}'),
+        (f"/kubernetes/v{KUBERNETES}/bin/linux/amd64/kube-scheduler.sha256", b"<html>a login page</html>"),
+    ],
+)
+async def test_a_program_without_a_published_checksum_is_refused(
+    mirror: Mirror, tmp_path: Path, path: str, content: bytes
+) -> None:
+    mirror.paths[path] = content
+    with pytest.raises(UnavailableError, match=r"has no SHA-256 of"):
+        await release.download(mirror.sources, LINUX, tmp_path, silent)
+
+
+async def test_a_file_that_is_not_published_is_named(mirror: Mirror, tmp_path: Path) -> None:
+    del mirror.paths[f"/kwok/v{KWOK}/kwok-linux-amd64"]
+    with pytest.raises(UnavailableError, match=r"404.*kwok-linux-amd64"):
+        await release.download(mirror.sources, LINUX, tmp_path, silent)
+
+
+async def test_a_refused_connection_closes_this_way(tmp_path: Path, unused_tcp_port: int) -> None:
+    nowhere = f"http://127.0.0.1:{unused_tcp_port}"
+    sources = Sources(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere)
+    with pytest.raises(UnavailableError, match=r"Cannot connect"):
+        await release.download(sources, LINUX, tmp_path, silent)
+
+
+def test_macos_is_told_that_kubernetes_publishes_no_server_programs_for_it() -> None:
+    with pytest.raises(UnavailableError, match=r"not for darwin on arm64"):
+        release.artifacts(Sources(), Platform("darwin", "arm64"))
+
+
+def test_only_the_projects_own_addresses_are_asked() -> None:
+    hosts = {artifact.url.split("/")[2] for artifact in release.artifacts(Sources(), LINUX)}
+    assert hosts == {"dl.k8s.io", "github.com"}
