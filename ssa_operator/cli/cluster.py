@@ -38,7 +38,7 @@ def start(
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with _explained(), reporting() as report:
+    with explained(), reporting() as report:
         started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
     typer.echo(f"Cluster {name} is ready at {started.url}", err=True)
     typer.echo(f"export KUBECONFIG={started.kubeconfig}")
@@ -50,7 +50,7 @@ def stop(name: Name = "default") -> None:
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with _explained(), reporting() as report:
+    with explained(), reporting() as report:
         stopped = asyncio.run(cluster.stop(name, report))
     typer.echo(f"Cluster {name} {'is stopped and removed' if stopped else 'was not there'}", err=True)
 
@@ -62,7 +62,7 @@ def status(name: Name = "default", output: Format = Output.TABLE) -> None:
     from ssa_operator.cli import printing
     from ssa_operator.devcluster import cluster
 
-    with _explained():
+    with explained():
         found = asyncio.run(cluster.status(name))
     described = _describe(found)
     if output is Output.TABLE:
@@ -81,7 +81,7 @@ def kubeconfig(name: Name = "default") -> None:
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with _explained():
+    with explained():
         found = asyncio.run(cluster.status(name))
     if found.cluster is None or found.state != "running":
         raise CommandError(
@@ -159,7 +159,7 @@ def _require_extra() -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Raises CommandError for what can go wrong with a cluster."""
     from ssa_operator.devcluster.api import ApiError
     from ssa_operator.devcluster.binaries import BinariesError

@@ -29,11 +29,14 @@ def dev(
     ] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds that --until-ready waits at most.")] = 120.0,
     listen: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none.")
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none."
+        ),
     ] = "127.0.0.1:8080",
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
-    """Run everything on this machine: a real control plane, the CRDs, the examples, and the operator with hot reload."""
+    """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""
     from ssa_operator.cli import journal
     from ssa_operator.cli.run import address
 
@@ -42,9 +45,16 @@ def dev(
     try:
         from ssa_operator.cli.workbench import Workbench
     except ModuleNotFoundError as error:
-        raise CommandError(f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'") from error
+        raise CommandError(
+            f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'"
+        ) from error
     journal.configure(LogFormat.TEXT, log_level)
     bench = Workbench(
-        templates=templates, crds=crds, examples=examples, name=name, listen=address(listen), until_ready=timeout if until_ready else None
+        templates=templates,
+        crds=crds,
+        examples=examples,
+        name=name,
+        listen=address(listen),
+        until_ready=timeout if until_ready else None,
     )
     asyncio.run(bench.run())

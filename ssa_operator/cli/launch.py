@@ -1,15 +1,23 @@
-"""Bringing the local control plane up with its progress shown: a bar on a terminal, plain lines elsewhere."""
+"""Bringing the local control plane up for `dev`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from ssa_operator.cli.cluster import explained, reporting
+from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start, status, stop_attached
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.devcluster.binaries import BinariesError
-from ssa_operator.devcluster.cluster import Cluster, ClusterError, ClusterSpec, start, status, stop_attached
-from ssa_operator.devcluster.processes import ProcessError
-from ssa_operator.devcluster.progress import Progress as Step
+
+@asynccontextmanager
+async def launched(name: str) -> AsyncIterator[Cluster]:
+    """A running cluster; one that is started for this is stopped in the end. Raises CommandError."""
+    with explained():
+        found = await status(name)
+        with reporting() as report:
+            cluster = await start(ClusterSpec(name=name), report)
+    try:
+        yield cluster
+    finally:
+        if found.state != "running":
+            await stop_attached(cluster)

@@ -93,14 +93,15 @@ def run(
         tick_rate=tick_rate,
         workers=workers,
         apply=ApplyMode(apply),
-        listen=_address(listen),
+        listen=address(listen),
     )
     asyncio.run(
         session.operate(options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else None)
     )
 
 
-def _address(listen: str) -> tuple[str | None, int] | None:
+def address(listen: str) -> tuple[str | None, int] | None:
+    """Host (None: all addresses) and port of `--listen`; None where it is empty. Raises CommandError."""
     if not listen:
         return None
     host, colon, port = listen.rpartition(":")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -77,32 +77,21 @@ async def _parents(client: Client, templates: Path, namespace: str, wanted: str)
 
 def _show(found: Sequence[Live], output: Output) -> None:
     from ssa_operator.cli import printing
+    from ssa_operator.cli.tree import entry
 
     if output is Output.TABLE:
         _table(found)
     else:
-        printing.data([_entry(live) for live in found], output)
-
-
-def _entry(live: Live) -> dict[str, Any]:
-    state: dict[str, Any] = live.body.get("status") or {}
-    identity = live.identity
-    return {
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
-        "conditions": state.get("conditions", []),
-        "resources": state.get("resources", []),
-    }
+        printing.data([entry(live, live.body.get("status") or {}) for live in found], output)
 
 
 def _table(found: Sequence[Live]) -> None:
     from rich.console import Console
 
-    from ssa_operator.cli.tree import tree
+    from ssa_operator.cli.tree import entry, tree
 
     console = Console(highlight=False)
     if not found:
         console.print("no parents")
     for live in found:
-        console.print(tree(_entry(live)))
+        console.print(tree(entry(live, live.body.get("status") or {})))

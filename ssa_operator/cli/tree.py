@@ -12,6 +12,8 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from ssa_operator.core.live import Live
+
 _COLOURS = {
     "Current": "green",
     "True": "green",
@@ -24,23 +26,35 @@ _COLOURS = {
 }
 
 
-def tree(entry: Mapping[str, Any], below: Mapping[str, list[Tree]] | None = None) -> Tree:
+def tree(parent: Mapping[str, Any], below: Mapping[str, list[Tree]] | None = None) -> Tree:
     """The tree of one parent: `kind`, `namespace`, `name`, `conditions`, `resources`. `below` has what stands under a
     child, by its uid.
     """
-    ready: Mapping[str, Any] = next((each for each in entry["conditions"] if each.get("type") == "Ready"), {})
-    root = Tree(line(entry, ready.get("reason", "Unknown"), str(ready.get("status", "False")), _cause(ready)))
-    for child in entry["resources"]:
+    ready: Mapping[str, Any] = next((each for each in parent["conditions"] if each.get("type") == "Ready"), {})
+    root = Tree(line(parent, ready.get("reason", "Unknown"), str(ready.get("status", "False")), _cause(ready)))
+    for child in parent["resources"]:
         branch = root.add(line(child, child.get("state", ""), child.get("state", ""), child.get("message", "")))
         for leaf in (below or {}).get(child.get("uid", ""), ()):
             branch.add(leaf)
     return root
 
 
-def line(entry: Mapping[str, Any], state: str, colour: str, message: str) -> Text:
+def entry(live: Live, status: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a parent with this status."""
+    identity = live.identity
+    return {
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "conditions": status.get("conditions", []),
+        "resources": status.get("resources", []),
+    }
+
+
+def line(named: Mapping[str, Any], state: str, colour: str, message: str) -> Text:
     """`Kind namespace/name  State  message`."""
-    place = f"{entry['namespace']}/{entry['name']}" if entry.get("namespace") else entry["name"]
-    text = Text.assemble((f"{entry['kind']} ", "bold"), place, "  ", (state, _COLOURS.get(colour, "")))
+    place = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
+    text = Text.assemble((f"{named['kind']} ", "bold"), place, "  ", (state, _COLOURS.get(colour, "")))
     return text.append(f"  {message}", "dim") if message else text
 
 

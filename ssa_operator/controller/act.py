@@ -109,14 +109,18 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
+        left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
     except UnknownKind:
         return Outcome(step=step, result=Result.PRUNED)
     except ApiError as error:
-        # Gone already, or made again by somebody else under the same name: not ours to delete.
-        if error.not_found or error.conflict:
+        # Made again by somebody else under the same name: not ours to delete.
+        if error.conflict:
             return Outcome(step=step, result=Result.PRUNED)
         return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
+    if left is None:
+        cluster.children.deleted(live)
+    else:
+        cluster.children.written(left)
     return Outcome(step=step, result=Result.PRUNED)
 
 
@@ -130,9 +134,9 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
     return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
 
 
-_FIELD_IN_MESSAGE = re.compile(
-    r'(?:: |unknown field "|^)(\.?(?:spec|metadata|data|status|[a-z]\w*)[.\[][^\s:]*?)(?:"|: | )'
-)
+# `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
+# field "spec.a"`
+_FIELD_IN_MESSAGE = re.compile(r'(?<=: )\.[^\s:]+(?=: )|(?<=unknown field ")[^"]+')
 
 
 def _fields(error: ApiError) -> list[str]:

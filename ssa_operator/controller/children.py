@@ -10,8 +10,10 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
@@ -37,27 +39,32 @@ class Watch:
 
     @property
     def kind(self) -> Kind:
-        problems = [reflector.problem for reflector in self.reflectors if reflector.problem]
-        return Kind(
-            namespaced=self.resource.namespaced,
-            synced=all(reflector.synced.is_set() for reflector in self.reflectors),
-            problem=problems[0] if problems else "",
-        )
+        """What a plan has to know. A watch that is interrupted for a while is no problem: its cache is still good."""
+        unsynced = [reflector for reflector in self.reflectors if not reflector.synced.is_set()]
+        problems = [reflector.problem for reflector in unsynced if reflector.problem]
+        return Kind(namespaced=self.resource.namespaced, synced=not unsynced, problem=problems[0] if problems else "")
+
+
+class ChildListener(Protocol):
+    """Who is told what happens to children."""
+
+    def child_changed(self, parent_uid: str) -> None:
+        """Something that this parent made was changed by other hands than ours."""
+
+    def kind_changed(self) -> None:
+        """A kind can be watched now, or no longer."""
 
 
 class Children(Mapping[Identity, Live]):
-    """All watched objects by identity, and the watches themselves.
-
-    `on_change` is called with a parent's uid whenever something that it made changed by other hands than ours.
-    """
+    """All watched objects by identity, and the watches themselves."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, namespaces: tuple[str, ...], on_change: Callable[[str], None]
+        self, client: Client, mapper: RESTMapper, namespaces: tuple[str, ...], listener: ChildListener
     ) -> None:
         self._client = client
         self._mapper = mapper
         self._namespaces = namespaces
-        self._on_change = on_change
+        self._listener = listener
         self._watches: dict[GroupKind, Watch] = {}
         self._starting: dict[GroupKind, asyncio.Lock] = {}
 
@@ -86,19 +93,17 @@ class Children(Mapping[Identity, Live]):
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
 
-    async def watch(self, kinds: Iterable[GroupKind]) -> bool:
-        """Have these kinds watched; whether any watch is new. Kinds that the cluster doesn't know are passed over.
+    async def watch(self, kinds: Iterable[GroupKind]) -> None:
+        """Have these kinds watched. Kinds that the cluster doesn't know are passed over.
 
-        Waits until the new watches are synced or known not to be possible, at most `SYNC_DEADLINE`.
+        Waits until the watches are synced or known not to be possible, at most `SYNC_DEADLINE`.
         """
-        wanted = [kind for kind in kinds if kind not in self._watches]
-        if not wanted:
-            return False
-        started = await asyncio.gather(*(self._start(kind) for kind in wanted))
-        reflectors = [reflector for watch in started if watch for reflector in watch.reflectors]
-        if reflectors:
-            await asyncio.wait([asyncio.ensure_future(each.settled()) for each in reflectors], timeout=SYNC_DEADLINE)
-        return bool(reflectors)
+        watches = [self._watches.get(kind) or await self._start(kind) for kind in kinds]
+        unsynced = [each for watch in watches if watch for each in watch.reflectors if not each.synced.is_set()]
+        if unsynced:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SYNC_DEADLINE):
+                    await asyncio.gather(*(reflector.settled() for reflector in unsynced))
 
     async def forget(self, kind: GroupKind) -> None:
         """Stop watching a kind that the cluster no longer has; what was made of it is gone."""
@@ -116,6 +121,12 @@ class Children(Mapping[Identity, Live]):
         watch = self._watches.get(live.identity.group_kind)
         if watch is not None:
             watch.cache.written(live)
+
+    def deleted(self, live: Live) -> None:
+        """Take that one of our own requests deleted the object for good."""
+        watch = self._watches.get(live.identity.group_kind)
+        if watch is not None:
+            watch.cache.deleted(live)
 
     async def resource(self, kind: GroupKind, version: str) -> Resource:
         """How the cluster serves a kind in a version. Raises UnknownKind."""
@@ -136,13 +147,15 @@ class Children(Mapping[Identity, Live]):
                 Reflector(self._client, resource, cache, namespace=scope, label_selector=PARENT_UID_LABEL)
                 for scope in scopes
             )
+            for reflector in reflectors:
+                reflector.listen(lambda _: self._listener.kind_changed())
             tasks = tuple(asyncio.create_task(each.run(), name=f"watch {resource.name}") for each in reflectors)
             watch = self._watches[kind] = Watch(resource, cache, reflectors, tasks)
             return watch
 
     def _changed(self, old: Live | None, new: Live | None) -> None:
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
-            self._on_change(uid)
+            self._listener.child_changed(uid)
 
 
 async def _stop(watch: Watch) -> None:

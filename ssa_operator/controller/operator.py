@@ -50,7 +50,7 @@ class Operator:
         self.metrics = Metrics()
         self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
-        self.children = Children(client, mapper, options.namespaces, self._child_changed)
+        self.children = Children(client, mapper, options.namespaces, self)
         self.definitions = Definitions(client, self._definition_changed)
         self.queue: Queue[ParentKey] = Queue(time.monotonic)
         self._client = client
@@ -119,7 +119,10 @@ class Operator:
     def changed(self, key: ParentKey, cause: Cause) -> None:
         self.queue.add(key, cause)
 
-    def _child_changed(self, parent_uid: str) -> None:
+    def kind_changed(self) -> None:
+        self._retry_unready()
+
+    def child_changed(self, parent_uid: str) -> None:
         key = self._uids.get(parent_uid)
         if key is not None:
             self.queue.add(key, Cause.CHILD)
@@ -192,11 +195,13 @@ class Operator:
             return
         if running is not None and running.served.resource == served.resource:
             running.serve(served)
-            if running.folder.digest != folder.digest:
+            if running.folder is not folder:
+                # Also where only its problems changed: they are part of what a parent's status says.
+                cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
                 log.info("%s: its templates changed; %d parents are rendered again", name, len(running))
                 running.folder = folder
                 for key in running.all_keys():
-                    self.queue.add(key, Cause.TEMPLATE)
+                    self.queue.add(key, cause)
             return
         if running is not None:
             await self._close(name, running)

@@ -23,7 +23,6 @@ from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
-from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schema import declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
 from ssa_operator.kube.resource import Resource
@@ -89,7 +88,7 @@ class Reconciler:
             children = self._cluster.children.of(subject.parent.uid)
             return await self._publish(subject, memory, make_idle_report(subject.parent, idle, children, self._now()))
         await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
-        rendered = _render(subject)
+        rendered = render(subject.folder, subject.parent.body)
         await self._cluster.children.watch({group_kind(document) for document in rendered.documents})
         observed = self._observe(subject, memory, causes)
         plan = make_plan(observed, rendered)
@@ -164,14 +163,6 @@ class Reconciler:
         )
         subject.written(applied.live)
         return report
-
-
-def _render(subject: Subject) -> Rendered:
-    """A folder that never loaded has nothing but its problems to show."""
-    folder = subject.folder
-    if folder.templates is None:
-        return Rendered(problems=folder.problems, digest=folder.digest)
-    return render(folder.templates, subject.parent.body)
 
 
 def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:

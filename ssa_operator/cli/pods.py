@@ -1,0 +1,60 @@
+"""Pods for the live tree: which pods stand below a child, however many controllers are between.
+
+Promises:
+- It only watches, and only for the eyes of whoever runs `dev`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from rich.tree import Tree
+
+from ssa_operator.cli.tree import line
+from ssa_operator.core.live import Live
+from ssa_operator.core.readiness import State, readiness
+from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.reflector import Reflector
+from ssa_operator.kube.resource import Resource
+
+_PODS = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
+_REPLICA_SETS = Resource(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
+
+
+class Pods:
+    """Watches of pods and ReplicaSets; `run` until it is cancelled."""
+
+    def __init__(self, client: Client) -> None:
+        self._caches = {resource: Cache() for resource in (_PODS, _REPLICA_SETS)}
+        self._reflectors = [Reflector(client, resource, cache) for resource, cache in self._caches.items()]
+
+    async def run(self) -> None:
+        await asyncio.gather(*(reflector.run() for reflector in self._reflectors))
+
+    def below(self, now: float) -> Mapping[str, list[Tree]]:
+        """The pods under each owner, by the owner's uid; what a ReplicaSet owns counts for the ReplicaSet's owner."""
+        owners = {live.uid: _owner(live) for live in self._caches[_REPLICA_SETS]}
+        found: dict[str, list[Tree]] = defaultdict(list)
+        for pod in _by_name(self._caches[_PODS]):
+            owner = _owner(pod)
+            found[owners.get(owner, owner)].append(_leaf(pod, now))
+        return found
+
+
+def _by_name(pods: Iterable[Live]) -> list[Live]:
+    return sorted(pods, key=lambda live: live.identity)
+
+
+def _owner(live: Live) -> str:
+    return next((owner.uid for owner in live.metadata.owner_references if owner.controller), "")
+
+
+def _leaf(pod: Live, now: float) -> Tree:
+    found = readiness(pod.body, now)
+    identity = pod.identity
+    entry = {"kind": identity.kind, "namespace": identity.namespace, "name": identity.name}
+    word = "Ready" if found.state is State.CURRENT else str(found.state)
+    return Tree(line(entry, word, str(found.state), found.message))

@@ -1,0 +1,52 @@
+"""Fixtures of the end-to-end tests: a desk at the cluster, the Echo CRD, and a copy of the Echo templates to change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller import crds
+from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Client
+from tests.controller.desk import ROOT, Desk
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[Client]:
+    async with Client(await credentials.load(str(cluster.kubeconfig), None)) as client:
+        yield client
+
+
+@pytest.fixture
+async def desk(cluster: Cluster, client: Client, namespace: str) -> AsyncIterator[Desk]:
+    """The cluster in a namespace of the test's own, with the Echo CRD installed."""
+    await crds.install(client, crds.load(ROOT / "crds"))
+    desk = Desk(client, cluster.kubeconfig, namespace)
+    try:
+        yield desk
+    finally:
+        await desk.close()
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    """A copy of the project's templates."""
+    return Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
+
+
+@pytest.fixture
+def options(templates: Path, namespace: str) -> Callable[..., Options]:
+    """The options of an operator that looks at the test's namespace only, without ticks unless a test wants them."""
+
+    def make(**changes: Any) -> Options:
+        quiet = Options(templates=templates, namespaces=(namespace,), tick_rate=0.0, listen=None)
+        return replace(quiet, **changes)
+
+    return make
