@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 from watchfiles import awatch
@@ -29,28 +30,35 @@ _BURST = 500
 async def changes(root: Path) -> AsyncIterator[None]:
     """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
     known = await asyncio.to_thread(_state, root)
-    yield None
     while True:
-        watched = root if known is not None else _nearest(root)
+        yield None
+        # What changed while the caller was busy is found here, before anything is watched again.
+        found = await asyncio.to_thread(_state, root)
+        while found == known:
+            found = await _next_state(root, known)
+        known = found
+
+
+async def _next_state(root: Path, known: State | None) -> State | None:
+    """The state that follows `known`; maybe the same where what was watched went away."""
+    watched = root if known is not None else _nearest(root)
+    events = awatch(
+        watched,
+        recursive=watched is root,
+        step=_QUIET,
+        debounce=_BURST,
+        rust_timeout=_LOOK_EVERY,
+        yield_on_timeout=True,
+    )
+    async with aclosing(events):
         try:
-            async for _ in awatch(
-                watched,
-                recursive=watched is root,
-                step=_QUIET,
-                debounce=_BURST,
-                rust_timeout=_LOOK_EVERY,
-                yield_on_timeout=True,
-            ):
+            async for _ in events:
                 found = await asyncio.to_thread(_state, root)
-                if found == known:
-                    continue
-                moved = found is None or known is None or found[""] != known[""]
-                known = found
-                yield None
-                if moved:
-                    break
+                if found != known:
+                    return found
         except FileNotFoundError:
-            known = await asyncio.to_thread(_state, root)
+            pass
+    return await asyncio.to_thread(_state, root)
 
 
 def _state(root: Path) -> State | None:

@@ -356,5 +356,3 @@ def _integer(text: str, base: int, place: Place) -> int:
 
 def _tag(tag: str) -> str:
     return tag.replace(_CORE_TAG, "!!")
-
-

@@ -21,7 +21,7 @@ from ssa_operator.core.rendered import Problem
 from ssa_operator.rendering.documents import DocumentError
 from ssa_operator.rendering.functions import REMOVED, VARIABLES
 from ssa_operator.rendering.missing import MissingFieldError, path_of
-from ssa_operator.rendering.templates import Templates
+from ssa_operator.rendering.templates import SHARED, Templates
 
 _CHAIN_LIMIT = 8
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -44,7 +44,7 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, RecursionError):
         return "a macro or an include calls itself without end"
     if isinstance(error, TemplateNotFound):
-        return error.message or f"{error.name} does not exist"
+        return f"{error.message} does not exist; names start at the folder, or with {SHARED}/"
     if isinstance(error, SecurityError):
         return f"refused for security: {error.message}"
     if isinstance(error, TemplateError):

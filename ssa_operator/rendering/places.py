@@ -43,15 +43,16 @@ def without_marks(text: str) -> str:
 class Lines:
     """The places in a file that is taken as it stands."""
 
-    __slots__ = ("_file", "text")
+    __slots__ = ("_file", "_last", "text")
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self._file = file
+        self._last = text.rstrip().count("\n")
 
     def __call__(self, line: int, _: int) -> Place:
-        """The place of a line, counted from 0."""
-        return Place(self._file, line + 1)
+        """The place of a line, counted from 0; what is missing at the end is missing in the last line."""
+        return Place(self._file, min(line, self._last) + 1)
 
 
 class Places:

@@ -54,11 +54,10 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
             yield before
         elif token.type in ("block_begin", "variable_begin"):
             before = _Segment(_TAG if token.type == "block_begin" else _VALUE, token.lineno, "", [token])
+            yield before
         else:
             assert before is not None
             before.tokens.append(token)
-            if token.type in ("block_end", "variable_end"):
-                yield before
 
 
 def _drop_lone_tags(segments: list[_Segment]) -> None:

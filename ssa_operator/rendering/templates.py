@@ -7,13 +7,12 @@ Promises:
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Template, TemplateNotFound, TemplateSyntaxError, nodes
+from jinja2 import Template, TemplateSyntaxError, nodes
 
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Problem
@@ -117,24 +116,23 @@ class Templates:
         named: nodes.Expr = reference.template  # type: ignore[attr-defined]
         if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
             return
-        try:
-            full = self._full_name(named.value)
-        except TemplateNotFound as error:
-            if not getattr(reference, "ignore_missing", False):
-                self._problems.append(Problem(error.message or "no such file", Place(name, reference.lineno)))
-            return
-        if full not in seen:
-            self._compiled(full, seen)
+        full = self._full_name(named.value)
+        if full in self._files:
+            if full not in seen:
+                self._compiled(full, seen)
+        elif not getattr(reference, "ignore_missing", False):
+            self._problems.append(Problem(f"{full} {_absence(named.value)}", Place(name, reference.lineno)))
 
     def _full_name(self, name: str) -> str:
         """The file that `name` means: below the folder, or below `_shared`."""
-        own = posixpath.join(self.folder, name)
-        for candidate in (own, name) if name.startswith(f"{SHARED}/") else (own,):
-            if candidate in self._files:
-                return candidate
-        if name.startswith("/") or ".." in name.split("/"):
-            raise TemplateNotFound(name, f"{name} is outside of the folder; put what folders share into {SHARED}/")
-        raise TemplateNotFound(name, f"{own} does not exist; names start at the folder, or with {SHARED}/")
+        own = f"{self.folder}/{name}"
+        return name if name.startswith(f"{SHARED}/") and own not in self._files else own
+
+
+def _absence(name: str) -> str:
+    if name.startswith("/") or ".." in name.split("/"):
+        return f"is outside of the folder; put what folders share into {SHARED}/"
+    return f"does not exist; names start at the folder, or with {SHARED}/"
 
 
 def _syntax_fault(error: TemplateSyntaxError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,12 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 def templates(files: Mapping[str, str]) -> Templates:
     """Compiled files of one folder; a name that begins with `_shared/` is beside it."""
-    named = {name if name.startswith("_shared/") else f"{FOLDER}/{name}": text for name, text in files.items()}
+    return _compiled(tuple(files.items()))
+
+
+@functools.cache
+def _compiled(files: tuple[tuple[str, str], ...]) -> Templates:
+    named = {name if name.startswith("_shared/") else f"{FOLDER}/{name}": text for name, text in files}
     return Templates(FOLDER, named, "digest")
 
 

@@ -8,15 +8,19 @@ import pytest
 
 from tests.rendering.author import HEAD, document, field, problem, rendered
 
+WORDS = (
+    *("on", "off", "yes", "no", "Yes", "NO", "y", "n", "On", "tRUE", "nULL", "=", "None"),
+    *("010", "0644", "-010", "00", "1:30", "190:20:30", "1_000", "0x", "0o8", "0b1", "1e", "e3"),
+    *("2001-12-14", "2001-12-14T21:59:43Z", "1.2.3", ".", "+", "1-2", "1Gi", "100m"),
+)
+
 PLACE = "echoes.example.com/a.yaml.j2:"
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *[(word, word) for word in ("on", "off", "yes", "no", "Yes", "NO", "y", "n", "On", "tRUE", "nULL", "=", "None")],
-        *[(word, word) for word in ("010", "0644", "-010", "00", "1:30", "190:20:30", "1_000", "0x", "0o8", "0b1", "1e", "e3")],
-        *[(word, word) for word in ("2001-12-14", "2001-12-14T21:59:43Z", "1.2.3", ".", "-", "+", "1-2", "1Gi", "100m")],
+        *[(word, word) for word in WORDS],
         *[(word, True) for word in ("true", "True", "TRUE")],
         *[(word, False) for word in ("false", "False", "FALSE")],
         *[(word, None) for word in ("null", "Null", "NULL", "~", "")],
@@ -41,8 +45,6 @@ PLACE = "echoes.example.com/a.yaml.j2:"
 )  # fmt: skip
 @pytest.mark.parametrize("file", ["a.yaml", "a.yaml.j2"])
 def test_scalars_are_those_of_yaml_1_2(text: str, value: Any, file: str) -> None:
-    if text == "-":
-        text = "'-'"
     (found,) = rendered({file: f"{HEAD}v: {text}\n"}).documents
     assert (found.body["v"], type(found.body["v"])) == (value, type(value))
 

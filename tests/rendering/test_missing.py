@@ -55,7 +55,8 @@ def test_a_missing_field_is_an_error_that_names_it_from_the_object_down(expressi
 
 @pytest.mark.parametrize(
     "expression",
-    ["spec.a | default(1)", "spec.a.b | default(1)", "spec.a.b.c.d | d(1)", "spec['a'][0].x | default(1)", "labels.x | default(1)",
+    ["spec.a | default(1)", "spec.a.b | default(1)", "spec.a.b.c.d | d(1)", "spec['a'][0].x | default(1)",
+     "labels.x | default(1)",
      "1 if spec.a is not defined", "1 if spec.a.b is undefined", "spec.items | default(1)", "spec.x.y | default(1)",
      "none.x | default(1)"],
 )  # fmt: skip

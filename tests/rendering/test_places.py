@@ -9,6 +9,7 @@ from ssa_operator.rendering.templates import LoadError
 from tests.rendering.author import HEAD, document, problem, rendered, templates
 
 FILE = "echoes.example.com/a.yaml.j2"
+DEEP = "echoes.example.com/_deep.yaml.j2:2"
 
 MANIFEST = """{% import "_macros.yaml.j2" as macros %}
 {# a comment
@@ -61,7 +62,7 @@ FILES = {
         (("metadata", "labels", "three"), f"echoes.example.com/_more.yaml.j2:1 (included from {FILE}:10)"),
         (
             ("metadata", "labels", "four"),
-            f"echoes.example.com/_deep.yaml.j2:2 (included from echoes.example.com/_more.yaml.j2:3) (included from {FILE}:10)",
+            f"{DEEP} (included from echoes.example.com/_more.yaml.j2:3) (included from {FILE}:10)",
         ),
         (("metadata", "labels", "five"), f"echoes.example.com/_more.yaml.j2:4 (included from {FILE}:10)"),
         (("metadata", "labels", "last"), f"{FILE}:12"),
@@ -139,14 +140,17 @@ def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"a.yaml.j2": "a: 1\nb: {{ x\n"}, "a.yaml.j2:3: unexpected end of template"),
+        ({"a.yaml.j2": "a: 1\nb: {{ x\n"}, "a.yaml.j2:2: unexpected end of template"),
         ({"a.yaml.j2": "a: 1\n{% if x %}\n"}, "a.yaml.j2:2: Unexpected end of template"),
         ({"a.yaml.j2": "a: {{ x | nope }}\n"}, "a.yaml.j2:1: No filter named 'nope'"),
         ({"a.yaml.j2": "\na: {{ x is nope }}\n"}, "a.yaml.j2:2: No test named 'nope'"),
         ({"a.yaml.j2": "\n{% nope %}\n"}, "a.yaml.j2:2: Encountered unknown tag 'nope'"),
         ({"a.yaml": "a: 1\nb: [\n"}, "a.yaml:3: did not find expected node content"),
-        ({"a.yaml.j2": "\n{% include '_nope.yaml.j2' %}\n"}, "a.yaml.j2:2: echoes.example.com/_nope.yaml.j2 does not exist"),
-        ({"a.yaml.j2": "{% include '_b.yaml.j2' %}\n", "_b.yaml.j2": "\n\n{% endif %}"}, "_b.yaml.j2:3: Encountered unknown tag 'endif'"),
+        ({"a.yaml.j2": "\n{% include '_no.yaml.j2' %}"}, "a.yaml.j2:2: echoes.example.com/_no.yaml.j2 does not exist"),
+        (
+            {"a.yaml.j2": "{% include '_b.yaml.j2' %}\n", "_b.yaml.j2": "\n\n{% endif %}"},
+            "_b.yaml.j2:3: Encountered unknown tag 'endif'",
+        ),
         ({"a.yaml.j2": "a\n\nb\ue000\n"}, "a.yaml.j2:3: the character U+E000 is reserved"),
     ],
 )  # fmt: skip

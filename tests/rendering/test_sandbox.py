@@ -139,10 +139,13 @@ ENDLESS = {
     "a growing list": "{% set n = namespace(l=[1]) %}{% for a in range(1000) %}{% set n.l = n.l + n.l %}{% endfor %}",
     "a growing number": "{% set n = namespace(i=3) %}{% for a in range(1000) %}{% set n.i = n.i * n.i %}{% endfor %}",
     "a doubling macro": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
-    "nested structure": "{% set n = namespace(l=[1]) %}{% for a in range(40) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}",
-    "text in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}xxxxxxxx{% endfor %}{% endfor %}"
+    "nested structure": "{% set n = namespace(l=[1]) %}{% for a in range(40) %}{% set n.l = [n.l, n.l] %}{% endfor %}"
+    "{{ n.l }}",
+    "text in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}xxxx{% endfor %}"
+    "{% endfor %}"
     "{% endmacro %}{{ m() }}",
-    "values in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}{{ a }}{% endfor %}{% endfor %}"
+    "values in a macro": "{% macro m() %}{% for a in range(100000) %}{% for b in range(1000) %}{{ a }}{% endfor %}"
+    "{% endfor %}"
     "{% endmacro %}{{ m() }}",
     "output": "{% for a in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
     "text": "{% for a in range(100000) %}" + "x" * 100 + "{% endfor %}",

@@ -1,0 +1,37 @@
+"""Golden cases: each folder of tests/cases is a parent, its templates, and what they render.
+
+A case that renders problems too has them in `problems.txt`, one a line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.rendering.documents import Filling, parse
+from ssa_operator.rendering.places import Lines
+from ssa_operator.rendering.render import render
+from ssa_operator.rendering.sources import load
+
+CASES = Path(__file__).parent.parent / "cases"
+
+
+def read(path: Path) -> list[object]:
+    return [node.build(Filling()) for node in parse(Lines(path.read_text(encoding="utf-8"), path.name))]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
+def test_a_case_renders_what_it_expects(name: str) -> None:
+    case = CASES / name
+    sources = load(case / "templates")
+    assert sources.problems == ()
+    (folder,) = sources.folders.values()
+    assert folder.problems == ()
+    (owner,) = read(case / "resource.yaml")
+    assert isinstance(owner, dict)
+    result = render(folder, owner)
+    problems = case / "problems.txt"
+    expected = problems.read_text(encoding="utf-8").splitlines() if problems.exists() else []
+    assert [str(problem) for problem in result.problems] == expected
+    assert [document.body for document in result.documents] == read(case / "expected.yaml")
