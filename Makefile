@@ -1,0 +1,62 @@
+# Works on ssa-operator from a clone: GNU make 3.81 or later, Python 3.11 or later.
+PYTHON ?= python3
+VENV ?= .venv
+# More words for the command of a target: make test ARGS="-k echo -x"
+ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-slow test-all lint format check constraints clean
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED) ## Make the environment in .venv, or bring it up to date
+
+run: $(INSTALLED) ## Start a local control plane, the examples and the operator, and show them live
+	$(BIN)/ssa-operator dev $(ARGS)
+
+test: $(INSTALLED) ## Run the tests, those on the local control plane included, but the slow ones
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-slow: $(INSTALLED) ## Run the slow tests and the benchmarks' smoke tests
+	$(BIN)/pytest -m slow tests $(wildcard benchmarks) $(ARGS)
+
+test-all: $(INSTALLED) ## Run every test
+	$(BIN)/pytest tests $(wildcard benchmarks) $(ARGS)
+
+lint: $(INSTALLED) ## Check format, style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: lint test ## Run what a change has to pass: lint and test
+
+constraints: ## Pin what pyproject.toml asks for; ARGS=--upgrade takes newer versions (needs uv)
+	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
+	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
+	$(COMPILE) pyproject.toml --extra dev --extra test constraints/build.in --output-file constraints/dev.txt \
+		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
+
+clean: ## Remove the environment and everything that tools left behind
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Nothing is fetched where everything pinned is installed already: the environment is as good offline.
+$(INSTALLED): pyproject.toml constraints/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is not Python 3.11 or later; name one that is: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes --requirement constraints/dev.txt
+	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
