@@ -311,7 +311,7 @@ class _Parser:
         written = self._places.text[event.start_mark.index : event.end_mark.index]
         if len(TOKEN.findall(written)) != len(RESERVED.findall(event.value)) / 2:
             # An escape in double quotes made one of the characters that enclose the stand-ins of values.
-            raise DocumentError("the characters U+E000 to U+E004 are reserved; put them in as a value", place)
+            raise DocumentError("the characters U+E000 to U+E006 are reserved; put them in as a value", place)
         pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(TOKEN.split(event.value))]
         parts = tuple(piece for piece in pieces if piece != "")
         if any(isinstance(part, str) and RESERVED.search(part) for part in parts):

@@ -26,7 +26,7 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
 from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
-from ssa_operator.rendering.places import RESERVED
+from ssa_operator.rendering.places import EMPTY, RESERVED
 from ssa_operator.rendering.text import Json, Text, Value, indent, trim
 from ssa_operator.rendering.yaml_text import yaml_text
 
@@ -48,6 +48,8 @@ _TEXTUAL = frozenset({
 def to_yaml(value: Any) -> Text:
     """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
     text = yaml_text(data(value))
+    if text in EMPTY:
+        return Text((EMPTY[text],))
     bounds.current().produce(len(text))
     # The characters that marks are made of must not be in template text; as values they may.
     return Text(tuple(Value(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))

@@ -21,7 +21,10 @@ PUSH = "\ue003"
 POP = "\ue004"
 """The end of what was included."""
 
-RESERVED = re.compile("[\ue000-\ue004]")
+EMPTY = {"{}": "\ue005", "[]": "\ue006"}
+"""What stands for the YAML text of an empty mapping or list until its neighbours are known."""
+
+RESERVED = re.compile("[\ue000-\ue006]")
 """Characters of the private use area that templates can't hold literally; values can."""
 
 MARK = rf"{_LINE}[0-9]+\.[0-9]+{CLOSE}|{PUSH}|{POP}"
@@ -37,7 +40,42 @@ def line_mark(file: int, line: int) -> str:
 
 def without_marks(text: str) -> str:
     """The text as it will be read."""
-    return text if text.isascii() else _MARK.sub("", text)
+    if text.isascii():
+        return text
+    text = _MARK.sub("", text)
+    for empty, stand_in in EMPTY.items():
+        text = text.replace(stand_in, empty)
+    return text
+
+
+def settled(marked: str) -> str:
+    """The text with its empty mappings and lists written out, or left out among neighbours that they join."""
+    lines = marked.split("\n")
+    read = [_MARK.sub("", line) for line in lines]
+    for at, line in enumerate(read):
+        for empty, stand_in in EMPTY.items():
+            if stand_in in line:
+                merged = line.strip() == stand_in and _has_siblings(read, at, item=empty == "[]")
+                lines[at] = lines[at].replace(stand_in, "" if merged else empty)
+    return "\n".join(lines)
+
+
+def _has_siblings(lines: Sequence[str], at: int, item: bool) -> bool:
+    """Whether the nearest line above or below that isn't deeper is an item (else a key) of the same collection."""
+    depth = _depth(lines[at], item)
+    for others in (reversed(lines[:at]), lines[at + 1 :]):
+        nearest = next((line for line in others if _content(line) and _depth(line, item) <= depth), "")
+        if _content(nearest) and _depth(nearest, item) == depth and (not item or nearest.lstrip(" ").startswith("- ")):
+            return True
+    return False
+
+
+def _content(line: str) -> bool:
+    return bool(line.strip()) and line.strip() not in EMPTY.values() and not line.lstrip().startswith("#")
+
+
+def _depth(line: str, item: bool) -> int:
+    return len(line) - len(line.lstrip(" " if item else " -"))
 
 
 class Lines:

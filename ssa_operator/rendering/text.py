@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.data import Stringlike, data, json_text, text_of
-from ssa_operator.rendering.places import CLOSE, MARK, MARKS, POP, PUSH, without_marks
+from ssa_operator.rendering.places import CLOSE, EMPTY, MARK, MARKS, POP, PUSH, settled, without_marks
 
 OPEN = "\ue000"
 """Opens the stand-in of a value in the text that is parsed as YAML; `places.CLOSE` closes it."""
@@ -109,7 +109,8 @@ class Composition:
         """Raises LimitError for too much text."""
         self.values: list[Any] = []
         self.texts: dict[int, str] = {}
-        self.marked = "".join(self._parts(pieces))
+        marked = "".join(self._parts(pieces))
+        self.marked = settled(marked) if any(empty in marked for empty in EMPTY.values()) else marked
 
     def _parts(self, pieces: Iterable[Any]) -> list[str]:
         parts: list[str] = []

@@ -96,7 +96,7 @@ NASTY: Mapping[str, str] = {
     "escape": "\x1b[31m",
     "form feed": "a\x0cb",
     "noncharacter": "a\uffffb",
-    "private use": "\ue000\ue001\ue002\ue003\ue004",
+    "private use": "\ue000\ue001\ue002\ue003\ue004\ue005\ue006",
     "forged stand-in": "\ue0000\ue001",
     "forged line mark": "\ue0020.1\ue001",
     "half of a stand-in": "\ue0000",

@@ -114,6 +114,33 @@ def test_yaml_text_merges_among_other_keys() -> None:
     assert field(text, {"t": {"a": "x: y", "b": 1}}) == {"before": 1, "a": "x: y", "b": 1, "after": 2}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("v:\n  a: 1\n  {{ {} | to_yaml | indent(2) }}\n", {"a": 1}),
+        ("v:\n  {{ {} | to_yaml | indent(2) }}\n  a: 1\n", {"a": 1}),
+        ("v:\n  {{ {} | to_yaml }}\n  {{ {} | to_yaml }}\n", None),
+        ("v:\n  a:\n    b: 1\n  {{ {} | to_yaml }}\nw: 1\n", {"a": {"b": 1}}),
+        ("v:\n  {{ {} | to_yaml }}\nw: 1\n", {}),
+        ("v: {{ {} | to_yaml }}\n", {}),
+        ("v: [{{ {} | to_yaml }}, {{ [] | to_yaml }}]\n", [{}, []]),
+        ("v:\n  - a: 1\n    {{ {} | to_yaml }}\n  - {{ {} | to_yaml }}\n", [{"a": 1}, {}]),
+        ("v:\n  - 1\n  {{ [] | to_yaml }}\n", [1]),
+        ("v:\n  {{ [] | to_yaml }}\n  - 1\n", [1]),
+        ("v:\n  {{ [] | to_yaml }}\nw: 1\n", []),
+        ("v: |\n  {{ {} | to_yaml | indent(2) }}\n", "{}\n"),
+        ("v: '{{ {} | to_yaml }}'\n", "{}"),
+        ("v: {{ {} | to_yaml | length }}\n", 2),
+        ("v: {{ ({} | to_yaml) ~ '' }}\n", "{}"),
+    ],
+)
+def test_nothing_merged_among_others_is_nothing_and_alone_it_is_empty(text: str, expected: Any) -> None:
+    if expected is None:
+        assert "a.yaml.j2:7: " in problem(HEAD + text)
+    else:
+        assert field(text) == expected
+
+
 def test_yaml_text_is_a_value_to_other_filters() -> None:
     assert value("(spec.t | to_yaml | sha256) == ('a: 1' | sha256)", {"t": {"a": 1}}) is True
 
