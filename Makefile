@@ -53,10 +53,11 @@ clean: ## Remove the environment and everything that tools left behind
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Nothing is fetched where everything pinned is installed already: the environment is as good offline.
+# Bytecode is left to the first import of a module: most of the official client is never imported, and half a minute to compile.
 $(INSTALLED): pyproject.toml constraints/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is not Python 3.11 or later; name one that is: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes --requirement constraints/dev.txt
+	$(PIP) install --no-compile --require-hashes --requirement constraints/dev.txt
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
