@@ -164,7 +164,10 @@ def _from_list(text: str, name: str) -> str | None:
 
 
 def _from_release(text: str, name: str) -> str | None:
-    """The digest that GitHub computes of every release asset; kwok publishes no checksum file."""
+    """The digest of a release asset, as GitHub's API states it.
+
+    https://docs.github.com/en/rest/releases/releases#get-a-release-by-tag-name
+    """
     for asset in json.loads(text).get("assets", ()):
         if asset["name"] == name:
             found = _SHA256.fullmatch((asset.get("digest") or "").removeprefix("sha256:"))
