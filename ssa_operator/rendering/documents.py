@@ -1,4 +1,4 @@
-"""YAML to documents, with the place of every node.
+"""YAML to nodes, each with its place.
 
 Promises:
 - Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
-from ssa_operator.core.place import FieldPath, Place
-from ssa_operator.rendering.data import DEPTH_LIMIT, INTEGERS, text_of
+from ssa_operator.core.place import Place
+from ssa_operator.rendering.data import DEPTH_LIMIT, INTEGERS
+from ssa_operator.rendering.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
 from ssa_operator.rendering.places import RESERVED, Lines, Places
-from ssa_operator.rendering.text import TOKEN, Indented
+from ssa_operator.rendering.text import TOKEN
 
 try:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -48,132 +48,6 @@ _WORDS = {
 _CORE_TAG = "tag:yaml.org,2002:"
 
 
-class DocumentError(ValueError):
-    """YAML that can't be used; `place` is the template line."""
-
-    def __init__(self, message: str, place: Place) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """The values of one render: by number, and as text where their text isn't the usual one."""
-
-    values: Sequence[Any] = ()
-    texts: dict[int, str] | None = None
-
-    def text(self, number: int, block: int = 0) -> str:
-        """The value as text; in a block scalar that is indented by `block` spaces."""
-        value = self.values[number]
-        if self.texts and number in self.texts:
-            return self.texts[number]
-        if block and type(value) is Indented:
-            return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
-        return text_of(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A scalar without a value of the render in it."""
-
-    place: Place
-    value: Any
-
-    def build(self, _: Filling) -> Any:
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A plain scalar that is one value."""
-
-    place: Place
-    number: int
-
-    def build(self, filling: Filling) -> Any:
-        value = filling.values[self.number]
-        return str(value) if type(value) is Indented else value
-
-
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """A scalar of text and values: `parts` alternates between text and numbers of values."""
-
-    place: Place
-    parts: tuple[Any, ...]
-    block: int = 0
-
-    def build(self, filling: Filling) -> str:
-        return "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """A mapping; `merged` are the mappings that `<<` names, first one first."""
-
-    place: Place
-    entries: tuple[tuple[str | Slot | Mixed, Node, Place], ...]
-    merged: tuple[Node, ...] = ()
-
-    def build(self, filling: Filling) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for key, node, place in self.entries:
-            name = key if type(key) is str else _key(key, filling, place)
-            if name in fields:
-                raise DocumentError(f"the key {name} is there twice", place)
-            fields[name] = node.build(filling)
-        for other in self.merged:
-            found = other.build(filling)
-            if not isinstance(found, dict):
-                raise DocumentError("<< needs a mapping or a list of mappings", other.place)
-            fields = {**found, **fields}
-        return fields
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list."""
-
-    place: Place
-    nodes: tuple[Node, ...]
-
-    def build(self, filling: Filling) -> list[Any]:
-        return [node.build(filling) for node in self.nodes]
-
-
-Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
-
-
-def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, Slot) and isinstance(filling.values[key.number], (dict, list)):
-        raise DocumentError("a mapping or a list can't be a key", place)
-    return filling.text(key.number) if isinstance(key, Slot) else key.build(filling)
-
-
-def find(node: Node, path: FieldPath, filling: Filling) -> Place:
-    """The place of a field, or of the nearest field around it."""
-    place = node.place
-    for part in path:
-        below: Node | None = None
-        if isinstance(node, Fields):
-            for key, value, at in node.entries:
-                if _key(key, filling, at) == part:
-                    below, place = value, at
-            for other in node.merged if below is None else ():
-                if isinstance(other, Fields) and any(_key(key, filling, at) == part for key, _, at in other.entries):
-                    return find(other, path[path.index(part) :], filling)
-        elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
-            below = node.nodes[part]
-            place = below.place
-        if below is None:
-            break
-        node = below
-    return place
-
-
 def parse(places: Places | Lines) -> tuple[Node, ...]:
     """The documents of a text, without those that hold nothing; rendered text (`Places`) has stand-ins of values.
 
@@ -188,7 +62,6 @@ class _Parser:
     def __init__(self, places: Places | Lines) -> None:
         self._places = places
         self._filled = isinstance(places, Places)
-        self._lines = places.text.split("\n")
         self._anchors: dict[str, tuple[Node, int] | None] = {}
         self._count = 0
         self._parser = CParser(places.text)
@@ -207,29 +80,26 @@ class _Parser:
         except yaml.MarkedYAMLError as error:
             raise self._fault(error) from None
         except yaml.reader.ReaderError as error:
+            # libyaml counts bytes here.
+            offset = len(self._places.text.encode()[: error.position].decode(errors="ignore"))
             raise DocumentError(
                 f"the character U+{error.character:04X} is not allowed in YAML; write it in double quotes as an escape",
-                self._place_at(error.position),
+                self._places(offset),
             ) from None
         finally:
             self._parser.dispose()
 
     def _fault(self, error: yaml.MarkedYAMLError) -> DocumentError:
         mark = error.problem_mark or error.context_mark
-        place = self._places(mark.line, mark.column) if mark else self._places(0, 0)
+        place = self._places(mark.index if mark else 0)
         message = error.problem or "this is no YAML"
         if error.context:
-            began = self._places(error.context_mark.line, error.context_mark.column) if error.context_mark else place
+            began = self._places(error.context_mark.index) if error.context_mark else place
             message += f" ({error.context})" if began == place else f" ({error.context} that begins at {began})"
         return DocumentError(message, place)
 
-    def _place_at(self, offset: int) -> Place:
-        # libyaml counts bytes here.
-        before = self._places.text.encode()[:offset].decode(errors="ignore")
-        return self._places(before.count("\n"), len(before) - before.rfind("\n") - 1)
-
     def _place(self, event: Any) -> Place:
-        return self._places(event.start_mark.line, event.start_mark.column)
+        return self._places(event.start_mark.index)
 
     def _node(self, event: Any, depth: int) -> Node:
         place = self._place(event)
@@ -323,7 +193,7 @@ class _Parser:
     def _block_indent(self, event: Any) -> int:
         """By how many spaces the lines of a block scalar are indented."""
         first = next((line for line in event.value.split("\n") if line.strip()), "")
-        for line in self._lines[event.start_mark.line + 1 :]:
+        for line in self._places.text[event.start_mark.index : event.end_mark.index].split("\n")[1:]:
             if line.strip():
                 return len(line) - len(line.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
         return 0

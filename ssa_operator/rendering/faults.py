@@ -18,13 +18,13 @@ from jinja2.utils import missing
 
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Problem
-from ssa_operator.rendering.documents import DocumentError
 from ssa_operator.rendering.functions import REMOVED, VARIABLES
 from ssa_operator.rendering.missing import MissingFieldError, path_of
+from ssa_operator.rendering.nodes import DocumentError
 from ssa_operator.rendering.templates import SHARED, Templates
 
 _CHAIN_LIMIT = 8
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
 def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> Problem:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Document, Problem
-from ssa_operator.rendering.documents import DocumentError, Filling, parse
-from ssa_operator.rendering.places import Places
+from ssa_operator.rendering.documents import parse
+from ssa_operator.rendering.nodes import DocumentError, Filling
+from ssa_operator.rendering.places import Lines
 from ssa_operator.rendering.shape import manifests
 
 SUFFIXES = (".yaml", ".yml")
@@ -29,7 +30,7 @@ class FileError(ValueError):
 def objects(text: str, name: str) -> list[Document]:
     """The objects of one text; `name` is what places call it. Raises FileError."""
     try:
-        nodes = parse(Places(text, [name], Place(name, 1)))
+        nodes = parse(Lines(text, name))
     except DocumentError as error:
         raise FileError([Problem(str(error), error.place)]) from error
     found = [each for node in nodes for each in manifests(node, Filling())]

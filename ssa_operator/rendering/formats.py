@@ -19,11 +19,14 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import text_of
 
 _NUMBERS = re.compile(r"[0-9]+")
-_PERCENT = re.compile(r"%(?:\([^)]*\))?([-#0 +*.0-9]*)")
+_PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")
+_NESTED_NAME = re.compile(r"%\([^()]*\(")
 
 
 def percent(template: str, args: Any) -> str:
     """What `template % args` gives: each value as it reads within text. Raises LimitError."""
+    if _NESTED_NAME.search(template):
+        raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
     size = len(template)
     for conversion in _PERCENT.finditer(template):
         if "*" in conversion[1]:

@@ -9,13 +9,13 @@ Promises:
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ssa_operator.core.place import Place
 
 CLOSE = "\ue001"
-_LINE = "\ue002"
+LINE = "\ue002"
 PUSH = "\ue003"
 """What follows was included by the line that is the current one here."""
 POP = "\ue004"
@@ -27,15 +27,15 @@ EMPTY = {"{}": "\ue005", "[]": "\ue006"}
 RESERVED = re.compile("[\ue000-\ue006]")
 """Characters of the private use area that templates can't hold literally; values can."""
 
-MARK = rf"{_LINE}[0-9]+\.[0-9]+{CLOSE}|{PUSH}|{POP}"
-MARKS = f"{_LINE}{PUSH}{POP}"
+MARK = rf"{LINE}[0-9]+\.[0-9]+{CLOSE}|{PUSH}|{POP}"
+MARKS = f"{LINE}{PUSH}{POP}"
 
-_MARK = re.compile(rf"{_LINE}([0-9]+)\.([0-9]+){CLOSE}|({PUSH})|({POP})")
+_MARK = re.compile(rf"{LINE}([0-9]+)\.([0-9]+){CLOSE}|({PUSH})|({POP})")
 
 
 def line_mark(file: int, line: int) -> str:
     """The mark of a line; `file` is the number of the template in its set."""
-    return f"{_LINE}{file}.{line}{CLOSE}"
+    return f"{LINE}{file}.{line}{CLOSE}"
 
 
 def without_marks(text: str) -> str:
@@ -81,38 +81,36 @@ def _depth(line: str, item: bool) -> int:
 class Lines:
     """The places in a file that is taken as it stands."""
 
-    __slots__ = ("_file", "_last", "text")
+    __slots__ = ("_breaks", "_file", "_last", "text")
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self._file = file
+        self._breaks = [found.start() for found in re.finditer("\n", text)]
         self._last = text.rstrip().count("\n")
 
-    def __call__(self, line: int, _: int) -> Place:
-        """The place of a line, counted from 0; what is missing at the end is missing in the last line."""
-        return Place(self._file, min(line, self._last) + 1)
+    def __call__(self, offset: int) -> Place:
+        """The place of a character; what is missing at the end is missing in the last line."""
+        return Place(self._file, min(bisect_left(self._breaks, offset), self._last) + 1)
 
 
 class Places:
-    """From positions of a text without marks to places."""
+    """The places in rendered text."""
 
-    __slots__ = ("_places", "_positions", "text")
+    __slots__ = ("_offsets", "_places", "text")
 
     def __init__(self, marked: str, files: Sequence[str], start: Place) -> None:
         """Take the marks out of `marked`; `start` is the place of what stands before the first one."""
-        self._positions: list[tuple[int, int]] = [(0, 0)]
+        self._offsets: list[int] = [0]
         self._places: list[Place] = [start]
         stack: list[Place] = []
         here = start
         parts: list[str] = []
-        line = column = end = 0
+        offset = end = 0
         for mark in _MARK.finditer(marked):
-            part = marked[end : mark.start()]
+            parts.append(marked[end : mark.start()])
+            offset += mark.start() - end
             end = mark.end()
-            parts.append(part)
-            breaks = part.count("\n")
-            line += breaks
-            column = len(part) - part.rfind("\n") - 1 if breaks else column + len(part)
             if mark[1]:
                 here = Place(files[int(mark[1])], int(mark[2]), tuple(reversed(stack)))
             elif mark[3]:
@@ -121,15 +119,16 @@ class Places:
             elif stack:
                 back = stack.pop()
                 here = Place(back.file, back.line, tuple(reversed(stack)))
-            self._positions.append((line, column))
+            self._offsets.append(offset)
             self._places.append(here)
         parts.append(marked[end:])
         self.text = "".join(parts)
 
-    def __call__(self, line: int, column: int) -> Place:
-        """The place that wrote the character at a line and column, both counted from 0."""
-        at = bisect_right(self._positions, (line, column)) - 1
-        if self._positions[at][0] < line and at + 1 < len(self._positions) and self._positions[at + 1][0] == line:
-            # Before the first mark of a line there are only blanks, and they belong to it.
-            at += 1
+    def __call__(self, offset: int) -> Place:
+        """The place that wrote a character."""
+        at = bisect_right(self._offsets, offset) - 1
+        if at + 1 < len(self._offsets):
+            # The blanks before the first mark of a line belong to it.
+            before = self.text[self.text.rfind("\n", 0, offset) + 1 : self._offsets[at + 1]]
+            at += not before.strip(" \t")
         return self._places[at]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.rendered import Document, Problem, Rendered
 from ssa_operator.rendering import bounds
-from ssa_operator.rendering.documents import DocumentError, Filling, Node
 from ssa_operator.rendering.faults import problem_of
+from ssa_operator.rendering.nodes import DocumentError, Filling, Node
 from ssa_operator.rendering.shape import manifests
 from ssa_operator.rendering.templates import Entry, Templates
 from ssa_operator.rendering.text import Composition

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssa_operator.core.durations import parse_duration
-from ssa_operator.rendering.documents import DocumentError, Filling, Node, find, parse
+from ssa_operator.rendering.documents import parse
+from ssa_operator.rendering.nodes import DocumentError, Filling, Node, find
 from ssa_operator.rendering.places import Lines
 
 SETTINGS = "_settings.yaml"

@@ -13,7 +13,7 @@ from typing import Any
 
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Document, Problem
-from ssa_operator.rendering.documents import DocumentError, Filling, Node, find
+from ssa_operator.rendering.nodes import DocumentError, Filling, Node, find
 
 
 @dataclass(frozen=True, slots=True)

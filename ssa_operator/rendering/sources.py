@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Problem
-from ssa_operator.rendering.documents import DocumentError
+from ssa_operator.rendering.nodes import DocumentError
 from ssa_operator.rendering.reading import Snapshot, read
 from ssa_operator.rendering.settings import DEFAULT, SETTINGS, Settings, parse_settings
-from ssa_operator.rendering.templates import SHARED, LoadError, Templates
+from ssa_operator.rendering.templates import SHARED, STATUS, LoadError, Templates
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
 
@@ -88,6 +89,12 @@ def _folder(name: str, snapshot: Snapshot, old: Folder | None) -> Folder:
     resource, _, group = name.partition(".")
     settings = DEFAULT
     templates = None
+    problems += [
+        Problem(f"is not read; call it {known}", Place(f"{name}/{path}", 1))
+        for path in own
+        for known in (SETTINGS, STATUS)
+        if path != known and path.startswith(known.partition(".")[0] + ".")
+    ]
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
     except DocumentError as error:

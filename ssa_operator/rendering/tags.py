@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from jinja2 import TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 
-from ssa_operator.rendering.places import POP, PUSH, line_mark
+from ssa_operator.rendering.places import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _HIDDEN = "data", "tag", "value", "hidden"
 _BLANK_END = re.compile(r"(?:\A|(?<=\n))[ \t]*\Z")
@@ -36,6 +37,15 @@ class _Segment:
 
 class LineTags(Extension):
     """The Jinja extension that does it; the environment says which number a template has."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The source as it is. Raises TemplateSyntaxError where it holds a character that marks are made of."""
+        odd = RESERVED.search(source)
+        if odd:
+            line = source.count("\n", 0, odd.start()) + 1
+            message = f"the character U+{ord(odd[0]):04X} is reserved; write it as an escape in a string"
+            raise TemplateSyntaxError(message, line, name, filename)
+        return source
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         segments = list(_segments(stream))

@@ -16,13 +16,17 @@ from jinja2 import Template, TemplateSyntaxError, nodes
 
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Problem
-from ssa_operator.rendering.documents import DocumentError, Node, parse
+from ssa_operator.rendering.documents import parse
 from ssa_operator.rendering.environment import Environment
 from ssa_operator.rendering.functions import REMOVED
-from ssa_operator.rendering.places import RESERVED, Lines, Places
+from ssa_operator.rendering.nodes import DocumentError, Node
+from ssa_operator.rendering.places import Lines, Places
 
 SHARED = "_shared"
 """The folder beside the others whose files every folder can import."""
+
+STATUS = "_status.yaml.j2"
+"""The template of the parent's own status fields."""
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
@@ -61,11 +65,20 @@ class Templates:
         self._environment = Environment(files, self._full_name)
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[Problem] = []
-        self.entries = tuple(self._entry(name) for name in files if is_manifest(folder, name))
-        status = f"{folder}/_status.yaml.j2"
-        self.status = self._entry(status) if status in files else None
+        self._checked: set[str] = set()
+        for name in files:
+            if name.startswith(f"{folder}/") and name.endswith(".j2"):
+                self._check(name)
+        static = {name: self._static(name) for name in files if is_manifest(folder, name) and not name.endswith(".j2")}
         if self._problems:
             raise LoadError(tuple(dict.fromkeys(self._problems)))
+        self.entries = tuple(
+            Entry(name, documents=static[name]) if name in static else self._entry(name)
+            for name in files
+            if is_manifest(folder, name)
+        )
+        status = f"{folder}/{STATUS}"
+        self.status = self._entry(status) if status in files else None
 
     def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its marks. Raises DocumentError."""
@@ -81,45 +94,36 @@ class Templates:
         return "" if "Secret" in text or place.line > len(lines) else lines[place.line - 1].strip()
 
     def _entry(self, name: str) -> Entry:
-        if name.endswith(".j2"):
-            return Entry(name, template=self._compiled(name, set()))
+        return Entry(name, template=self._environment.get_template(name))
+
+    def _static(self, name: str) -> tuple[Node, ...]:
         try:
-            return Entry(name, documents=parse(Lines(self._files[name], name)))
+            return parse(Lines(self._files[name], name))
         except DocumentError as error:
             self._problems.append(Problem(str(error), error.place))
-            return Entry(name)
+            return ()
 
-    def _compiled(self, name: str, seen: set[str]) -> Template | None:
-        """The template, once it and everything that it names are known to be right."""
-        seen.add(name)
-        odd = RESERVED.search(self._files[name])
-        if odd:
-            line = self._files[name].count("\n", 0, odd.start()) + 1
-            self._problems.append(
-                Problem(
-                    f"the character U+{ord(odd[0]):04X} is reserved; write it as an escape in a string",
-                    Place(name, line),
-                )
-            )
-            return None
+    def _check(self, name: str) -> None:
+        """Compile a template, and what it names; note what is wrong."""
+        if name in self._checked:
+            return
+        self._checked.add(name)
         try:
             tree = self._environment.parse(self._files[name], name, name)
-            template = self._environment.get_template(name)
+            self._environment.get_template(name)
         except TemplateSyntaxError as error:
             self._problems.append(Problem(_syntax_fault(error), Place(error.name or name, error.lineno)))
-            return None
+            return
         for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
-            self._check_reference(reference, name, seen)
-        return template
+            self._check_reference(reference, name)
 
-    def _check_reference(self, reference: nodes.Node, name: str, seen: set[str]) -> None:
+    def _check_reference(self, reference: nodes.Node, name: str) -> None:
         named: nodes.Expr = reference.template  # type: ignore[attr-defined]
         if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
             return
         full = self._full_name(named.value)
         if full in self._files:
-            if full not in seen:
-                self._compiled(full, seen)
+            self._check(full)
         elif not getattr(reference, "ignore_missing", False):
             self._problems.append(Problem(f"{full} {_absence(named.value)}", Place(name, reference.lineno)))
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.data import Stringlike, data, json_text, text_of
-from ssa_operator.rendering.places import CLOSE, EMPTY, MARK, MARKS, POP, PUSH, settled, without_marks
+from ssa_operator.rendering.places import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
 
 OPEN = "\ue000"
 """Opens the stand-in of a value in the text that is parsed as YAML; `places.CLOSE` closes it."""
@@ -186,12 +186,24 @@ def trim(text: Text) -> Text:
     def stripped(raw: str) -> str:
         head = re.match(rf"(?:\s|{MARK})*", raw)
         assert head is not None
-        rest = raw[head.end() :]
-        tail = re.search(rf"(?:\s|{MARK})*\Z", rest)
-        assert tail is not None
-        return "".join((_only_marks(head[0]), rest[: tail.start()], _only_marks(tail[0])))
+        end = _content_end(raw)
+        return "".join((_only_marks(head[0]), raw[head.end() : end], _only_marks(raw[max(end, head.end()) :])))
 
     return _relayout(text, stripped)
+
+
+def _content_end(raw: str) -> int:
+    """Where the blanks and marks at the end begin; found from the end, for a search from the front is quadratic."""
+    end = len(raw)
+    while end:
+        last = raw[end - 1]
+        if last.isspace() or last in (PUSH, POP):
+            end -= 1
+        elif last == CLOSE and (begin := raw.rfind(LINE, 0, end)) > raw.rfind(OPEN, 0, end):
+            end = begin
+        else:
+            break
+    return end
 
 
 def _only_marks(raw: str) -> str:

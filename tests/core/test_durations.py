@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.core.durations import format_duration, parse_duration
@@ -45,6 +45,7 @@ def test_a_duration_is_written_in_its_largest_units(seconds: float, text: str) -
     assert format_duration(seconds) == text
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**16))
 def test_what_is_written_reads_back(nanoseconds: int) -> None:
     seconds = nanoseconds / 1e9

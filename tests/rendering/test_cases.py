@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.documents import Filling, parse
+from ssa_operator.rendering.documents import parse
+from ssa_operator.rendering.nodes import Filling
 from ssa_operator.rendering.places import Lines
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.sources import load

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.documents import Filling, parse
+from ssa_operator.rendering.documents import parse
+from ssa_operator.rendering.nodes import Filling
 from ssa_operator.rendering.places import Lines
 from ssa_operator.rendering.render import render
 from tests.rendering.author import HEAD, templates

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.author import HEAD, document, field, problem, rendered
+from ssa_operator.rendering.render import render
+from tests.rendering.author import HEAD, document, field, parent, problem, rendered, templates
 
 WORDS = (
     *("on", "off", "yes", "no", "Yes", "NO", "y", "n", "On", "tRUE", "nULL", "=", "None"),
@@ -197,9 +198,6 @@ def test_the_order_of_keys_is_kept() -> None:
 
 
 def test_two_renders_are_equal_and_do_not_share_what_can_be_changed() -> None:
-    from ssa_operator.rendering.render import render
-    from tests.rendering.author import parent, templates
-
     compiled = templates({"a.yaml.j2": HEAD + "v: {a: [1]}\nw: {{ spec.w }}\n", "b.yaml": HEAD + "v: {a: [1]}\n"})
     owner = parent({"w": {"x": [1]}})
     for first, second in zip(render(compiled, owner).documents, render(compiled, owner).documents, strict=True):

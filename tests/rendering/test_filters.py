@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.filters import k8s_name
+from ssa_operator.rendering.templates import LoadError
 from ssa_operator.rendering.yaml_text import yaml_text
 from tests.rendering.author import HEAD, fault, field, problem, value
 from tests.rendering.nasty import NASTY
@@ -178,8 +179,6 @@ def test_no_filter_turns_a_value_into_yaml(expression: str) -> None:
 
 
 def test_filters_of_chance_are_refused_at_load() -> None:
-    from ssa_operator.rendering.templates import LoadError
-
     with pytest.raises(LoadError, match=r"a\.yaml\.j2:5: random gives another item each time"):
         problem(HEAD + "v: {{ [1, 2] | random }}\n")
 

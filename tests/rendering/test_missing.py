@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rendering.author import HEAD, document, fault, field, problem, value
+from tests.rendering.author import HEAD, document, fault, field, problem, rendered, value
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,6 @@ from tests.rendering.author import HEAD, document, fault, field, problem, value
 def test_a_missing_field_is_an_error_that_names_it_from_the_object_down(expression: str, message: str) -> None:
     if expression.startswith("labels"):
         text = HEAD + f"v: {{{{ {expression} }}}}\n"
-        from tests.rendering.author import rendered
-
         metadata = {"name": "e", "namespace": "n", "uid": "u", "labels": {"a": "b"}}
         found = str(rendered({"a.yaml.j2": text}, metadata=metadata).problems[0])
     else:

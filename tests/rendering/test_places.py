@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.core.place import FieldPath
+from ssa_operator.rendering.render import render
 from ssa_operator.rendering.templates import LoadError
-from tests.rendering.author import HEAD, document, problem, rendered, templates
+from tests.rendering.author import HEAD, document, parent, problem, rendered, templates
 
 FILE = "echoes.example.com/a.yaml.j2"
 DEEP = "echoes.example.com/_deep.yaml.j2:2"
@@ -89,9 +90,6 @@ def test_each_field_has_the_place_that_wrote_it(path: FieldPath, place: str) -> 
 
 def test_places_are_the_same_for_values_that_differ() -> None:
     compiled = templates({"a.yaml.j2": HEAD + "{% if spec.x %}\na: 1\n{% endif %}\nv: {{ spec.x }}\n"})
-    from ssa_operator.rendering.render import render
-    from tests.rendering.author import parent
-
     for x, line in (("a: b\n- c", 8), ("", 8), ("\n\n\n", 8)):
         (found,) = render(compiled, parent({"x": x})).documents
         assert found.place_of(("v",)).line == line
@@ -108,6 +106,15 @@ def test_a_merged_field_has_the_place_of_the_merged_mapping() -> None:
     found = document(HEAD + "base: &b\n  a: 1\nv:\n  <<: *b\n  c: 2\n")
     assert found.place_of(("v", "a")).line == 6
     assert found.place_of(("v", "c")).line == 9
+
+
+def test_odd_characters_in_a_template_shift_no_place() -> None:
+    odd = 'é\U0001f600: "é\x85ü{{ spec.a }}\\t"\n# \u2029 \x85\n'
+    text = f"{HEAD}{odd}v: {{{{ spec.a }}}}\nw: |\n  é {{{{ spec.t | indent(2) }}}}\n"
+    found = document(text, {"a": "ż\u2028", "t": "a\nb"})
+    assert found.place_of(("v",)).line == 7
+    assert found.body["w"] == "é a\nb\n"
+    assert found.body["é\U0001f600"].endswith("üż\u2028\t")
 
 
 @pytest.mark.parametrize(
@@ -185,9 +192,6 @@ def test_macros_of_another_file_see_the_parent() -> None:
     macros = "{% set prefix = 'x-' ~ name %}\n{% macro m() %}{{ prefix }}-{{ namespace }}-{{ spec.a }}{% endmacro %}\n"
     text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "v: {{ m.m() }}\n"
     compiled = templates({"a.yaml.j2": text, "_m.yaml.j2": macros})
-    from ssa_operator.rendering.render import render
-    from tests.rendering.author import parent
-
     for a in ("1", "2"):
         owner = parent({"a": a})
         owner["metadata"]["name"] = f"e{a}"

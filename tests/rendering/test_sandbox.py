@@ -76,8 +76,8 @@ def test_no_file_outside_of_the_templates_is_read(name: str) -> None:
 
 
 def test_the_environment_and_the_clock_are_not_there() -> None:
-    for name in ("now", "env", "environ", "lookup", "open", "os", "import"):
-        assert "is not defined" in fault(f"{name}()") if name != "import" else True
+    for name in ("now", "env", "environ", "open", "os", "__import__", "context", "environment"):
+        assert f"{name} is not defined" in fault(f"{name}()")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_environment_and_the_clock_are_not_there() -> None:
         "[1] * 200000000",
         "'x'.center(100000000)",
         "'x'.ljust(100000000)",
-        "'x'.rjust(width=100000000)" if False else "'x'.rjust(100000000)",
+        "'x'.rjust(100000000)",
         "'1'.zfill(100000000)",
         "'\t'.expandtabs(100000000)",
         "'x' | center(100000000)",
@@ -107,6 +107,7 @@ def test_the_environment_and_the_clock_are_not_there() -> None:
         "'%.1000000000f' % 1",
         "'%*d' % (100000000, 1)",
         "'%(a)1000000000d' % {'a': 1}",
+        "'%(a(b)c)1000000000d' % {'a(b)c': 1}",
         "'%1000000000d' | format(1)",
         "'{:1000000000}'.format(1)",
         "'{:{w}}'.format(1, w=1000000000)",

@@ -123,6 +123,9 @@ def test_a_folder_that_failed_to_load_says_so_in_every_render(tmp_path: Path) ->
         ({"a.yaml": HEAD, "_settings.yaml": "- a\n"}, "_settings.yaml:1: settings are a mapping of interval"),
         ({"a.yaml": HEAD, "_settings.yaml": "a: [\n"}, "_settings.yaml:1: did not find"),
         ({"a.yaml": HEAD, "_settings.yaml": "---\na: 1\n---\nb: 1\n"}, "_settings.yaml:4: there may be only one docum"),
+        ({"a.yaml": HEAD, "_settings.yml": ""}, "_settings.yml:1: is not read; call it _settings.yaml"),
+        ({"a.yaml": HEAD, "_status.yaml": ""}, "_status.yaml:1: is not read; call it _status.yaml.j2"),
+        ({"a.yaml": HEAD, "_macros.yaml.j2": "{% if"}, "_macros.yaml.j2:1: "),
         ({"_macros.yaml.j2": "x"}, " has no templates; remove the folder"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.rendering.templates import LoadError
 from tests.rendering.author import HEAD, document, field, problem
 from tests.rendering.nasty import NASTY
 
@@ -154,8 +155,6 @@ def test_only_a_macro_can_be_called_with_a_block() -> None:
 
 
 def test_autoescape_is_refused() -> None:
-    from ssa_operator.rendering.templates import LoadError
-
     with pytest.raises(LoadError, match=r"a\.yaml\.j2:5: .*autoescape.* is for HTML"):
         problem(HEAD + "{% autoescape true %}v: {{ spec.x }}{% endautoescape %}\n")
 

@@ -1,0 +1,147 @@
+"""Parsed YAML with places for the values of a render.
+
+Promises:
+- Filling values in never changes the structure that was parsed: a value is a leaf, a part of a text, or the text of a
+  key.
+- Each node knows its place, and so does each field of what it becomes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ssa_operator.core.place import FieldPath, Place
+from ssa_operator.rendering import bounds
+from ssa_operator.rendering.data import text_of
+from ssa_operator.rendering.text import Indented
+
+
+class DocumentError(ValueError):
+    """YAML that can't be used; `place` is the template line."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The values of one render: by number, and as text where their text isn't the usual one."""
+
+    values: Sequence[Any] = ()
+    texts: dict[int, str] | None = None
+
+    def text(self, number: int, block: int = 0) -> str:
+        """The value as text; in a block scalar that is indented by `block` spaces."""
+        value = self.values[number]
+        if self.texts and number in self.texts:
+            return self.texts[number]
+        if block and type(value) is Indented:
+            return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
+        return text_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A scalar without a value of the render in it."""
+
+    place: Place
+    value: Any
+
+    def build(self, _: Filling) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A plain scalar that is one value."""
+
+    place: Place
+    number: int
+
+    def build(self, filling: Filling) -> Any:
+        value = filling.values[self.number]
+        return str(value) if type(value) is Indented else value
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A scalar of text and values: `parts` alternates between text and numbers of values."""
+
+    place: Place
+    parts: tuple[Any, ...]
+    block: int = 0
+
+    def build(self, filling: Filling) -> str:
+        text = "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
+        bounds.current().produce(len(text))  # an alias can repeat it
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping; `merged` are the mappings that `<<` names, first one first."""
+
+    place: Place
+    entries: tuple[tuple[str | Slot | Mixed, Node, Place], ...]
+    merged: tuple[Node, ...] = ()
+
+    def build(self, filling: Filling) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, node, place in self.entries:
+            name = key if type(key) is str else _key(key, filling, place)
+            if name in fields:
+                raise DocumentError(f"the key {name} is there twice", place)
+            fields[name] = node.build(filling)
+        for other in self.merged:
+            found = other.build(filling)
+            if not isinstance(found, dict):
+                raise DocumentError("<< needs a mapping or a list of mappings", other.place)
+            fields = {**found, **fields}
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    place: Place
+    nodes: tuple[Node, ...]
+
+    def build(self, filling: Filling) -> list[Any]:
+        return [node.build(filling) for node in self.nodes]
+
+
+Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
+
+
+def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, Slot) and isinstance(filling.values[key.number], (dict, list)):
+        raise DocumentError("a mapping or a list can't be a key", place)
+    return filling.text(key.number) if isinstance(key, Slot) else key.build(filling)
+
+
+def find(node: Node, path: FieldPath, filling: Filling) -> Place:
+    """The place of a field, or of the nearest field around it."""
+    place = node.place
+    for at_part, part in enumerate(path):
+        below: Node | None = None
+        if isinstance(node, Fields):
+            for key, value, at in node.entries:
+                if _key(key, filling, at) == part:
+                    below, place = value, at
+            for other in node.merged if below is None else ():
+                if isinstance(other, Fields) and any(_key(key, filling, at) == part for key, _, at in other.entries):
+                    return find(other, path[at_part:], filling)
+        elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
+            below = node.nodes[part]
+            place = below.place
+        if below is None:
+            break
+        node = below
+    return place
