@@ -1,0 +1,99 @@
+"""What holds for the repository as a whole, whatever the code in it does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.packaging.checkout import ROOT, files
+
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+_PIN = re.compile(r"^(\S+?)==(\S+)", re.MULTILINE)
+
+
+def found(pattern: str, paths: list[Path]) -> list[str]:
+    """`file:line: text` of every line that has the pattern; files that are not UTF-8 have no lines."""
+    matches = []
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        matches += [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            for number, line in enumerate(lines, 1)
+            if re.search(pattern, line)
+        ]
+    return matches
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    assert found(r"(?<![\w.~-])/(home|Users|root|work|mnt)/\w", files()) == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    # In two halves each, or this file would be found.
+    hosts = ("pypi.org/" + "simple", "files.python" + "hosted", "proxy.golang" + ".org", "registry.npm" + "js")
+    settings = ("index" + "-url", "find" + "-links", "trusted" + "-host", "GOPROXY" + "=")
+    options = re.escape("--no-emit-")
+    pattern = "|".join(re.escape(word) for word in hosts) + "|" + "|".join(f"(?<!{options}){word}" for word in settings)
+    assert found(pattern, files()) == []
+
+
+def test_pinned_versions_come_from_wherever_the_user_gets_packages() -> None:
+    pinned = [path for path in files() if path.parent.name in ("constraints", "toolchain")]
+    assert len(pinned) > 4
+    assert found("://", pinned) == []
+
+
+@pytest.mark.parametrize(("name", "extras"), [("runtime", ()), ("dev", ("dev", "test"))])
+def test_everything_the_project_requires_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
+    text = (ROOT / "constraints" / f"{name}.txt").read_text()
+    pins = dict(_PIN.findall(text))
+    wanted = [
+        *_PROJECT["dependencies"],
+        *(each for extra in extras for each in _PROJECT["optional-dependencies"][extra]),
+    ]
+    for requirement in map(Requirement, wanted):
+        pin = pins.get(requirement.name.lower())
+        assert pin is not None, f"{requirement} is not pinned in constraints/{name}.txt: run make constraints"
+        assert requirement.specifier.contains(pin), f"{requirement} is pinned to {pin}: run make constraints"
+    unhashed = [each for each in re.split(r"\n(?=\S)", text) if _PIN.match(each) and "--hash=sha256:" not in each]
+    assert unhashed == []
+
+
+def test_an_image_has_the_versions_that_were_tested() -> None:
+    pins = {
+        name: set(_PIN.findall((ROOT / "constraints" / f"{name}.txt").read_text()))
+        for name in ("runtime", "build", "dev")
+    }
+    assert pins["runtime"] | pins["build"] <= pins["dev"]
+
+
+def test_make_help_shows_every_target() -> None:
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {"run", "test", "test-all", "lint", "check", "clean"} <= targets
+    assert {line.split()[1] for line in shown.splitlines()} == targets
+
+
+def test_the_changelog_has_a_place_for_the_next_change() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+
+
+def test_documents_link_to_files_that_exist() -> None:
+    documents = [path for path in files() if path.suffix == ".md"]
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\((?!\w+:|#)([^)#]+)", document.read_text())
+        if not (document.parent / target).exists()
+    ]
+    assert broken == []

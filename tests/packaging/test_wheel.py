@@ -1,0 +1,50 @@
+"""What users get when they install the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.packaging.checkout import ROOT, files
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    (built,) = folder.glob("*.whl")
+    return ZipFile(built)
+
+
+def metadata(wheel: ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return Parser().parsestr(wheel.read(name).decode())
+
+
+def test_it_has_every_file_of_the_package(wheel: ZipFile) -> None:
+    package = {path.relative_to(ROOT).as_posix() for path in files() if path.is_relative_to(ROOT / "ssa_operator")}
+    assert {
+        "ssa_operator/py.typed",
+        "ssa_operator/devcluster/audit-policy.yaml",
+        "ssa_operator/devcluster/stages/pod.yaml",
+        "ssa_operator/devcluster/toolchain/go.sum",
+    } <= package
+    assert package <= set(wheel.namelist())
+
+
+def test_it_has_nothing_but_the_package(wheel: ZipFile) -> None:
+    assert {Path(name).parts[0].partition("-")[0] for name in wheel.namelist()} == {"ssa_operator"}
+
+
+def test_it_says_what_it_is(wheel: ZipFile) -> None:
+    described = metadata(wheel)
+    assert described["License-Expression"] == "Apache-2.0"
+    assert described["Requires-Python"] == ">=3.11"
+    assert described.get_all("License-File") == ["LICENSE"]
