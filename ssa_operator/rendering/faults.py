@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
+from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
@@ -58,8 +59,11 @@ def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
         return error.hint
     if error.owner is missing:
         return _unknown(str(error.path[0]), variables)
-    if error.owner is None:
-        return f"{field_text(error.path)} is missing: it was asked of null"
+    if error.owner is None or isinstance(error.owner, (str, int, float)):
+        kind = "null" if error.owner is None else "a string" if isinstance(error.owner, str) else "a number"
+        return f"{field_text(error.path)} is missing: what should hold it is {kind}, not a mapping"
+    if isinstance(error.owner, TemplateModule):
+        return f"{field_text(error.path)} is not defined in the imported file"
     path = field_text((*_owner_path(error.owner, variables), *error.path))
     return f"{path} is missing; where it may be, write {path} | default(...)"
 

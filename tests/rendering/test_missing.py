@@ -86,6 +86,16 @@ def test_methods_of_mappings_work_where_there_is_no_such_field() -> None:
     assert value("{'a': 1}.items() | list") == [["a", 1]]
 
 
+@pytest.mark.parametrize(("a", "kind"), [(None, "null"), ("x", "a string"), (3, "a number")])
+def test_a_field_of_what_is_no_mapping_is_an_error_that_says_what_it_is(a: object, kind: str) -> None:
+    assert fault("spec.a.b", {"a": a}).endswith(f":5: b is missing: what should hold it is {kind}, not a mapping")
+
+
+def test_a_macro_that_is_not_in_the_imported_file_is_an_error() -> None:
+    text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "v: {{ m.nope() }}\n"
+    assert problem(text, m="x").endswith(":6: nope is not defined in the imported file")
+
+
 def test_calling_a_field_says_that_it_beats_the_method() -> None:
     assert "a field beats the method of its name" in fault("spec.l.items()", {"l": {"items": [1]}})
 
