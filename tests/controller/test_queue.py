@@ -82,7 +82,7 @@ class BacklogModel(RuleBasedStateMachine):
 
 
 TestBacklog = BacklogModel.TestCase
-TestBacklog.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestBacklog.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
 def test_parents_of_one_rank_are_handed_out_in_the_order_in_which_they_came() -> None:
