@@ -7,7 +7,6 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +34,8 @@ def start(
     audit: Annotated[bool, typer.Option("--audit", help="Write an audit log: who did what to which object.")] = False,
 ) -> None:
     """Start a cluster, or find it running; it runs until it is stopped."""
+    import asyncio
+
     _require_extra()
     from ssa_operator.devcluster import cluster
 
@@ -47,6 +48,8 @@ def start(
 @app.command(epilog=example("ssa-operator cluster stop"))
 def stop(name: Name = "default") -> None:
     """Stop a cluster and remove everything that was in it."""
+    import asyncio
+
     _require_extra()
     from ssa_operator.devcluster import cluster
 
@@ -58,6 +61,8 @@ def stop(name: Name = "default") -> None:
 @app.command(epilog=example("ssa-operator cluster status --output json"))
 def status(name: Name = "default", output: Format = Output.TABLE) -> None:
     """Show whether a cluster runs, and where its files are; exit code 1 if it does not run."""
+    import asyncio
+
     _require_extra()
     from ssa_operator.cli import printing
     from ssa_operator.devcluster import cluster
@@ -78,6 +83,8 @@ def status(name: Name = "default", output: Format = Output.TABLE) -> None:
 @app.command(epilog=example('export KUBECONFIG="$(ssa-operator cluster kubeconfig)"'))
 def kubeconfig(name: Name = "default") -> None:
     """Print the path of a running cluster's kubeconfig."""
+    import asyncio
+
     _require_extra()
     from ssa_operator.devcluster import cluster
 

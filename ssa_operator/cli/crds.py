@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated
@@ -58,6 +57,8 @@ def wait(
 
 
 def _run(work: Coroutine[None, None, None]) -> None:
+    import asyncio
+
     from ssa_operator.controller.crds import DefinitionError
 
     try:

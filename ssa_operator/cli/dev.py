@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +36,8 @@ def dev(
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""
+    import asyncio
+
     from ssa_operator.cli import journal
     from ssa_operator.cli.run import address
 

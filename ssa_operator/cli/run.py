@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -72,6 +71,8 @@ def run(
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the operator: render and apply the templates of every parent, until it is stopped."""
+    import asyncio
+
     from ssa_operator.cli import journal, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.durations import parse_duration

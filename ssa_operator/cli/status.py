@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +37,8 @@ def status(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show parents and their children: state, age, and what each waits for."""
+    import asyncio
+
     from ssa_operator.cli import session
 
     async def work() -> None:
