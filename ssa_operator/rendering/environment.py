@@ -185,7 +185,9 @@ class Environment(ImmutableSandboxedEnvironment):
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         bounds.current().step()
         if isinstance(obj, (Macro, LoopContext)):
-            return context.call(obj, *args, **kwargs)
+            result = context.call(obj, *args, **kwargs)
+            # `{% call %}` writes the result without `{{ }}`, which else does this.
+            return result.placed() if "caller" in kwargs else result
         if isinstance(obj, Missing):
             return obj.call(*map(read, args), **kwargs)
         if "caller" in kwargs:

@@ -112,7 +112,7 @@ def _check_spaces(width: Any) -> None:
         raise LimitError(f"an indentation of {width} is larger than {_SPACES_LIMIT}")
 
 
-def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text | str:
+def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text | Json | str:
     if not isinstance(width, int):
         raise UnfitValueError("indent needs a number of spaces")
     _check_spaces(width)
@@ -120,6 +120,8 @@ def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) ->
 
 
 def _trim(value: Any, chars: str | None = None) -> Any:
+    if isinstance(value, Json) and chars is None:
+        return value
     return trim(value) if isinstance(value, Text) and chars is None else text_of(value).strip(chars)
 
 

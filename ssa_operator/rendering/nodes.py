@@ -36,9 +36,7 @@ class Filling:
 
     def text(self, number: int, block: int = 0) -> str:
         """The value as text; in a block scalar that is indented by `block` spaces."""
-        value = self.values[number]
-        if self.texts and number in self.texts:
-            return self.texts[number]
+        value = self.texts[number] if self.texts and number in self.texts else self.values[number]
         if block and type(value) is Indented:
             return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
         return text_of(value)

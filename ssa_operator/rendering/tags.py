@@ -82,10 +82,11 @@ def _drop_lone_tags(segments: list[_Segment]) -> None:
         while end < len(segments) and _within_line(segments[end]):
             end += 1
         before = at - 1
-        starts = at == 0 or (segments[before].kind == _DATA and _BLANK_END.search(texts[before]) is not None)
-        if before > 0 and starts and "\n" not in texts[before]:
-            # Blanks alone don't begin a line when something stands before them on it.
-            starts = segments[before - 1].kind != _VALUE and texts[before] == "" if before else True
+        starts = at == 0 or (
+            segments[before].kind == _DATA
+            and _BLANK_END.search(texts[before]) is not None
+            and (before == 0 or "\n" in texts[before])
+        )
         ends = end == len(segments) or (segments[end].kind == _DATA and _BLANK_START.match(texts[end]) is not None)
         if starts and ends:
             if at > 0:
@@ -133,6 +134,9 @@ def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
                 yield Token(segment.line, "data", mark(segment.line) + PUSH)
                 yield from segment.tokens
                 yield Token(segment.line, "data", POP)
+            elif name == "call":
+                yield Token(segment.line, "data", mark(segment.line))
+                yield from segment.tokens
             else:
                 yield from segment.tokens
             marked = 0

@@ -38,10 +38,11 @@ class Json(Stringlike):
 
     __slots__ = ("_indent", "_text", "data")
 
-    def __init__(self, value: Any, indent: int | None = None) -> None:
+    def __init__(self, value: Any, indent: int | None = None, text: str | None = None) -> None:
+        """`indent` is as in `json.dumps`; `text` is the JSON where it is known already."""
         self.data = data(value)
         self._indent = indent
-        self._text: str | None = None
+        self._text = text
 
     def __str__(self) -> str:
         if self._text is None:
@@ -51,6 +52,10 @@ class Json(Stringlike):
                 self._text = json.dumps(self.data, ensure_ascii=False, indent=self._indent)
             bounds.current().produce(len(self._text))
         return self._text
+
+    def indented(self, width: int, first: bool, blank: bool) -> Json:
+        """The same structure, with its text indented."""
+        return Json(self.data, self._indent, _indented(str(self), width, first, blank))
 
 
 Piece: TypeAlias = "str | Value | Json"
@@ -134,10 +139,11 @@ class Composition:
                         size += len(part)
                         parts.append(part)
                         continue
+                    said = str(part) if isinstance(part, Json) else part.data
                     if isinstance(part, Json):
-                        self.texts[len(self.values)] = str(part)
-                    elif isinstance(part.data, Indented) and part.data.first:
-                        parts.append(" " * part.data.width)
+                        self.texts[len(self.values)] = said
+                    if isinstance(said, Indented) and said.first:
+                        parts.append(" " * said.width)
                     size += len(part.data) if isinstance(part.data, str) else 1
                     parts.append(_token(len(self.values)))
                     self.values.append(part.data)
@@ -167,13 +173,19 @@ class Indented(str):
     first: bool
 
 
-def indent(text: Any, width: int, first: bool, blank: bool) -> Text | str:
+def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str:
     """Spaces before each line but the first (`first`: also that one) and before empty lines only with `blank`."""
-    space = " " * width
     if isinstance(text, Text):
+        space = " " * width
         lines = re.compile(r"\n" if blank else rf"\n(?=(?:{MARK})*[^\n{MARKS}])")
         return _relayout(text, lambda raw: (space if first else "") + lines.sub("\n" + space, raw))
-    plain = text_of(text)
+    if isinstance(text, Json):
+        return text.indented(width, first, blank)
+    return _indented(text_of(text), width, first, blank)
+
+
+def _indented(plain: str, width: int, first: bool, blank: bool) -> Indented:
+    space = " " * width
     bounds.current().produce(len(plain) + width * (plain.count("\n") + 1))
     indented = Indented(re.sub(r"\n" if blank else r"\n(?=[^\n])", "\n" + space, plain))
     indented.width, indented.first = width, first

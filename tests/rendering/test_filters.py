@@ -160,6 +160,17 @@ def test_json_is_structure_as_a_whole_scalar_and_text_elsewhere() -> None:
     assert field("v: {{ spec.t | tojson(indent=2) }}\n", {"t": {"a": [1]}}) == {"a": [1]}
 
 
+def test_json_that_is_laid_out_is_still_structure() -> None:
+    data = {"t": {"a": [1]}}
+    text = '{\n  "a": [\n    1\n  ]\n}\n'
+    for layout in ("indent(4)", "trim", "trim | indent", "indent(2) | string", "safe"):
+        assert field(f"v: {{{{ spec.t | tojson | {layout} }}}}\n", data) == data["t"]
+        assert field(f"v: {{{{ spec.t | tojson(indent=2) | {layout} }}}}\n", data) == data["t"]
+    assert field("v: |\n    {{ spec.t | tojson(indent=2) | indent(4) }}\n", data) == text
+    assert field("v: |\n{{ spec.t | tojson(indent=2) | indent(4, first=true) }}\n", data) == text
+    assert field("v: |\n    {{ spec.t | tojson(indent=2) }}\n", data) == text
+
+
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_json_is_json(name: str) -> None:
     text = field("v: '{{ spec.t | tojson }}'\n", {"t": [NASTY[name]]})

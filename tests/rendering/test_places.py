@@ -138,6 +138,15 @@ def test_an_error_in_a_macro_names_the_caller() -> None:
     assert found.startswith(f"echoes.example.com/_m.yaml.j2:2 (included from {FILE}:4): spec.x.y is missing")
 
 
+def test_what_a_call_block_writes_names_the_caller() -> None:
+    macros = "{% macro m() %}\na: 1\n{{ caller() }}\n{% endmacro %}\n"
+    text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "\n{% call m.m() %}\nb: 2\n{% endcall %}\nc: 3\n"
+    found = document(text, m=macros)
+    assert str(found.place_of(("a",))) == f"echoes.example.com/_m.yaml.j2:2 (included from {FILE}:7)"
+    assert str(found.place_of(("b",))).startswith(f"{FILE}:8 (included from echoes.example.com/_m.yaml.j2:3)")
+    assert str(found.place_of(("c",))) == f"{FILE}:10"
+
+
 def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
     macros = "{% macro m(x) %}\na: {{ x }}\n b: 1\n{% endmacro %}\n"
     found = problem("{% import '_m.yaml.j2' as m %}\n\n{{ m.m(1) }}\n", m=macros)
