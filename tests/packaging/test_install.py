@@ -1,0 +1,107 @@
+"""The manifests in deploy/, applied to a real cluster: their rights suffice, and no pod is turned away."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ssa_operator.devcluster.cluster import Cluster
+from tests.conftest import Kubectl
+from tests.packaging.checkout import ROOT
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE = "--timeout=90s"
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[None]:
+    """The CRDs and deploy/base in the cluster, as docs/install.md says."""
+    kubectl = [str(Path(sys.executable).parent / "kubectl"), f"--kubeconfig={cluster.kubeconfig}"]
+    for arguments in (
+        ["apply", "--server-side", "--filename=crds"],
+        ["wait", "--for=condition=Established", PATIENCE, "--filename=crds"],
+        ["apply", "--kustomize=deploy/base"],
+    ):
+        subprocess.run([*kubectl, *arguments], cwd=ROOT, check=True)
+    yield
+    subprocess.run([*kubectl, "delete", PATIENCE, "--kustomize=deploy/base"], cwd=ROOT, check=True)
+
+
+@pytest.fixture
+def kubeconfig(installed: None, cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> Path:
+    """A kubeconfig of the operator's service account."""
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["users"][0]["user"] = {"token": kubectl("create", "token", "ssa-operator", "--namespace=ssa-operator")}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    """A copy of the templates that belongs to the test."""
+    return Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
+
+
+@pytest.fixture
+def operator(kubeconfig: Path, templates: Path, namespace: str, tmp_path: Path) -> Iterator[Path]:
+    """An operator with the rights of deploy/base for one namespace; the file that it logs to."""
+    log = tmp_path / "operator.log"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SSA_OPERATOR_")}
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ssa_operator", "run", f"--kubeconfig={kubeconfig}"),
+                *(f"--templates={templates}", f"--namespace={namespace}", "--listen="),
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield log
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(timeout=60)
+    assert code == 0, log.read_text()
+
+
+def echo(namespace: str) -> str:
+    metadata = {"name": "hello", "namespace": namespace}
+    return json.dumps({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata, "spec": {"replicas": 1}})
+
+
+def test_the_operator_needs_no_other_rights_than_it_is_given(
+    operator: Path, templates: Path, kubectl: Kubectl, namespace: str
+) -> None:
+    kubectl("apply", "--filename=-", input=echo(namespace))
+    kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "echo/hello")
+
+    template = templates / "echoes.example.com" / "deployment.yaml.j2"
+    template.write_text(
+        template.read_text().replace("  name: {{ name }}\n  labels:", "  name: {{ name }}-new\n  labels:")
+    )
+    kubectl("wait", "--for=delete", PATIENCE, f"--namespace={namespace}", "deployment/hello")
+    kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "echo/hello")
+    children = kubectl("get", "deployments", f"--namespace={namespace}", "--output=name")
+
+    assert children.split() == ["deployment.apps/hello-new"]
+    assert "forbidden" not in operator.read_text().lower()
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_pod_is_admitted_where_pod_security_is_restricted(kubectl: Kubectl) -> None:
+    enforced = kubectl("get", "namespace", "ssa-operator", "--output=jsonpath={.metadata.labels}")
+    assert json.loads(enforced)["pod-security.kubernetes.io/enforce"] == "restricted"
+    kubectl("wait", "--for=condition=Available", PATIENCE, "--namespace=ssa-operator", "deployment/ssa-operator")
