@@ -64,7 +64,7 @@ async def build(cache: Path, folder: Path, report: Report) -> None:
     except ProcessError as error:
         raise UnavailableError(str(error)) from error
     finally:
-        group.end()
+        await group.end()
     (folder / "server").rename(folder / "etcd")
     report(Progress(message="Removing the build cache"))
     await asyncio.to_thread(shutil.rmtree, work)
@@ -107,11 +107,13 @@ def _environment(go: Go, work: Path, outside: Mapping[str, str]) -> dict[str, st
 
 async def _follow(group: ProcessGroup, work: Path, report: Report) -> None:
     """Reports until both builds are done: `go build -v` prints one line for each package that it compiles."""
+    message = "Compiling the control plane from Go modules; about 11 minutes on two cores, once"
+    report(Progress(message=message, total=_COMPILED_PACKAGES))
     while await group.running():
-        compiled = await asyncio.to_thread(_count_packages, work)
-        message = "Compiling the control plane from Go modules; about 11 minutes on two cores, once"
-        report(Progress(message=message, done=min(compiled, _COMPILED_PACKAGES - 1), total=_COMPILED_PACKAGES))
         await asyncio.sleep(_POLL_SECONDS)
+        compiled = await asyncio.to_thread(_count_packages, work)
+        # What the user's own Go has compiled before is not printed, and another Go may have some packages more.
+        report(Progress(message=message, done=min(compiled, _COMPILED_PACKAGES - 1), total=_COMPILED_PACKAGES))
 
 
 def _count_packages(work: Path) -> int:

@@ -88,7 +88,7 @@ class Cluster:
         """Ends every process of the cluster and removes its files."""
         async with _turn(self.name, silent, root=self.directory.parent):
             if self.group is not None:
-                self.group.end()
+                await self.group.end()
             await _remove(self.directory)
 
     async def restart_storage(self) -> Cluster:
@@ -262,7 +262,7 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
             await group.detach()
             return cluster
     except BaseException as error:
-        group.end()
+        await group.end()
         if isinstance(error, ProcessError) and "address already in use" in str(error):
             await _remove(layout.directory)
             raise _PortTakenError(str(error).splitlines()[0]) from error

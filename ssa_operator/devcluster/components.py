@@ -196,7 +196,7 @@ def _controller_manager(layout: Layout, options: Options) -> tuple[str, ...]:
         "--leader-elect=false",
         "--secure-port=0",
         f"--controllers={options.controllers}",
-        # The default of 20 requests a second is meant for a shared API server: hundreds of Deployments would take minutes.
+        # By default 20 requests a second, for a shared API server: hundreds of Deployments would take minutes.
         "--kube-api-qps=300",
         "--kube-api-burst=600",
     )

@@ -123,10 +123,11 @@ class ProcessGroup:
                 describe_failure(self.directory) or f"{self.directory}: the supervisor ended, see supervisor.log there"
             )
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Ends the lifeline, and with it all processes of the group; returns when they are gone."""
         self._close_pipes()
-        self._process.wait()
+        await asyncio.to_thread(self._process.wait)
+        await kill(self.directory)  # grandchildren may be on their way out still
 
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

@@ -84,7 +84,7 @@ async def own(state: Path) -> AsyncIterator[Cluster]:
     started = await clusters.start(ClusterSpec(name="own", nodes=1))
     yield started
     if started.group is not None:
-        started.group.end()
+        await started.group.end()
     await clusters.stop("own")
 
 
@@ -273,7 +273,7 @@ async def test_a_silent_cluster_is_unhealthy_and_replaced(own: Cluster, monkeypa
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(own.directory.parent.parent))
         patch.setattr(clusters, "_HEALTH_SECONDS", 1.0)
         replaced = await clusters.start(ClusterSpec(name="own", nodes=1))
-        assert not any(exist([own.pids["kube-apiserver"], own.pids["etcd"]]))
+        await until(lambda: not any(exist([own.pids["kube-apiserver"], own.pids["etcd"]])))
         await replaced.stop()
 
 
@@ -283,8 +283,8 @@ async def test_kill_9_of_the_starter_leaves_no_process_of_an_attached_cluster(
     starter, pids = start_elsewhere(starters, "attached")
     assert exist(pids) == [True] * 5
     starter.kill()
+    await until(lambda: not processes.is_alive(state / "own"))
     await until(lambda: not any(exist(pids)))
-    assert not processes.is_alive(state / "own")
     assert (await clusters.status("own")).state == "stopped"
 
 
@@ -296,7 +296,8 @@ async def test_a_detached_cluster_survives_its_starter_and_is_gone_after_stop(
     starter.wait()
     assert (await clusters.status("own")).state == "running"
     assert await clusters.stop("own")
-    assert not any(exist(pids))
+    assert not processes.is_alive(state / "own")
+    await until(lambda: not any(exist(pids)))
     assert not (state / "own").exists()
     assert not await clusters.stop("own")
 

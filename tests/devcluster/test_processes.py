@@ -132,7 +132,7 @@ async def test_a_process_that_ends_by_itself_ends_the_others_and_is_named_with_i
     await until_gone(tmp_path)
     with pytest.raises(ProcessError, match=r"one ended by itself with code 3(?s:.*)something is wrong"):
         await group.running()
-    group.end()
+    await group.end()
 
 
 async def test_a_task_may_end(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_task_may_end(tmp_path: Path) -> None:
         while await group.running():
             pass
     assert processes.is_alive(tmp_path)
-    group.end()
+    await group.end()
     assert not processes.is_alive(tmp_path)
 
 
@@ -158,7 +158,7 @@ async def test_one_process_can_be_stopped_and_started_again(tmp_path: Path) -> N
     assert await group.running() == frozenset()
     assert await group.start(command) != first
     assert await group.running() == {"one"}
-    group.end()
+    await group.end()
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = Command(name="one", argv=("/nowhere/etcd",), log=tmp_path / "one.log", directory=tmp_path)
     with pytest.raises(ProcessError, match="/nowhere/etcd"):
         await group.start(missing)
-    group.end()
+    await group.end()
 
 
 async def test_a_second_group_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     group = ProcessGroup(tmp_path)
     with pytest.raises(ProcessError, match="still running there"):
         ProcessGroup(tmp_path)
-    group.end()
+    await group.end()
