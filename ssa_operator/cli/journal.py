@@ -32,9 +32,16 @@ class _Json(logging.Formatter):
         return msgspec.json.encode(entry).decode()
 
 
+class _StandardError(logging.Handler):
+    """Writes to whatever standard error is at the moment: the live tree puts a screen of its own there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
 def configure(form: LogFormat, level: LogLevel) -> None:
     """Send the operator's log lines to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StandardError()
     handler.setFormatter(_Json() if form is LogFormat.JSON else _Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("ssa_operator").setLevel(level.value.upper())

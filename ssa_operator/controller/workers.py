@@ -136,7 +136,9 @@ class Workers:
             self._metrics.steps.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
-            if outcome.result in _NEWS:
+            if outcome.result is Result.CREATED:
+                log.info("%s: %s created", key, outcome.step.identity)
+            elif outcome.result in _NEWS:
                 log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
         verdict = report.verdict
         if before is None or before.verdict != verdict:
@@ -144,4 +146,4 @@ class Workers:
             log.log(level, "%s: Ready=%s %s: %s", key, verdict.ready, verdict.reason, verdict.message)
 
 
-_NEWS = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.PRUNED})
+_NEWS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

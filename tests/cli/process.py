@@ -1,0 +1,73 @@
+"""`ssa-operator` as users start it: a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from tests.controller.desk import PATIENCE, ROOT
+
+
+@dataclass(slots=True)
+class Command:
+    """A started command; `lines` is what it has written to standard error so far."""
+
+    process: asyncio.subprocess.Process
+    lines: list[str] = field(default_factory=list)
+
+    async def says(self, words: str) -> str:
+        """The line with these words, once it is written."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            while not any(words in line for line in self.lines):
+                line = await self.process.stderr.readline()
+                assert line, "it ended, after: " + "".join(self.lines)
+                self.lines.append(line.decode())
+        return next(line for line in self.lines if words in line)
+
+    async def ended(self) -> int:
+        """The exit code, once it has ended."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            async for line in self.process.stderr:
+                self.lines.append(line.decode())
+            return await self.process.wait()
+
+
+async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command that ends by itself."""
+    process = await _start(arguments, environment)
+    out, err = await process.communicate(stdin.encode())
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+@contextlib.asynccontextmanager
+async def started(*arguments: str, **environment: str) -> AsyncIterator[Command]:
+    """A command that runs until the block ends; it is killed then, if it still runs."""
+    process = await _start(arguments, environment)
+    try:
+        yield Command(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def _start(arguments: tuple[str, ...], environment: dict[str, str]) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ssa_operator",
+        *arguments,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        cwd=ROOT,
+        env=os.environ | environment,
+    )

@@ -1,0 +1,140 @@
+"""The other commands, as their user sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.client import Client
+from tests.cli.process import run
+from tests.controller.desk import ROOT, Desk, definition, echo, operating
+
+
+async def test_every_command_has_help_with_an_example() -> None:
+    _, out, _ = await run("--help")
+    for command in ("run", "dev", "render", "status", "crds", "cluster"):
+        assert command in out
+    for command in (
+        ["run"],
+        ["dev"],
+        ["render"],
+        ["status"],
+        ["crds", "apply"],
+        ["crds", "wait"],
+        ["cluster", "start"],
+        ["cluster", "stop"],
+    ):
+        code, out, _ = await run(*words, "--help")
+        assert code == 0
+        assert "Example: ssa-operator" in out
+
+
+async def test_render_prints_manifests_without_a_cluster() -> None:
+    code, out, err = await run("render", "examples/echo.yaml", KUBECONFIG="nowhere")
+    assert (code, err) == (0, "")
+    (deployment,) = yaml.safe_load_all(out)
+    assert deployment["spec"]["replicas"] == 2
+    assert "ownerReferences" not in deployment["metadata"]
+
+
+async def test_render_as_applied_prints_what_would_be_sent() -> None:
+    code, out, _ = await run("render", "-", "--as-applied", "--output=json", stdin=json.dumps(echo("a", 3)))
+    deployment = json.loads(out)
+    assert code == 0
+    assert deployment["metadata"]["ownerReferences"][0]["uid"] == "00000000-0000-0000-0000-000000000000"
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "ssa-operator"
+    assert deployment["metadata"]["namespace"] == "default"
+
+
+async def test_render_of_several_objects_as_json_is_a_list() -> None:
+    both = {"apiVersion": "v1", "kind": "List", "items": [echo("a"), echo("b")]}
+    _, out, _ = await run("render", "-", "--output=json", stdin=json.dumps(both))
+    assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == ["a", "b"]
+
+
+async def test_render_prints_what_it_can_and_names_what_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "echoes.example.com"
+    folder.mkdir()
+    (folder / "a.yaml.j2").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n")
+    (folder / "b.yaml.j2").write_text("a:\n  b: {{ spec.nothing }}\n")
+    code, out, err = await run("render", "examples/echo.yaml", f"--templates={tmp_path}")
+    assert code == 1
+    assert yaml.safe_load(out)["kind"] == "ConfigMap"
+    assert "echoes.example.com/b.yaml.j2:2: spec.nothing" in err
+
+
+async def test_render_without_a_folder_says_where_it_looked() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
+    code, _, err = await run("render", "-", stdin=json.dumps(secret))
+    assert code == 1
+    assert "no templates for Secret a: there is no folder secrets" in err
+
+
+@pytest.mark.cluster
+async def test_crds_are_applied_and_waited_for(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
+    name = f"c{desk.namespace.removeprefix('test-')}"
+    crd = definition("things", f"{name}.example.com", "Thing")
+    (tmp_path / "thing.yaml").write_text(json.dumps(crd))
+    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
+    code, _, err = await run("crds", "wait", f"--crds={tmp_path}", "--timeout=0.2", kubeconfig)
+    assert code == 1
+    assert f"CRD {crd['metadata']['name']} does not exist" in err
+    for command in ("apply", "wait"):
+        code, out, _ = await run("crds", command, f"--crds={tmp_path}", kubeconfig)
+        assert (code, out) == (0, f"{crd['metadata']['name']} established\n")
+
+
+@pytest.mark.cluster
+async def test_a_crd_that_is_refused_names_its_file(cluster: Cluster, tmp_path: Path) -> None:
+    crd = definition("things", "example.com", "Thing", scope="Everywhere")
+    (tmp_path / "thing.yaml").write_text(json.dumps(crd))
+    code, _, err = await run("crds", "apply", f"--crds={tmp_path}", f"--kubeconfig={cluster.kubeconfig}")
+    assert code == 1
+    assert f"{tmp_path}/thing.yaml:1" in err
+    assert "Everywhere" in err
+
+
+@pytest.mark.cluster
+async def test_status_shows_parents_children_and_what_they_wait_for(
+    cluster: Cluster, client: Client, desk: Desk
+) -> None:
+    options = Options(templates=ROOT / "templates", namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+    arguments = ("status", f"--namespace={desk.namespace}", f"--kubeconfig={cluster.kubeconfig}")
+    code, out, _ = await run(*arguments)
+    assert code == 0
+    assert f"Echo {desk.namespace}/web  Ready" in out
+    assert f"Deployment {desk.namespace}/web  Current" in out
+    code, out, _ = await run(*arguments, "echo/web", "--output=json")
+    assert json.loads(out)[0]["resources"][0]["kind"] == "Deployment"
+    code, _, err = await run(*arguments, "echo/other")
+    assert code == 1
+    assert "there is no echo/other" in err
+
+
+@pytest.mark.cluster
+async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tmp_path: Path) -> None:
+    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
+    code, out, err = await run("dev", "--until-ready", "--listen=", **state)
+    assert code == 0, err
+    assert "export KUBECONFIG=" in out
+    assert "default/hello: Ready=True" in err
+    code, out, _ = await run("cluster", "status", "--output=json", **state)
+    assert (code, json.loads(out)["state"]) == (1, "stopped")
+
+
+@pytest.mark.cluster
+async def test_dev_fails_with_the_cause_where_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
+    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
+    (templates / "echoes.example.com/bad.yaml.j2").write_text("a: {{ spec.nothing }}\n")
+    code, _, err = await run("dev", f"--templates={templates}", "--until-ready", "--timeout=5", "--listen=", **state)
+    assert code == 1
+    assert "not ready after 5 s" in err
+    assert "bad.yaml.j2:1" in err

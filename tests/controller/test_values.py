@@ -1,0 +1,141 @@
+"""Values that break operators which paste text, sent through a real API server: what comes back is what the parent
+holds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller.options import Options
+from ssa_operator.core.encoding import encode
+from ssa_operator.core.identity import GroupKind
+from ssa_operator.kube.client import Client
+from tests.controller.desk import Desk, definition, operating
+from tests.rendering.nasty import NASTY
+
+pytestmark = pytest.mark.cluster
+
+POSITIONS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+  annotations:
+    note: {{ spec.value }}
+    quoted: "{{ spec.value }}"
+data:
+  plain: {{ spec.value }}
+  double: "{{ spec.value }}"
+  single: '{{ spec.value }}'
+  mixed: a{{ spec.value }}z
+  around: "a {{ spec.value }} z"
+  literal: |-
+    {{ spec.value }}
+  folded: >-
+    {{ spec.value }}
+  kept: |+
+    a{{ spec.value }}z
+  flow: {{ {"x": spec.value}.x }}
+"""
+
+TYPES = """\
+apiVersion: {{ object.apiVersion }}
+kind: Copy
+metadata:
+  name: {{ name }}
+spec:
+  whole: {{ spec }}
+  {% for key, value in spec.items() %}
+  {{ key }}: {{ value }}
+  {% endfor %}
+  on: on
+  traps: [yes, off, 010, 1:30, 1_000, 2001-01-01, 0.10, 1e3, 0x1F, ~, "null", No]
+"""
+
+SPEC: dict[str, Any] = {
+    "integer": 3,
+    "large": 2**53 + 1,
+    "negative": -1,
+    "zero": 0,
+    "fraction": 0.5,
+    "truth": True,
+    "falsehood": False,
+    "number-like": "010",
+    "word-like": "yes",
+    "empty": "",
+    "list": [1, "1", [2], {"a": []}],
+    "mapping": {"a": {"b": "c: d"}, "e": {}},
+}
+
+
+async def test_every_nasty_value_comes_back_exactly_in_every_position(
+    client: Client, desk: Desk, options: Callable[..., Options]
+) -> None:
+    assert len(NASTY) >= 50
+    group = f"v{uuid.uuid4().hex[:8]}.example.com"
+    await desk.apply(definition("values", group, "Value"))
+    await desk.kubectl("wait", "--for=condition=Established", f"crd/values.{group}")
+    resource = await desk.mapper.resource(GroupKind(group, "Value"))
+    async with operating(client, options()) as running:
+        running.write(f"values.{group}/map.yaml.j2", POSITIONS)
+        names = {f"v{number}": value for number, value in enumerate(NASTY.values())}
+        for name, value in names.items():
+            body = {
+                "apiVersion": f"{group}/v1",
+                "kind": "Value",
+                "metadata": {"name": name, "namespace": desk.namespace},
+                "spec": {"value": value},
+            }
+            await client.create(resource, desk.namespace, encode(body))
+        for name, value in names.items():
+            found = await desk.until("configmaps", name, lambda _: True)
+            annotations = {
+                key: text for key, text in found["metadata"]["annotations"].items() if key in ("note", "quoted")
+            }
+            assert annotations == {"note": value, "quoted": value}
+            assert found["data"] == {
+                "plain": value,
+                "double": value,
+                "single": value,
+                "mixed": f"a{value}z",
+                "around": f"a {value} z",
+                "literal": value,
+                "folded": value,
+                "kept": f"a{value}z\n",
+                "flow": value,
+            }
+
+
+async def test_types_are_kept_and_words_of_yaml_1_1_stay_words(
+    client: Client, desk: Desk, options: Callable[..., Options]
+) -> None:
+    group = f"t{uuid.uuid4().hex[:8]}.example.com"
+    await desk.apply(definition("types", group, "Type"), definition("copies", group, "Copy"))
+    await desk.kubectl("wait", "--for=condition=Established", f"crd/types.{group}", f"crd/copies.{group}")
+    async with operating(client, options()) as running:
+        running.write(f"types.{group}/copy.yaml.j2", TYPES)
+        await desk.apply({"apiVersion": f"{group}/v1", "kind": "Type", "metadata": {"name": "x"}, "spec": SPEC})
+        found = await desk.until(f"copies.{group}", "x", lambda _: True)
+    spec = found["spec"]
+    assert spec.pop("whole") == SPEC
+    assert spec.pop("on") == "on"
+    assert spec.pop("traps") == [
+        "yes",
+        "off",
+        "010",
+        "1:30",
+        "1_000",
+        "2001-01-01",
+        0.1,
+        1000.0,
+        31,
+        None,
+        "null",
+        "No",
+    ]
+    assert spec == SPEC
+    assert all(type(spec[key]) is type(value) for key, value in SPEC.items())
