@@ -23,7 +23,7 @@ from ssa_operator.kube.resource import Resource
 CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
 
-Script = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Script = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class StillClock:
@@ -65,22 +65,28 @@ class Granted:
         return Grant(headers={"Authorization": f"Bearer {token}"}, expires=self.expires)
 
 
+def _plain_http(certificate: object) -> None:
+    return None
+
+
 def credentials(server: str, source: Source, clock: Clock) -> Credentials:
     endpoint = Endpoint(server=server, namespace="default", context="test", proxy=None, tls_server_name=None)
-    return Credentials(endpoint, source, lambda certificate: None, clock)
+    return Credentials(endpoint, source, _plain_http, clock)
 
 
 @asynccontextmanager
 async def scripted(script: Script, *tokens: str, clock: Clock | None = None) -> AsyncIterator[Client]:
     """A client of a server that answers every request by the script."""
-    runner = web.ServerRunner(web.Server(script), shutdown_timeout=0)
+    runner = web.ServerRunner(web.Server(script), shutdown_timeout=0.01)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
     clock = clock or StillClock()
     try:
-        async with Client(credentials(f"http://127.0.0.1:{port}", Granted(*(tokens or ("t",))), clock), clock) as client:
+        async with Client(
+            credentials(f"http://127.0.0.1:{port}", Granted(*(tokens or ("t",))), clock), clock
+        ) as client:
             yield client
     finally:
         await runner.cleanup()
@@ -95,7 +101,9 @@ def refuse(code: int, reason: str = "", message: str = "", **details: Any) -> we
     return web.json_response(status(code, reason, message, **details), status=code)
 
 
-def config_map(name: str, version: int | str, *, uid: str = "", namespace: str = "default", **extra: Any) -> dict[str, Any]:
+def config_map(
+    name: str, version: int | str, *, uid: str = "", namespace: str = "default", **extra: Any
+) -> dict[str, Any]:
     metadata = {
         "name": name,
         "namespace": namespace,

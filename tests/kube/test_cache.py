@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
-from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.cache import Cache, Listener
 from tests.kube.fakes import live
 
 Told = list[tuple[str, str]]
@@ -21,9 +21,13 @@ def cache(told: Told) -> Cache:
     return listening(told)
 
 
+def teller(told: Told) -> Listener:
+    return lambda old, new: told.append((old.resource_version if old else "", new.resource_version if new else ""))
+
+
 def listening(told: Told) -> Cache:
     made = Cache()
-    made.listen(lambda old, new: told.append((old.resource_version if old else "", new.resource_version if new else "")))
+    made.listen(teller(told))
     return made
 
 
@@ -188,8 +192,7 @@ def test_a_failed_write_hides_nothing(cache: Cache, told: Told) -> None:
 
 def test_a_listener_for_our_own_writes_too_is_told_of_them(cache: Cache) -> None:
     told: Told = []
-    cache.listen(lambda old, new: told.append((old.resource_version if old else "", new.resource_version if new else "")),
-                 own_writes=True)  # fmt: skip
+    cache.listen(teller(told), own_writes=True)
     cache.written(live("a", 1))
     cache.upsert(live("a", 1))
     cache.deleted(live("a", 1))
@@ -212,7 +215,7 @@ def test_children_are_found_by_their_parent_wherever_they_came_from(cache: Cache
 
 def test_listeners_see_the_cache_as_it_is_after_the_change(cache: Cache) -> None:
     lengths: list[int] = []
-    cache.listen(lambda old, new: lengths.append(len(cache)))
+    cache.listen(lambda *_: lengths.append(len(cache)))
     cache.replace([live("a", 1), live("b", 2)], "2", mark=cache.mark())
     assert lengths == [2, 2]
 

@@ -12,7 +12,17 @@ from ssa_operator.kube import request as calls
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError, Unreachable
-from tests.kube.fakes import CONFIG_MAPS, SECRETS, Granted, StillClock, config_map, credentials, refuse, scripted, status
+from tests.kube.fakes import (
+    CONFIG_MAPS,
+    SECRETS,
+    Granted,
+    StillClock,
+    config_map,
+    credentials,
+    refuse,
+    scripted,
+    status,
+)
 
 Answer = web.StreamResponse | Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -60,7 +70,7 @@ async def test_an_apply_survives_a_connection_that_breaks_before_and_within_the_
 async def test_a_create_is_not_sent_twice_when_the_connection_breaks() -> None:
     script = Script(reset, fine())
     async with scripted(script) as client:
-        with pytest.raises(Unreachable, match="create of ConfigMap in default failed .* broke"):
+        with pytest.raises(Unreachable, match=r"create of ConfigMap in default failed .* broke"):
             await client.create(CONFIG_MAPS, "default", b"{}")
     assert len(script.asked) == 1
 

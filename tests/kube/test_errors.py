@@ -75,7 +75,9 @@ def test_the_wait_that_the_server_asks_for_is_read_from_the_header_and_from_the_
     assert error(429, status(429), retry_after="Wed, 21 Oct 2015 07:28:00 GMT").retry_after is None
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"[]", b'{"kind":"Status","code":"x"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>bad gateway</html>", b"[]", b'{"kind":"Status","code":"x"}', b"\xff\xfe"]
+)
 def test_an_answer_that_is_no_status_is_still_an_error_with_words(body: bytes) -> None:
     found = error(502, body)
     assert found.code == 502

@@ -5,7 +5,9 @@ from ssa_operator.kube.proxy import proxy_for
 PROXY = {"HTTPS_PROXY": "http://proxy:3128"}
 
 
-@pytest.mark.parametrize("server", ["https://localhost:6443", "https://127.0.0.1:6443", "https://127.9.9.9", "https://[::1]:1"])
+@pytest.mark.parametrize(
+    "server", ["https://localhost:6443", "https://127.0.0.1:6443", "https://127.9.9.9", "https://[::1]:1"]
+)
 def test_loopback_is_never_proxied(server: str) -> None:
     assert proxy_for(server, {**PROXY, "NO_PROXY": ""}) is None
 

@@ -14,15 +14,18 @@ CONTENT = "hunter2"
 ECHOES: list[tuple[dict[str, Any], list[str]]] = [
     (
         status(
-            500, "", 'failed to create typed patch object (n/a; /v1, Kind=Secret): .data.password: expected string, got '
+            500, "",
+            'failed to create typed patch object (n/a; /v1, Kind=Secret): .data.password: expected string, got '
             "&value.valueUnstructured{Value:hunter2}",
         ),
         [".data.password", "failed to create typed patch object"],
     ),
     (
         status(
-            422, "Invalid", 'Secret "a" is invalid: type: Invalid value: "hunter2": field is immutable',
-            causes=[{"field": "type", "reason": "FieldValueInvalid", "message": 'Invalid value: "hunter2": field is immutable'}],
+            422, "Invalid",
+            'Secret "a" is invalid: type: Invalid value: "hunter2": field is immutable',
+            causes=[{"field": "type", "reason": "FieldValueInvalid",
+                     "message": 'Invalid value: "hunter2": field is immutable'}],
         ),
         ["type", "field is immutable"],
     ),
@@ -58,11 +61,13 @@ def test_an_error_about_a_secret_names_the_field_but_never_the_content(body: dic
         status(404, "NotFound", 'namespaces "n" not found'),
         status(409, "Conflict", "the object has been modified"),
         status(
-            403, "Forbidden", 'secrets "a" is forbidden: User "u" cannot patch resource "secrets" in API group "" in the '
+            403, "Forbidden",
+            'secrets "a" is forbidden: User "u" cannot patch resource "secrets" in API group "" in the '
             'namespace "n"',
         ),
         status(
-            403, "Forbidden", 'secrets "a" is forbidden: unable to create new content in namespace n because it is being '
+            403, "Forbidden",
+            'secrets "a" is forbidden: unable to create new content in namespace n because it is being '
             "terminated",
         ),
     ],

@@ -22,7 +22,9 @@ NOT_CONNECTED = Unreachable("x", "refused", sent=False)
 
 
 @pytest.mark.parametrize("request_", [GET, APPLY, DELETE], ids=str)
-@pytest.mark.parametrize("error", [BROKEN, NOT_CONNECTED, refused(429), refused(500), refused(503), refused(504)], ids=str)
+@pytest.mark.parametrize(
+    "error", [BROKEN, NOT_CONNECTED, refused(429), refused(500), refused(503), refused(504)], ids=str
+)
 def test_what_may_be_done_twice_is_repeated_after_a_passing_error(request_: Request, error: ApiError) -> None:
     assert pause(request_, error, 0, 0.5) is not None
 
@@ -39,7 +41,8 @@ def test_what_was_certainly_not_done_is_repeated_whatever_it_is(error: ApiError)
 
 
 @pytest.mark.parametrize(
-    "error", [refused(400), refused(403), refused(409), refused(422), refused(500, "failed to create typed patch object")]
+    "error",
+    [refused(400), refused(403), refused(409), refused(422), refused(500, "failed to create typed patch object")],
 )
 def test_what_fails_again_is_not_repeated(error: ApiError) -> None:
     assert pause(APPLY, error, 0, 0.5) is None
