@@ -97,3 +97,16 @@ def test_documents_link_to_files_that_exist() -> None:
         if not (document.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_documents_name_modules_that_exist() -> None:
+    documents = [path for path in files() if path.suffix == ".md"]
+    named = {
+        (document.name, module)
+        for document in documents
+        for module in re.findall(
+            r"`(?:ssa_operator/)?((?:core|rendering|kube|controller|devcluster|cli)/\w+\.py)`", document.read_text()
+        )
+    }
+    assert named
+    assert {(name, module) for name, module in named if not (ROOT / "ssa_operator" / module).exists()} == set()
