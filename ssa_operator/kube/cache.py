@@ -210,6 +210,8 @@ class Cache:
         self._seen[namespace] = max(_number(resource_version) or 0, self._seen.get(namespace, 0))
 
     def _tell(self, changes: Iterable[Change]) -> None:
+        """Tell every listener of every change, whatever one of them raises; the first error is raised at the end."""
+        failures: list[Exception] = []
         for old, new in changes:
             either = new or old
             held = self._held.get(_key(either)) if self._held and either is not None else None
@@ -217,7 +219,12 @@ class Cache:
                 held.changes.append((old, new))
                 continue
             for listener in self._listeners:
-                listener(old, new)
+                try:
+                    listener(old, new)
+                except Exception as error:  # noqa: BLE001 - raised below
+                    failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _told_of(self, live: Live) -> bool:
         """Whether the watch has already gone past this version: what it said since, a deletion too, counts more."""

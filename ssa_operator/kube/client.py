@@ -58,17 +58,12 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
     token: str = msgspec.field(default="", name="continue")
 
 
-class _Kind(msgspec.Struct):
-    kind: str = ""
-
-
 class _Page(msgspec.Struct):
     metadata: _ListMetadata
     items: list[msgspec.Raw] | None = None
 
 
 _decode_page = msgspec.json.Decoder(_Page).decode
-_decode_kind = msgspec.json.Decoder(_Kind).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +111,8 @@ class Client:
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Live:
         """Raises ApiError (`not_found` where there is none)."""
-        response = await self.send(calls.get(resource, name, namespace))
-        return Live(response.body)
+        request = calls.get(resource, name, namespace)
+        return _live((await self.send(request)).body, request)
 
     async def list(
         self, resource: Resource, namespace: str = "", label_selector: str = "", limit: int = PAGE
@@ -138,12 +133,11 @@ class Client:
                 # The moment that the pages showed is compacted away. In one piece it can't happen again.
                 found, token, limit = [], "", 0
                 continue
-            page = _decoded_page(response.body, scope)
-            resource = scope.resource
-            found += [Live(item, resource.api_version, resource.kind) for item in page.items or ()]
-            token = page.metadata.token
+            items, metadata = _page(response.body, scope)
+            found += items
+            token = metadata.token
             if not token:
-                return found, page.metadata.resource_version
+                return found, metadata.resource_version
 
     async def apply(
         self,
@@ -156,15 +150,15 @@ class Client:
         dry_run: bool = False,
     ) -> Applied:
         """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError."""
-        response = await self.send(
-            calls.apply(resource, namespace, name, body, subresource=subresource, dry_run=dry_run)
-        )
-        return Applied(live=Live(response.body), created=response.status == 201, warnings=response.warnings)
+        request = calls.apply(resource, namespace, name, body, subresource=subresource, dry_run=dry_run)
+        response = await self.send(request)
+        return Applied(live=_live(response.body, request), created=response.status == 201, warnings=response.warnings)
 
     async def create(self, resource: Resource, namespace: str, body: bytes, *, dry_run: bool = False) -> Applied:
         """POST of an encoded object. Raises ApiError (`already_exists`)."""
-        response = await self.send(calls.create(resource, namespace, body, dry_run=dry_run))
-        return Applied(live=Live(response.body), created=True, warnings=response.warnings)
+        request = calls.create(resource, namespace, body, dry_run=dry_run)
+        response = await self.send(request)
+        return Applied(live=_live(response.body, request), created=True, warnings=response.warnings)
 
     async def delete(
         self,
@@ -180,17 +174,15 @@ class Client:
 
         Raises ApiError: `conflict` where another object has taken the name.
         """
-        deletion = Deletion(uid, propagation, resource_version)
+        request = calls.delete(resource, namespace, name, Deletion(uid, propagation, resource_version))
         try:
-            response = await self.send(calls.delete(resource, namespace, name, deletion))
+            response = await self.send(request)
         except ApiError as error:
             if error.not_found:
                 return None
             raise
-        # A Status says that it is gone; the object that it isn't yet.
-        if _decode_kind(response.body).kind == "Status":
-            return None
-        live = Live(response.body)
+        live = _live(response.body, request)
+        # A Status, which has no uid, says that it is gone; the object that it isn't yet.
         return live if live.deleting and live.uid == uid else None
 
     async def send(self, request: Request) -> Response:
@@ -328,9 +320,18 @@ def _unreachable(request: Request, error: Exception, server: str) -> Unreachable
     return Unreachable(request.subject, f"the connection to {server} broke: {error or type(error).__name__}", sent=True)
 
 
-def _decoded_page(body: bytes, scope: Scope) -> _Page:
+def _live(body: bytes, request: Request) -> Live:
     try:
-        return _decode_page(body)
+        return Live(body)
+    except msgspec.DecodeError as error:
+        raise Unreachable(request.subject, f"the answer is no object: {error}", sent=True) from error
+
+
+def _page(body: bytes, scope: Scope) -> tuple[list[Live], _ListMetadata]:
+    resource = scope.resource
+    try:
+        page = _decode_page(body)
+        return [Live(item, resource.api_version, resource.kind) for item in page.items or ()], page.metadata
     except msgspec.DecodeError as error:
         raise Unreachable(f"list of {scope}", f"the answer is no list: {error}", sent=True) from error
 

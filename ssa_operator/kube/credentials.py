@@ -6,7 +6,7 @@ fresh.
 Promises:
 - Headers are asked for with every request; what expires is renewed before that,
   and what gives no expiry (a token file) is read again every 60 s.
-- After a 401 the same is done once more at once.
+- After a 401 the same is done once more at once, but not for every request of a server that always says 401.
 - Errors name the kubeconfig and the field, and never a token.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import ssl
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ class Credentials:
         self._grant: Grant | None = None
         self._read_at = 0.0
         self._tried_at = 0.0
+        self._refused_at = -math.inf
         self._ssl: ssl.SSLContext | None = None
 
     @property
@@ -86,6 +88,9 @@ class Credentials:
         async with self._renewal:
             if self._grant is not None and self._grant.headers is not headers:
                 return True  # somebody else has renewed them meanwhile
+            if self._clock.monotonic() - self._refused_at < RENEWAL_PAUSE:
+                return False  # the last renewal did not help either
+            self._refused_at = self._clock.monotonic()
             before = self._grant
             await self._renew()
             return self._grant is not before

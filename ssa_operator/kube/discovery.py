@@ -114,6 +114,7 @@ class RESTMapper:
         self._by_kind: dict[GroupKind, dict[str, Resource]] = {}
         self._by_name: dict[str, Resource] = {}
         self._failing: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """How a kind is served, in that version or the one that the server prefers.
@@ -255,7 +256,9 @@ class RESTMapper:
         """Take a round's result; of groups whose discovery fails now, what was known before stays."""
         kept = [each for served in self._by_kind.values() for each in served.values() if each.group in self._failing]
         for group, reason in self._failing.items():
-            log.warning("discovery of API group %s fails, the other groups are not affected: %s", group, reason)
+            if self._reported.get(group) != reason:
+                log.warning("discovery of API group %s fails, the other groups are not affected: %s", group, reason)
+        self._reported = self._failing
         self._by_kind, self._by_name = {}, {}
         for resource in (*found, *kept):
             self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)

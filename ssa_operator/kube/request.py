@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
 from ssa_operator.core.encoding import encode
@@ -130,8 +130,8 @@ def apply(
 ) -> Request:
     """A forced server-side apply in the name of the operator's field manager, or of another one.
 
-    It is repeatable: the same body applied twice is one change. With a resourceVersion in the body it is not: the
-    second would be told of a conflict with the first. Callers that put one in say so by `without_repeats`.
+    It is repeatable: the same body applied twice is one change. With a resourceVersion in the body, a repeat after a
+    lost answer is a conflict: whoever puts one in looks at the object again then, as after every conflict.
     """
     query: Query = (("fieldManager", manager), ("force", "true"), ("fieldValidation", "Strict"))
     return Request(
@@ -211,8 +211,3 @@ def delete(resource: Resource, namespace: str, name: str, deletion: Deletion) ->
         repeatable=True,
         confidential=resource.confidential,
     )
-
-
-def without_repeats(request: Request) -> Request:
-    """The same request, sent once only."""
-    return replace(request, repeatable=False)

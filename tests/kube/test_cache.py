@@ -220,6 +220,18 @@ def test_listeners_see_the_cache_as_it_is_after_the_change(cache: Cache) -> None
     assert lengths == [2, 2]
 
 
+def test_a_listener_that_fails_keeps_no_other_from_being_told(told: Told) -> None:
+    def fail(old: Live | None, new: Live | None) -> None:
+        raise ValueError("mine")
+
+    cache = Cache()
+    cache.listen(fail)
+    cache.listen(teller(told))
+    with pytest.raises(ValueError, match="mine"):
+        cache.replace([live("a", 1), live("b", 2)], "2", mark=cache.mark())
+    assert sorted(told) == [("", "1"), ("", "2")]
+
+
 def test_versions_that_are_no_numbers_are_compared_for_equality(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", "x"))
     cache.upsert(live("a", "x"))

@@ -197,9 +197,20 @@ async def test_a_redirect_is_not_followed() -> None:
             await client.get(CONFIG_MAPS, "a", "default")
 
 
+@pytest.mark.parametrize("body", [b"", b"<html>welcome to the hotel</html>", b"[]", b'{"items":[{"metadata":3}]}'])
+async def test_an_answer_that_is_not_kubernetes_is_an_error_like_others(body: bytes) -> None:
+    async with scripted(Script(web.Response(body=body), web.Response(body=body))) as client:
+        with pytest.raises(ApiError, match=r"get of ConfigMap default/a failed .*no object"):
+            await client.get(CONFIG_MAPS, "a", "default")
+        with pytest.raises(ApiError, match=r"list of configmaps failed .*no list"):
+            await client.list(CONFIG_MAPS)
+
+
 async def test_a_delete_names_the_uid_and_knows_gone_from_going() -> None:
     going = web.json_response(config_map("a", 2, uid="u", deletionTimestamp="2026-01-01T00:00:00Z"))
-    script = Script(web.json_response(status(0)), going, refuse(404, "NotFound", 'configmaps "a" not found'))
+    script = Script(
+        web.json_response({**status(0), "metadata": {}}), going, refuse(404, "NotFound", 'configmaps "a" not found')
+    )
     async with scripted(script) as client:
         gone = await client.delete(CONFIG_MAPS, "default", "a", uid="u")
         left = await client.delete(CONFIG_MAPS, "default", "a", uid="u", propagation="Foreground", resource_version="2")

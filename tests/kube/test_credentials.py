@@ -382,5 +382,15 @@ async def test_after_a_401_what_somebody_else_has_renewed_is_not_read_again() ->
     assert source.reads == 2
 
 
+async def test_a_server_that_always_says_401_does_not_make_the_plugin_run_for_every_request() -> None:
+    clock = StillClock()
+    source = Granted(*(str(number) for number in range(9)))
+    found = made_of("http://x", source, clock)
+    results = [await found.refused(await found.headers()) for _ in range(3)]
+    assert (results, source.reads) == ([True, False, False], 2)
+    clock.time += 10
+    assert await found.refused(await found.headers())
+
+
 def test_no_token_is_in_a_repr() -> None:
     assert "hunter2" not in repr(Grant(headers={"Authorization": "Bearer hunter2"}))
