@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as Screen
@@ -40,6 +41,8 @@ from ssa_operator.rendering.files import FileError, load_objects
 
 REDRAW = 0.25
 """Seconds between two drawings of the live tree, and between two looks at the examples."""
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +92,23 @@ def _load(examples: Path) -> list[Document]:
 
 
 async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document]) -> None:
-    """Apply the examples as their user, not as the operator: their fields stay free for kubectl."""
+    """Apply the examples as `kubectl apply` does, annotation included: their user goes on with kubectl."""
     for document in examples:
         metadata = document.body["metadata"]
         version = split_api_version(document.body["apiVersion"])[1]
         try:
             resource = await mapper.resource(group_kind(document), version)
             namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
-            body = encode(
-                {**document.body, "metadata": {**metadata, "namespace": namespace} if namespace else metadata}
-            )
+            body = encode(_as_kubectl(document.body, namespace))
             await client.send(request.apply(resource, namespace, metadata["name"], body, manager="ssa-operator-dev"))
         except (ApiError, UnknownKind) as error:
             raise CommandError(f"{document.place}: {error}") from error
+
+
+def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    metadata = {**body["metadata"], "namespace": namespace} if namespace else dict(body["metadata"])
+    last = encode({**body, "metadata": metadata}).decode() + "\n"
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), _LAST_APPLIED: last}}}
 
 
 async def _judge(operator: Operator, examples: Sequence[Document], patience: float, stop: asyncio.Event) -> None:

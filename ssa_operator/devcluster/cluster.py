@@ -17,8 +17,8 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -179,17 +179,6 @@ async def start(spec: ClusterSpec, report: Report = silent) -> Cluster:
         raise ClusterError(f"cluster {spec.name}: {_PORT_ATTEMPTS} times in a row a free port was taken before its use")
 
 
-@asynccontextmanager
-async def running(spec: ClusterSpec, report: Report = silent) -> AsyncIterator[Cluster]:
-    """The cluster of that name; stopped at the end if it was this call that started it, and attached."""
-    cluster = await start(spec, report)
-    try:
-        yield cluster
-    finally:
-        if cluster.group is not None:
-            await cluster.stop()
-
-
 async def stop(name: str, report: Report = silent) -> bool:
     """Ends every process of the cluster and removes its files; False when there was nothing."""
     check_name(name)
@@ -200,11 +189,6 @@ async def stop(name: str, report: Report = silent) -> bool:
         report(Progress(message=f"Stopping cluster {name}"))
         await _remove(directory)
         return True
-
-
-async def stop_attached(cluster: Cluster) -> None:
-    """Stops a cluster; the same as its method."""
-    await cluster.stop()
 
 
 async def status(name: str) -> Status:

@@ -19,7 +19,7 @@ async def test_every_command_has_help_with_an_example() -> None:
     _, out, _ = await run("--help")
     for command in ("run", "dev", "render", "status", "crds", "cluster"):
         assert command in out
-    for command in (
+    for words in (
         ["run"],
         ["dev"],
         ["render"],
@@ -28,6 +28,8 @@ async def test_every_command_has_help_with_an_example() -> None:
         ["crds", "wait"],
         ["cluster", "start"],
         ["cluster", "stop"],
+        ["cluster", "status"],
+        ["cluster", "kubeconfig"],
     ):
         code, out, _ = await run(*words, "--help")
         assert code == 0
