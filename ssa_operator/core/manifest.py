@@ -20,7 +20,7 @@ from typing import Any
 
 from ssa_operator.core.encoding import EncodingError, encode
 from ssa_operator.core.identity import GroupKind, Identity, join_api_version, split_api_version
-from ssa_operator.core.instruction import PREFIX, InstructionError, Instructions, instructions
+from ssa_operator.core.instruction import PREFIX, ApplyPolicy, InstructionError, Instructions, Recreate, instructions
 from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
 from ssa_operator.core.rendered import Document
 
@@ -106,12 +106,14 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
     if identity.namespace:
         metadata["namespace"] = identity.namespace
     asked = _instructions(metadata)
-    owned = asked.prune and may_own(parent.identity.namespace, identity.namespace)
-    if not owned and asked.prune and not rules.cluster_scope:
+    legal = may_own(parent.identity.namespace, identity.namespace)
+    if not legal and not rules.cluster_scope:
         raise ManifestError(
             f"{identity} is outside its parent's namespace {parent.identity.namespace}; "
             "set `clusterScope: true` in the folder's _settings.yaml to allow it"
         )
+    _check_supported(identity, asked, legal)
+    owned = asked.prune and legal
     _own(metadata, parent, owned)
     _normalise(kind, body)
     try:
@@ -179,6 +181,24 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
     if not annotations:
         del metadata["annotations"]
     return asked
+
+
+def _check_supported(identity: Identity, asked: Instructions, legal: bool) -> None:
+    """What would need more than an apply is refused rather than half done."""
+    missing = {
+        "after": bool(asked.after),
+        "on": asked.finalize,
+        "apply": asked.apply is not ApplyPolicy.ALWAYS,
+        "recreate": asked.recreate is not Recreate.NEVER,
+    }
+    for name, used in missing.items():
+        if used:
+            raise ManifestError(f"{identity}: annotation {PREFIX}{name} is not supported yet; remove it")
+    if asked.prune and not legal:
+        raise ManifestError(
+            f"{identity} is outside its parent's namespace, where Kubernetes allows no owner reference, and cleaning up "
+            f'without one is not supported yet; annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
+        )
 
 
 def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:

@@ -234,7 +234,13 @@ def _is_orphan(live: Live, places: Mapping[Identity, Place]) -> bool:
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return live.identity not in places and bool(live.owned_fields()) and not live.deleting
+    return live.identity not in places and _made_for(live) and not live.deleting
+
+
+def _made_for(live: Live) -> bool:
+    """Whether our apply made it and gave it an owner; a manifest with `prune: "false"` has none, and its object stays."""
+    owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
+    return owned and bool(live.owned_fields())
 
 
 def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, echo, is_ready, not_ready_because, operating
+from tests.controller.desk import ROOT, Desk, echo, is_ready, not_ready_because, operating
 
 pytestmark = pytest.mark.cluster
 
 MakeOptions = Callable[..., Options]
 
-SERVICE = """\
-apiVersion: v1
-kind: Service
-metadata:
-  name: {{ name }}
-spec:
-  selector:
-    app.kubernetes.io/instance: {{ name }}
-  ports:
-    - port: 80
-      targetPort: http
-"""
+SERVICE = re.findall(r"(?s)```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
+"""The template that the README has its reader drop in."""
 
 EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
 

@@ -137,10 +137,30 @@ def test_a_cluster_scoped_child_of_a_namespaced_parent_is_refused() -> None:
         made({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}, namespaced=False)
 
 
+KEEP = {"annotations": {"ssa-operator.dev/prune": "false"}}
+
+
 def test_where_no_owner_is_legal_and_the_folder_allows_it_there_is_no_owner_reference() -> None:
-    found = made(config_map(metadata={"namespace": "other"}), cluster_scope=True)
+    found = made(config_map(metadata={"namespace": "other", **KEEP}), cluster_scope=True)
     assert not found.owned
     assert "ownerReferences" not in found.body["metadata"]
+
+
+def test_what_could_not_be_cleaned_up_is_refused() -> None:
+    with pytest.raises(ManifestError, match="cleaning up without one is not supported yet"):
+        made(config_map(metadata={"namespace": "other"}), cluster_scope=True)
+
+
+def test_a_manifest_that_is_to_stay_has_no_owner() -> None:
+    assert "ownerReferences" not in made(config_map(metadata=KEEP)).body["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("after", "Job/x"), ("on", "finalize"), ("apply", "Once"), ("recreate", "Orphan")]
+)
+def test_an_instruction_that_is_not_built_yet_is_refused_rather_than_half_obeyed(name: str, value: str) -> None:
+    with pytest.raises(ManifestError, match=f"ssa-operator.dev/{name} is not supported yet"):
+        made(config_map(metadata={"annotations": {f"ssa-operator.dev/{name}": value}}))
 
 
 def test_under_a_cluster_scoped_parent_a_manifest_must_say_its_namespace() -> None:
@@ -156,9 +176,9 @@ def test_a_cluster_scoped_manifest_with_a_namespace_is_refused() -> None:
 
 
 def test_instructions_are_obeyed_and_not_sent() -> None:
-    annotations = {"ssa-operator.dev/wait": "false", "ssa-operator.dev/recreate": "Orphan", "mine": "kept"}
+    annotations = {"ssa-operator.dev/wait": "false", "ssa-operator.dev/recreate": "Never", "mine": "kept"}
     found = made(config_map(metadata={"annotations": annotations}))
-    assert (found.instructions.wait, found.instructions.recreate) == (False, "Orphan")
+    assert (found.instructions.wait, found.instructions.recreate) == (False, "Never")
     assert found.body["metadata"]["annotations"] == {"mine": "kept"}
 
 

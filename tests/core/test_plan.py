@@ -124,6 +124,11 @@ def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
     assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
 
 
+def test_an_object_without_an_owner_was_made_to_stay() -> None:
+    kept = child("kept", ownerReferences=[])
+    assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
 def test_nothing_is_pruned_while_a_template_fails() -> None:
     plan = make_plan(observed(child("old")), rendered(config_map(), problems=(RenderProblem("no"),)))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
