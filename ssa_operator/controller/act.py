@@ -87,14 +87,15 @@ async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
     identity = manifest.identity
     try:
         resource = await cluster.children.resource(identity.group_kind, manifest.version)
-        applied = await cluster.client.apply(resource, identity.namespace, identity.name, manifest.encoded)
+        with cluster.children.writing(identity):
+            applied = await cluster.client.apply(resource, identity.namespace, identity.name, manifest.encoded)
+            cluster.children.written(applied.live)
     except UnknownKind as error:
         return _failed(step, str(error), problem=Problem.APPLY_FAILED)
     except ValueError as error:
         return _failed(step, str(error), problem=Problem.INVALID_MANIFEST)
     except ApiError as error:
         return _refused(step, manifest, error)
-    cluster.children.written(applied.live)
     if applied.created:
         result = Result.CREATED
     elif step.live is not None and step.live.resource_version == applied.live.resource_version:

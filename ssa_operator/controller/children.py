@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -115,6 +116,11 @@ class Children(Mapping[Identity, Live]):
         """Stop every watch."""
         for kind in list(self._watches):
             await self.forget(kind)
+
+    def writing(self, identity: Identity) -> AbstractContextManager[None]:
+        """Hold the events of an object back while a request of ours is under way, so that its echo is known as one."""
+        watch = self._watches.get(identity.group_kind)
+        return watch.cache.writing(identity.namespace, identity.name) if watch is not None else contextlib.nullcontext()
 
     def written(self, live: Live) -> None:
         """Take what one of our own requests returned for the live object."""

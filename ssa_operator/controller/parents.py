@@ -131,7 +131,7 @@ class Parents:
             resource=self.served.resource,
             writes_status=self.served.writes_status,
             status_schema=self._schema,
-            written=self._cache.written,
+            cache=self._cache,
         )
 
     def memory(self, live: Live) -> Memory:

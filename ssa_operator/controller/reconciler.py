@@ -25,6 +25,7 @@ from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
 from ssa_operator.core.schema import declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
+from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.resource import Resource
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.sources import Folder
@@ -56,7 +57,7 @@ class Subject:
     status may hold.
 
     status_schema is None where the status takes everything; writes_status is false where the operator has no business
-    in it. `written` is told the parent as the status write returned it.
+    in it. `cache` is where the parent came from, and learns of its new status.
     """
 
     parent: Live
@@ -64,7 +65,7 @@ class Subject:
     resource: Resource
     writes_status: bool
     status_schema: Mapping[str, object] | None
-    written: Callable[[Live], None]
+    cache: Cache
 
 
 class Reconciler:
@@ -158,10 +159,12 @@ class Reconciler:
             "metadata": {"name": parent.identity.name, "resourceVersion": parent.resource_version},
             "status": status,
         }
-        applied = await self._cluster.client.apply(
-            subject.resource, parent.identity.namespace, parent.identity.name, encode(body), subresource="status"
-        )
-        subject.written(applied.live)
+        namespace, name = parent.identity.namespace, parent.identity.name
+        with subject.cache.writing(namespace, name):
+            applied = await self._cluster.client.apply(
+                subject.resource, namespace, name, encode(body), subresource="status"
+            )
+            subject.cache.written(applied.live)
         return report
 
 

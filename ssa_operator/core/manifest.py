@@ -196,8 +196,9 @@ def _check_supported(identity: Identity, asked: Instructions, legal: bool) -> No
             raise ManifestError(f"{identity}: annotation {PREFIX}{name} is not supported yet; remove it")
     if asked.prune and not legal:
         raise ManifestError(
-            f"{identity} is outside its parent's namespace, where Kubernetes allows no owner reference, and cleaning up "
-            f'without one is not supported yet; annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
+            f"{identity} is outside its parent's namespace, where Kubernetes allows no owner reference, "
+            f"and cleaning up without one is not supported yet; "
+            f'annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
         )
 
 

@@ -238,7 +238,7 @@ def _is_orphan(live: Live, places: Mapping[Identity, Place]) -> bool:
 
 
 def _made_for(live: Live) -> bool:
-    """Whether our apply made it and gave it an owner; a manifest with `prune: "false"` has none, and its object stays."""
+    """Whether our apply made it with an owner; a manifest with `prune: "false"` has none, and its object stays."""
     owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
     return owned and bool(live.owned_fields())
 

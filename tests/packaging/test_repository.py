@@ -78,7 +78,9 @@ def test_an_image_has_the_versions_that_were_tested() -> None:
 
 def test_make_help_shows_every_target() -> None:
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
-    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert {"run", "test", "test-all", "lint", "check", "clean"} <= targets
     assert {line.split()[1] for line in shown.splitlines()} == targets
 
