@@ -11,7 +11,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all lint format check constraints clean
+.PHONY: help install run test test-slow test-all bench lint format check constraints clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,11 +24,14 @@ run: $(INSTALLED) ## Start a local control plane, the examples and the operator,
 test: $(INSTALLED) ## Run the tests, those on the local control plane included, but the slow ones
 	$(BIN)/pytest -m "not slow" $(ARGS)
 
-test-slow: $(INSTALLED) ## Run the slow tests and the benchmarks' smoke tests
-	$(BIN)/pytest -m slow tests $(wildcard benchmarks) $(ARGS)
+test-slow: $(INSTALLED) ## Run the slow tests alone
+	$(BIN)/pytest -m slow $(ARGS)
 
-test-all: $(INSTALLED) ## Run every test
-	$(BIN)/pytest tests $(wildcard benchmarks) $(ARGS)
+test-all: $(INSTALLED) ## Run every test, the slow ones too
+	$(BIN)/pytest $(ARGS)
+
+bench: $(INSTALLED) ## Measure: objects a second beside the raw limit, CPU per rendered object
+	$(BIN)/python -m benchmarks $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types and layers
 	$(BIN)/ruff format --check .
