@@ -52,13 +52,13 @@ class Metrics:
         self.watch_restarts = Gauge(
             "ssa_operator_watch_restarts",
             "How often a watch had to be opened again.",
-            ("resource",),
+            ("resource", "namespace"),
             registry=self._registry,
         )
         self.watch_age = Gauge(
             "ssa_operator_watch_age_seconds",
             "Time since a watch last heard from the API server.",
-            ("resource",),
+            ("resource", "namespace"),
             registry=self._registry,
         )
         self.templates_loaded = Gauge(

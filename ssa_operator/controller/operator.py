@@ -28,6 +28,7 @@ from ssa_operator.controller.reconciler import Memory, Reconciler
 from ssa_operator.controller.workers import Chance, Workers
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.kube.client import Client
+from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.rendering.changes import changes
@@ -52,7 +53,7 @@ class Operator:
         self.missing: dict[str, str] = {}
         self.children = Children(client, mapper, options.namespaces, self)
         self.definitions = Definitions(client, self._definition_changed)
-        self.queue: Queue[ParentKey] = Queue(time.monotonic)
+        self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
         self._client = client
         self._mapper = mapper
         self._sources: Sources | None = None
@@ -104,10 +105,12 @@ class Operator:
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(len(parents) - len(parents.unready()))
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
-            for reflector in parents.reflectors:
-                metrics.watch_restarts.labels(name).set(reflector.restarts)
-        for reflector in self.children.reflectors:
-            metrics.watch_restarts.labels(reflector.resource.name).set(reflector.restarts)
+        watched = [reflector for parents in self.folders.values() for reflector in parents.reflectors]
+        for reflector in (self.definitions.reflector, *watched, *self.children.reflectors):
+            metrics.watch_restarts.labels(reflector.resource.name, reflector.scope.namespace).set(reflector.restarts)
+            if reflector.last_event is not None:
+                age = time.monotonic() - reflector.last_event
+                metrics.watch_age.labels(reflector.resource.name, reflector.scope.namespace).set(age)
 
     def came(self, uid: str, key: ParentKey) -> None:
         self._uids[uid] = key
@@ -187,7 +190,7 @@ class Operator:
         """Bring one folder to what its files and the cluster say: watch its parents, or wait."""
         folder = self._sources.folders.get(name) if self._sources else None
         running = self.folders.get(name)
-        served = await self._served(folder) if folder is not None else None
+        served = await self._served(folder, running) if folder is not None else None
         if folder is None or served is None:
             if running is not None:
                 log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
@@ -214,7 +217,7 @@ class Operator:
         for live in running:
             self.went(live.uid, running.memory(live))
 
-    async def _served(self, folder: Folder) -> Served | None:
+    async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
         """How the cluster serves the folder's resource; None, and the reason in `missing`, where it doesn't."""
         name = folder.name
         definition = self.definitions.get(name)
@@ -229,7 +232,14 @@ class Operator:
                 raise UnknownKind(f"its CRD {name} was removed")
             else:
                 served = Served(resource=await self._mapper.resource_by_name(name), definition=None)
-        except (UnknownKind, ApiError) as error:
+        except (ApiError, CredentialsError) as error:
+            if running is not None:
+                # The API server can't be asked now, which says nothing about the resource.
+                return running.served
+            self.missing[name] = str(error)
+            log.warning("%s: waits: %s", name, error)
+            return None
+        except UnknownKind as error:
             if self.missing.get(name) != str(error):
                 log.warning("%s: waits: %s", name, error)
             self.missing[name] = str(error)

@@ -131,11 +131,16 @@ class Backlog(Generic[Key]):
 
 
 class Queue(Generic[Key]):
-    """A backlog that workers wait on; `clock` gives the seconds of `asyncio`'s loop."""
+    """A backlog that workers wait on.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    `clock` gives the seconds of `asyncio`'s loop; `observe` is told the seconds that each added parent had to wait.
+    """
+
+    def __init__(self, clock: Callable[[], float], observe: Callable[[float], object] = float) -> None:
         self._backlog: Backlog[Key] = Backlog()
         self._clock = clock
+        self._observe = observe
+        self._since: dict[Key, float] = {}
         self._idle_workers: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
@@ -148,6 +153,7 @@ class Queue(Generic[Key]):
         return self._backlog.idle
 
     def add(self, key: Key, cause: Cause) -> None:
+        self._since.setdefault(key, self._clock())
         self._backlog.add(key, cause)
         self._wake()
 
@@ -159,6 +165,7 @@ class Queue(Generic[Key]):
         self._backlog.cancel(key, cause)
 
     def forget(self, key: Key) -> None:
+        self._since.pop(key, None)
         self._backlog.forget(key)
 
     def done(self, key: Key) -> None:
@@ -179,6 +186,7 @@ class Queue(Generic[Key]):
             item = self._backlog.pop(self._clock())
             self._set_alarm()
             if item is not None:
+                self._observe(self._clock() - self._since.pop(item[0], self._clock()))
                 # Another worker may be able to take what is left: one wake-up is one item otherwise.
                 if len(self._backlog):
                     self._wake()
