@@ -14,6 +14,7 @@ _HEAVY = {
     "kubernetes",
     "msgspec",
     "prometheus_client",
+    "pydantic",
     "rich",
     "watchfiles",
     "yaml",
