@@ -1,0 +1,89 @@
+"""`python -m benchmarks`: run the benchmarks, show the figures, and write them down as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import convergence, machine, rendering, workload
+from benchmarks.convergence import Convergence
+from benchmarks.rendering import Rendering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Everything that one run measured; `machine` is that of its beginning."""
+
+    date: str
+    machine: Mapping[str, Any]
+    rendering: Rendering
+    convergence: Convergence
+
+
+def run(parents: int, rounds: int) -> Result:
+    """Run all benchmarks. Raises what they raise."""
+    began, described = dt.datetime.now(dt.UTC), machine.description()
+    with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
+        templates = workload.write_templates(Path(folder) / "templates")
+        rendered = rendering.measure(templates, parents=parents, rounds=max(rounds, 3))
+        converged = asyncio.run(convergence.measure(templates, parents=parents, rounds=rounds))
+    return Result(
+        date=began.isoformat(timespec="seconds"), machine=described, rendering=rendered, convergence=converged
+    )
+
+
+def show(result: Result, console: Console) -> None:
+    """Print the figures; where there are three, they are the median and, in brackets, the smallest and the largest."""
+    figures, costs = result.convergence, result.rendering
+    table = Table(title=f"{figures.parents} Echos of {figures.children} children, {len(figures.rounds)} rounds")
+    for title in (
+        "",
+        "seconds",
+        "share of raw",
+        "CPU, ms an Echo",
+        "children/s",
+        "applies a child",
+        "statuses an Echo",
+    ):
+        table.add_column(title)
+    for name, seconds in figures.seconds.items():
+        spreads = (seconds, figures.share.get(name), figures.cpu_per_parent.get(name))
+        speed = figures.children_per_second.get(name)
+        counts = (figures.applies_per_child.get(name), figures.status_writes_per_parent.get(name))
+        table.add_row(
+            name,
+            *("" if spread is None else str(spread) for spread in spreads),
+            "" if speed is None else f"{speed.median:.0f}",
+            *("" if count is None else f"{count:g}" for count in counts),
+        )
+    console.print(table)
+    console.print(f"Rendering a manifest, µs of CPU: {costs.render}, ready to be sent {costs.prepared}")
+    console.print(f"Jinja text through CSafeLoader: {costs.text}; ratio {costs.ratio}")
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--parents", type=int, default=1000, help="Echos of each contender")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each contender runs")
+    parser.add_argument("--output", type=Path, help="the JSON file to write")
+    options = parser.parse_args()
+    result = run(options.parents, options.rounds)
+    show(result, Console(width=120))
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""How long the operator takes to converge Echos from nothing, beside a bare client that only sends the same writes.
+
+Contenders, each in a namespace of its own on one API server, in another order in every round:
+- raw: aiohttp alone, with requests made beforehand. The Echos exist; timed from the first apply to the last answer.
+- client: the same requests through `ssa_operator.kube`, which adds pacing, retries and errors.
+- cold: the Echos exist; timed from the start of the operator's process until the last Echo was seen converged.
+- warm: the operator runs; timed from the first POST of an Echo until the last one was seen converged.
+- start: cold with a single Echo: what a process costs before there is work to speak of.
+
+Promises:
+- No Deployment gets pods here, so no Echo becomes Ready. An Echo has converged once its status has its
+  observedGeneration, which the operator writes after all children were applied.
+- All contenders leave the same objects behind: one Echo and its children are compared, and all children are counted.
+- Writes are counted when none came for a second, so that those after the end of the clock count too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from benchmarks import workload
+from benchmarks.bench import Bench, bench, in_parallel
+from benchmarks.machine import Spread
+
+WARM_UP = 50
+"""Echos that a round begins with and doesn't count, because the first requests of an API server are slow."""
+
+
+class Contender(StrEnum):
+    """Who converges the Echos, and what is timed; the module's docstring says how."""
+
+    RAW = "raw"
+    CLIENT = "client"
+    COLD = "cold"
+    WARM = "warm"
+    START = "start"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One contender in one round; times in seconds.
+
+    create: the POSTs of the Echos; they are within `seconds` for warm only. first: until the first Echo was seen
+    converged, 0 where nobody looked. cpu: of the operator's process from start to end, for raw and client of this
+    process while the clock ran. memory: the operator's largest resident set in MiB, 0 where there is none. writes: how
+    many the API server took, by what and where (`APPLY deployments.apps`).
+    """
+
+    contender: Contender
+    parents: int
+    create: float
+    seconds: float
+    first: float = 0.0
+    cpu: float
+    memory: float = 0.0
+    apiserver_cpu: float
+    writes: Mapping[str, int]
+
+
+Round = Mapping[Contender, Measurement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convergence:
+    """What all rounds say together, by contender, and the rounds themselves. `children` are those of one Echo.
+
+    share: of the raw client's speed, 1 being all of it; for warm the raw client's POSTs count as well. cpu_per_parent:
+    milliseconds, without what a process costs before there is work. applies_per_child and status_writes_per_parent are
+    of the worst round.
+    """
+
+    kubernetes: str
+    parents: int
+    children: int
+    seconds: Mapping[str, Spread]
+    children_per_second: Mapping[str, Spread]
+    share: Mapping[str, Spread]
+    cpu_per_parent: Mapping[str, Spread]
+    applies_per_child: Mapping[str, float]
+    status_writes_per_parent: Mapping[str, float]
+    rounds: tuple[tuple[Measurement, ...], ...]
+
+
+async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
+    """Let all contenders converge so many Echos in each round. `templates` is of `workload.write_templates`.
+
+    Raises RuntimeError where a contender fails or makes other objects than the raw client, and the errors of a
+    cluster's start.
+    """
+    done: list[Round] = []
+    kubernetes, children = "", 0
+    for turn in range(rounds):
+        order = [*Contender][turn % len(Contender) :] + [*Contender][: turn % len(Contender)]
+        async with bench(templates) as stage:
+            await _send(stage, Contender.RAW, "warm-up", WARM_UP)
+            done.append({contender: await _measure(stage, contender, parents) for contender in order})
+            kubernetes, children = await stage.version(), len(stage.resources) - 1
+    return _summary(kubernetes, parents, children, done)
+
+
+async def _measure(stage: Bench, contender: Contender, parents: int) -> Measurement:
+    namespace = contender.value
+    match contender:
+        case Contender.RAW | Contender.CLIENT:
+            made = await _send(stage, contender, namespace, parents)
+        case Contender.COLD:
+            made = await _cold(stage, contender, parents)
+        case Contender.START:
+            made = await _cold(stage, contender, 1)
+        case Contender.WARM:
+            made = await _warm(stage, parents)
+    await _check(stage, namespace, made.parents + (contender is Contender.WARM))
+    return made
+
+
+async def _send(stage: Bench, contender: Contender, namespace: str, parents: int) -> Measurement:
+    await stage.create_namespace(namespace)
+    create, lives = await stage.create(namespace, _names(parents))
+    requests = [each for live in lives for each in workload.writes(stage.folder, live, stage.resources, time.time())]
+    prepared = stage.prepared(requests)
+    before = await stage.count()
+    started, used = time.perf_counter(), time.process_time()
+    if contender is Contender.RAW:
+        await in_parallel(prepared, stage.send)
+    else:
+        await in_parallel(requests, stage.client.send)
+    seconds, used = time.perf_counter() - started, time.process_time() - used
+    counted = (await stage.settled()).since(before)
+    return Measurement(
+        contender=contender,
+        parents=parents,
+        create=round(create, 3),
+        seconds=round(seconds, 3),
+        cpu=round(used, 3),
+        apiserver_cpu=round(counted.cpu, 2),
+        writes=counted.writes,
+    )
+
+
+async def _cold(stage: Bench, contender: Contender, parents: int) -> Measurement:
+    namespace = contender.value
+    await stage.create_namespace(namespace)
+    create, _ = await stage.create(namespace, _names(parents))
+    async with stage.watched(namespace) as progress:
+        before = await stage.count()
+        started = time.perf_counter()
+        async with stage.operator(namespace) as operator:
+            await operator.until(progress.reach(parents))
+            counted = (await stage.settled()).since(before)
+    times = progress.times.values()
+    return Measurement(
+        contender=contender,
+        parents=parents,
+        create=round(create, 3),
+        seconds=round(max(times) - started, 3),
+        first=round(min(times) - started, 3),
+        cpu=round(operator.cpu, 3),
+        memory=round(operator.memory, 1),
+        apiserver_cpu=round(counted.cpu, 2),
+        writes=counted.writes,
+    )
+
+
+async def _warm(stage: Bench, parents: int) -> Measurement:
+    """That one Echo converged before the others are made proves that the operator runs and watches."""
+    namespace = Contender.WARM.value
+    await stage.create_namespace(namespace)
+    await stage.create(namespace, ["before"])
+    async with stage.watched(namespace) as progress, stage.operator(namespace) as operator:
+        await operator.until(progress.reach(1))
+        before = await stage.settled()
+        started = time.perf_counter()
+        create, _ = await stage.create(namespace, _names(parents))
+        await operator.until(progress.reach(parents + 1))
+        counted = (await stage.settled()).since(before)
+    _, *times = sorted(progress.times.values())
+    return Measurement(
+        contender=Contender.WARM,
+        parents=parents,
+        create=round(create, 3),
+        seconds=round(times[-1] - started, 3),
+        first=round(times[0] - started, 3),
+        cpu=round(operator.cpu, 3),
+        memory=round(operator.memory, 1),
+        apiserver_cpu=round(counted.cpu, 2),
+        writes=counted.writes,
+    )
+
+
+async def _check(stage: Bench, namespace: str, parents: int) -> None:
+    """Raises RuntimeError unless every Echo has its children, and the first one what the warm-up's first one has."""
+    for kind in stage.resources.keys() - {workload.ECHO}:
+        found, _ = await stage.client.list(stage.resources[kind], namespace)
+        if len(found) != parents:
+            raise RuntimeError(f"{namespace}: there are {len(found)} {kind} instead of {parents}")
+    (name,) = _names(1)
+    made, wanted = await stage.made(namespace, name), await stage.made("warm-up", name)
+    if made != wanted:
+        raise RuntimeError(f"{namespace}: the objects are not those of the raw client:\n{made}\n{wanted}")
+
+
+def _names(count: int) -> list[str]:
+    return [f"echo-{number:05}" for number in range(count)]
+
+
+def _summary(kubernetes: str, parents: int, children: int, rounds: list[Round]) -> Convergence:
+    everyone = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
+    operators = (Contender.COLD, Contender.WARM)
+
+    def spreads(figure: Callable[[Round, Measurement], float], *contenders: Contender) -> dict[str, Spread]:
+        return {each.value: Spread.of(figure(done, done[each]) for done in rounds) for each in contenders}
+
+    def most(figure: Callable[[Measurement], float]) -> dict[str, float]:
+        return {each.value: max(figure(done[each]) for done in rounds) for each in operators}
+
+    return Convergence(
+        kubernetes=kubernetes,
+        parents=parents,
+        children=children,
+        seconds=spreads(lambda _, made: made.seconds, *Contender),
+        children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *everyone),
+        share=spreads(_share, *everyone[1:]),
+        cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *everyone),
+        applies_per_child=most(lambda made: _writes(made, children=True) / (children * made.parents)),
+        status_writes_per_parent=most(lambda made: _writes(made, children=False) / made.parents),
+        rounds=tuple(tuple(done.values()) for done in rounds),
+    )
+
+
+def _share(done: Round, made: Measurement) -> float:
+    raw = done[Contender.RAW]
+    limit = raw.create + raw.seconds if made.contender is Contender.WARM else raw.seconds
+    return limit / made.seconds
+
+
+def _cpu_per_parent(done: Round, made: Measurement) -> float:
+    start = done[Contender.START]
+    operates = made.contender in (Contender.COLD, Contender.WARM)
+    return (made.cpu - start.cpu) / made.parents if operates else made.cpu / made.parents
+
+
+def _writes(made: Measurement, *, children: bool) -> int:
+    """The writes to children, or those to the status of Echos."""
+    own = f"{workload.FOLDER}/status"
+    return sum(
+        count
+        for what, count in made.writes.items()
+        if (workload.FOLDER not in what if children else what.endswith(own))
+    )

@@ -1,0 +1,79 @@
+"""What a benchmark ran on, and how far its figures spread.
+
+Promises:
+- A result names every version that its figures depend on, and how busy the machine was.
+- Nothing in a result identifies the machine or its user: no host name, no path.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import ssa_operator
+
+_PACKAGES = ("aiohttp", "jinja2", "kubernetes", "msgspec", "pyyaml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Several measurements of one thing."""
+
+    min: float
+    median: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """The spread of at least one value, rounded to four significant digits."""
+        found = sorted(values)
+        low, middle, high = (float(f"{each:.4g}") for each in (found[0], statistics.median(found), found[-1]))
+        return cls(min=low, median=middle, max=high)
+
+    def __str__(self) -> str:
+        return f"{self.median:g} ({self.min:g} to {self.max:g})"
+
+
+def description() -> dict[str, Any]:
+    """Processor, cores, load, versions, and the commit with `+` where files differ from it."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "ssa-operator": ssa_operator.__version__,
+        "commit": _commit(),
+        "packages": {name: metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """Empty outside of a clone."""
+    root = Path(__file__).parent.parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "ssa_operator", "benchmarks")
+        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
