@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssa_operator.controller.children import Children
 from ssa_operator.core.identity import GroupKind
@@ -21,6 +21,7 @@ from ssa_operator.core.place import Place, parse_field
 from ssa_operator.core.plan import Action, Plan, Problem, Step
 from ssa_operator.core.status import Outcome, Result
 from ssa_operator.kube.client import Client
+from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError
 
@@ -90,8 +91,8 @@ async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
         with cluster.children.writing(identity):
             applied = await cluster.client.apply(resource, identity.namespace, identity.name, manifest.encoded)
             cluster.children.written(applied.live)
-    except UnknownKind as error:
-        return _failed(step, str(error), problem=Problem.APPLY_FAILED)
+    except (UnknownKind, CredentialsError) as error:
+        return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
     except ValueError as error:
         return _failed(step, str(error), problem=Problem.INVALID_MANIFEST)
     except ApiError as error:
@@ -113,11 +114,13 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
         left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
     except UnknownKind:
         return Outcome(step=step, result=Result.PRUNED)
+    except CredentialsError as error:
+        return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
     except ApiError as error:
         # Made again by somebody else under the same name: not ours to delete.
         if error.conflict:
             return Outcome(step=step, result=Result.PRUNED)
-        return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
+        return _failed_request(step, error)
     if left is None:
         cluster.children.deleted(live)
     else:
@@ -131,8 +134,8 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
         path = parse_field(field, manifest.body)
         if path:
             place = manifest.document.place_of(path)
-            return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error, place=place)
-    return _failed(step, str(error), problem=Problem.APPLY_FAILED, error=error)
+            return _failed_request(step, error, place)
+    return _failed_request(step, error)
 
 
 # `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
@@ -146,7 +149,7 @@ def _fields(error: ApiError) -> list[str]:
 
 
 def _failed(
-    step: Step, message: str, *, problem: Problem, error: ApiError | None = None, place: Place | None = None
+    step: Step, message: str, *, problem: Problem, passing: bool = False, place: Place | None = None
 ) -> Outcome:
     return Outcome(
         step=step,
@@ -154,7 +157,11 @@ def _failed(
         live=step.live,
         message=message,
         problem=problem,
-        passing=error is not None and not error.terminal,
-        retry_after=(error.retry_after or 0.0) if error else 0.0,
+        passing=passing,
         place=place or step.place,
     )
+
+
+def _failed_request(step: Step, error: ApiError, place: Place | None = None) -> Outcome:
+    failed = _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=not error.terminal, place=place)
+    return replace(failed, retry_after=error.retry_after or 0.0)

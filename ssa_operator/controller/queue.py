@@ -77,6 +77,10 @@ class Backlog(Generic[Key]):
             self._added += 1
             heapq.heappush(self._deadlines, (when, self._added, key, cause))
 
+    def awaits(self, key: Key, cause: Cause) -> bool:
+        """Whether the cause has a deadline that is not over."""
+        return (key, cause) in self._later
+
     def cancel(self, key: Key, cause: Cause) -> None:
         """Forget the deadline of one cause."""
         self._later.pop((key, cause), None)
@@ -160,6 +164,9 @@ class Queue(Generic[Key]):
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
         self._backlog.add_at(key, cause, self._clock() + seconds)
         self._set_alarm()
+
+    def awaits(self, key: Key, cause: Cause) -> bool:
+        return self._backlog.awaits(key, cause)
 
     def cancel(self, key: Key, cause: Cause) -> None:
         self._backlog.cancel(key, cause)

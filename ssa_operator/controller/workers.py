@@ -22,6 +22,7 @@ from ssa_operator.controller.reconciler import Memory, Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.schedule import Budget, backoff, next_tick
 from ssa_operator.core.status import Report, Result
+from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError
 
 log = logging.getLogger("ssa_operator")
@@ -77,7 +78,7 @@ class Workers:
         started, before = time.perf_counter(), memory.report
         try:
             report = await self._reconciler.reconcile(parents.subject(parent), memory, causes)
-        except ApiError as error:
+        except (ApiError, CredentialsError) as error:
             self._failed(key, memory, error)
         except Exception:
             # A bug shows in one pass: its worker, and with it every other parent, goes on.
@@ -103,7 +104,8 @@ class Workers:
         return causes & ~Cause.TICK
 
     def _tick_later(self, key: ParentKey, parents: Parents, parent: Live) -> None:
-        if self._budget is not None:
+        # A tick that the budget has not granted yet stands for the next one, too.
+        if self._budget is not None and not self._queue.awaits(key, Cause.TICK_GRANTED):
             now = self._chance.now()
             interval = parents.folder.settings.interval or self._options.interval
             self._queue.add_after(key, Cause.TICK, next_tick(parent.uid, interval, now) - now)
@@ -120,15 +122,17 @@ class Workers:
         if report.again_at is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._chance.now()))
 
-    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | None) -> None:
-        """The pass or its status write failed. A parent that went or changed meanwhile comes back by its own event."""
+    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | CredentialsError | None) -> None:
+        """The pass did not come to its end. A parent that went or changed meanwhile has an event of its own."""
         self._metrics.passes.labels(key.folder, "error").inc()
-        if error is not None and error.not_found:
-            return
-        if error is not None and not error.conflict:
-            log.warning("%s: the status is not written: %s", key, error)
+        retry_after = 0.0
+        if isinstance(error, ApiError):
+            if error.not_found:
+                return
+            retry_after = error.retry_after or 0.0
+        if error is not None and not (isinstance(error, ApiError) and error.conflict):
+            log.warning("%s: the pass was not finished: %s", key, error)
         memory.failures += 1
-        retry_after = (error.retry_after if error is not None else None) or 0.0
         self._queue.add_after(key, Cause.RETRY, max(backoff(memory.failures, self._chance.jitter()), retry_after))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:

@@ -123,7 +123,9 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
         places.setdefault(step.identity, document.place)
         steps.append(step)
-    orphans = [_orphan(live) for live in sorted(observed.own, key=_by_identity) if _is_orphan(live, places)]
+    left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(live, places)]
+    steps += [_going(live) for live in left if live.deleting]
+    orphans = [_orphan(live) for live in left if not live.deleting]
     blocked = _prune_blocked(observed, rendered, steps)
     if orphans and blocked:
         orphans = [
@@ -229,12 +231,16 @@ def _orphan(live: Live) -> Step:
     return Step(action=Action.PRUNE, identity=live.identity, live=live, reason="is no longer rendered")
 
 
-def _is_orphan(live: Live, places: Mapping[Identity, Place]) -> bool:
+def _going(live: Live) -> Step:
+    return Step(action=Action.KEEP, identity=live.identity, live=live, reason="is no longer rendered and being deleted")
+
+
+def _is_left(live: Live, places: Mapping[Identity, Place]) -> bool:
     """Whether no template renders an object that carries our label, and it is we who made it.
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return live.identity not in places and _made_for(live) and not live.deleting
+    return live.identity not in places and _made_for(live)
 
 
 def _made_for(live: Live) -> bool:

@@ -124,6 +124,12 @@ def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
     assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
 
 
+def test_a_child_that_is_on_its_way_out_is_reported_until_it_is_gone() -> None:
+    going = child("old", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    plan = make_plan(observed(going), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
 def test_an_object_without_an_owner_was_made_to_stay() -> None:
     kept = child("kept", ownerReferences=[])
     assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
