@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.core.place import FieldPath, Place
@@ -41,7 +41,8 @@ class Problem:
 class Rendered:
     """Everything that one render of a folder gave.
 
-    `status` holds the fields of `_status.yaml.j2`, empty where there is none. `digest` names the template set.
+    `digest` names the template set. `status` stays None: its fields come of the children as they are after a pass, and
+    are rendered then.
     """
 
     documents: tuple[Document, ...] = ()
@@ -53,3 +54,11 @@ class Rendered:
     def complete(self) -> bool:
         """Whether every template gave all of its documents: only then may anything be pruned."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusFields:
+    """What `_status.yaml.j2` gave: the fields that are known, or why there are none."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()

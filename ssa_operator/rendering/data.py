@@ -17,6 +17,7 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.runtime import Macro
 
 from ssa_operator.rendering import bounds
+from ssa_operator.rendering.observed import Observed, Unknown
 
 DEPTH_LIMIT = 100
 """Levels of a value; the API server's own limit on nesting is far above any manifest too."""
@@ -70,10 +71,12 @@ class Stringlike:
         return str(self)[index]
 
 
-def data(value: Any, depth: int = 0) -> Any:
+def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None = None) -> Any:
     """The value as plain JSON data; tuples, ranges, views and generators become lists, template text becomes strings.
 
-    Raises UnfitValueError for a value that JSON has no word for, and for a missing one what its use raises.
+    Values of the cluster that are in it are put into `observed`, the unknown ones among them left as they are; without
+    it, an unknown one raises AwaitedError. Raises UnfitValueError for a value that JSON has no word for, and for a
+    missing one what its use raises.
     """
     kind = type(value)
     if kind is str:
@@ -82,17 +85,22 @@ def data(value: Any, depth: int = 0) -> Any:
         return value
     if kind is int or kind is float:
         return _number(value)
+    if observed is not None and isinstance(value, (Observed, Unknown)):
+        observed.append(value)
+        return value if isinstance(value, Unknown) else data(value.value, depth, observed)
+    if isinstance(value, Observed):
+        return data(value.value, depth)
     if isinstance(value, (str, Stringlike, Undefined)):
         return _encodable(str(value))  # str() of a missing field raises what is missing
     if depth > DEPTH_LIMIT:
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if isinstance(value, Mapping):
         bounds.current().produce(bounds.size_of(value) + _CONTAINER_SIZE)
-        return {_key(key): data(item, depth + 1) for key, item in value.items()}
+        return {_key(key): data(item, depth + 1, observed) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
         items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
         bounds.current().produce(bounds.size_of(items) + _CONTAINER_SIZE)
-        return [data(item, depth + 1) for item in items]
+        return [data(item, depth + 1, observed) for item in items]
     raise UnfitValueError(_refusal(value))
 
 
@@ -114,6 +122,8 @@ def _key(key: Any) -> str:
         return key
     if isinstance(key, (str, Stringlike)):
         return str(key)
+    if isinstance(key, Observed):
+        return _key(key.value)
     raise UnfitValueError(f"a mapping has the key {key!r}; keys must be strings")
 
 

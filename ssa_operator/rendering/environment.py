@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from types import BuiltinMethodType
 from typing import Any, NoReturn
 
@@ -26,10 +27,11 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import data, text_of
 from ssa_operator.rendering.filters import FILTERS, TESTS, read
 from ssa_operator.rendering.formats import bounded_format, percent
-from ssa_operator.rendering.functions import FUNCTIONS, VARIABLES
+from ssa_operator.rendering.functions import FUNCTIONS, TAKES_OBSERVED, VARIABLES
 from ssa_operator.rendering.missing import Missing
+from ssa_operator.rendering.observed import Observed, Unknown, carried, carries, gathered
 from ssa_operator.rendering.tags import LineTags
-from ssa_operator.rendering.text import Indented, Json, Text, Value, concat
+from ssa_operator.rendering.text import Carried, Indented, Json, Text, Value, concat
 
 
 @pass_context
@@ -42,7 +44,23 @@ def finalize(_: Context, value: Any) -> Any:
         return value.placed()
     if kind is Json:
         return value
-    return Value(data(value))
+    if kind is Observed or kind is Unknown:
+        return written(value)
+    observed: list[Observed | Unknown] = []
+    plain_data = data(value, 0, observed)
+    return Carried(gathered(plain_data, observed)) if observed else Value(plain_data)
+
+
+def written(value: Observed | Unknown) -> Any:
+    """What a value of the cluster puts among the pieces."""
+    if isinstance(value, Unknown):
+        return Carried(value)
+    if isinstance(value.value, Text):
+        return value.value.placed()
+    if isinstance(value.value, (Json, Indented)):
+        return Carried(value)
+    observed: list[Observed | Unknown] = [value]
+    return Carried(gathered(data(value.value, 0, observed), observed))
 
 
 def data_text(value: str) -> str:
@@ -148,6 +166,8 @@ class Environment(ImmutableSandboxedEnvironment):
                 return obj[attribute]
             except KeyError:
                 return self._missing(obj, attribute)
+        if type(obj) is Observed:
+            return obj.below(self.getattr(obj.value, attribute))
         if isinstance(obj, Missing):
             return self._below(obj, attribute)
         if isinstance(obj, Mapping):
@@ -158,8 +178,12 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         argument = read(argument)
+        if type(argument) is Observed or isinstance(argument, Unknown):
+            return carried(self.getitem, (obj, argument), {})
         if isinstance(argument, Missing):
             str(argument)
+        if type(obj) is Observed:
+            return obj.below(self.getitem(obj.value, argument))
         if isinstance(obj, Missing):
             return self._below(obj, argument)
         if isinstance(obj, Mapping):
@@ -194,6 +218,8 @@ class Environment(ImmutableSandboxedEnvironment):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
         args = tuple([read(arg) for arg in args])
         kwargs = {name: read(arg) for name, arg in kwargs.items()}
+        if type(obj) is Observed or (carries((*args, *kwargs.values())) and not hasattr(obj, TAKES_OBSERVED)):
+            return carried(partial(self.call, context), (obj, *args), kwargs)
         if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
             return self._call_string(obj, args, kwargs)
         if not callable(obj):
@@ -232,6 +258,8 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         left, right = read(left), read(right)
+        if carries((left, right)):
+            return carried(partial(self.call_binop, context, operator), (left, right), {})
         budget = bounds.current()
         sized = (str, list, tuple)
         match operator:
@@ -251,8 +279,10 @@ class Environment(ImmutableSandboxedEnvironment):
                 budget.step()
         return super().call_binop(context, operator, left, right)
 
-    def concatenated(self, *parts: Any) -> str:
+    def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
+        if carries(parts):
+            return carried(self.concatenated, parts, {})
         texts = [text_of(part) for part in parts]
         bounds.current().produce(sum(map(len, texts)))
         return "".join(texts)

@@ -26,6 +26,7 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
 from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
+from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries
 from ssa_operator.rendering.places import EMPTY, RESERVED
 from ssa_operator.rendering.text import Json, Text, Value, indent, trim
 from ssa_operator.rendering.yaml_text import yaml_text
@@ -135,6 +136,8 @@ def _string(value: Any) -> Any:
 
 
 def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    if isinstance(value, Unknown):
+        return Observed(default_value, value.sources)
     return do_default(value, default_value, boolean)
 
 
@@ -207,6 +210,14 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
+        if carries(args) or carries((*kwargs.values(),)):
+            return carried(applied, args, kwargs)
+        try:
+            return applied(*args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
+
+    def applied(*args: Any, **kwargs: Any) -> Any:
         subject = args[passed] if len(args) > passed else None
         if isinstance(subject, Undefined):
             str(subject)
@@ -228,10 +239,25 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     return filtered
 
 
+def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    if isinstance(args[0], Unknown) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
+        return Observed(function(args[0]), args[0].sources)
+    return carried(tested, args, {})
+
+
+def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        return carried(function, args, kwargs) if carries(args) else function(*args, **kwargs)
+
+    return filtered
+
+
 def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def tested(*args: Any) -> Any:
+        if carries(args):
+            return _observed_test(function, tested, args)
         return function(*args[:passed], *[read(arg) for arg in args[passed:]])
 
     if passed:
@@ -243,7 +269,8 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, function in {**JINJA_FILTERS, **OWN}.items():
         if name not in REMOVED and name not in LAYOUT:
             yield name, _plain_filter(name, function)
-    yield from LAYOUT.items()
+    for name, function in LAYOUT.items():
+        yield name, function if function is _default else _layout_filter(function)
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())

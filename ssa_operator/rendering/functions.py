@@ -5,7 +5,7 @@ Promises:
 - A function that gives something random, or looks at the clock or at the machine, has no place here: two renders of
   the same parent must be the same.
 
-`child`, `lookup`, `lookup_all`, `ready`, `generated` and `expired` belong here once they exist.
+What asks the cluster is in `inquiry`: those functions belong to one render.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "joiner": Joiner,
     "range": safe_range,
 }
+
+TAKES_OBSERVED = "takes_observed"
+"""The attribute of a function that is given values of the cluster as they are, with their origins."""
 
 REMOVED: Mapping[str, str] = {
     "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",

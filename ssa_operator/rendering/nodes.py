@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from ssa_operator.core.place import FieldPath, Place
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.data import text_of
+from ssa_operator.rendering.observed import Observed, Unknown, carried, carries, plain
 from ssa_operator.rendering.text import Indented
 
 
@@ -29,14 +30,18 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The values of one render: by number, and as text where their text isn't the usual one."""
+    """The values of one render: by number, and as text where their text isn't the usual one.
+
+    carried: whether values of the cluster are among them; then Observed and Unknown are in what is built.
+    """
 
     values: Sequence[Any] = ()
     texts: dict[int, str] | None = None
+    carried: bool = False
 
     def text(self, number: int, block: int = 0) -> str:
         """The value as text; in a block scalar that is indented by `block` spaces."""
-        value = self.texts[number] if self.texts and number in self.texts else self.values[number]
+        value = self.texts[number] if self.texts and number in self.texts else plain(self.values[number])
         if block and type(value) is Indented:
             return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
         return text_of(value)
@@ -73,7 +78,14 @@ class Mixed:
     parts: tuple[Any, ...]
     block: int = 0
 
-    def build(self, filling: Filling) -> str:
+    def build(self, filling: Filling) -> Any:
+        if filling.carried:
+            values = [filling.values[part] for part in self.parts if type(part) is int]
+            if carries(values):
+                return carried(lambda *_: self._text(filling), values, {})
+        return self._text(filling)
+
+    def _text(self, filling: Filling) -> str:
         text = "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
         bounds.current().produce(len(text))  # an alias can repeat it
         return text
@@ -93,9 +105,13 @@ class Fields:
             name = key if type(key) is str else _key(key, filling, place)
             if name in fields:
                 raise DocumentError(f"the key {name} is there twice", place)
-            fields[name] = node.build(filling)
+            fields[plain(name)] = node.build(filling) if type(name) is not Observed else name.of(node.build(filling))
         for other in self.merged:
-            found = other.build(filling)
+            found: Any = other.build(filling)
+            if isinstance(found, Unknown):
+                found = {found: found}
+            elif isinstance(found, Observed) and isinstance(found.value, dict):
+                found = {key: found.of(value) for key, value in found.value.items()}
             if not isinstance(found, dict):
                 raise DocumentError("<< needs a mapping or a list of mappings", other.place)
             fields = {**found, **fields}
@@ -116,12 +132,18 @@ class Items:
 Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
 
 
-def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> str:
+def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> Any:
+    """The key, Observed or Unknown where it came from the cluster."""
     if isinstance(key, str):
         return key
-    if isinstance(key, Slot) and isinstance(filling.values[key.number], (dict, list)):
+    if isinstance(key, Mixed):
+        return key.build(filling)
+    value = filling.values[key.number]
+    if isinstance(plain(value), (dict, list)):
         raise DocumentError("a mapping or a list can't be a key", place)
-    return filling.text(key.number) if isinstance(key, Slot) else key.build(filling)
+    if filling.carried and carries([value]):
+        return carried(lambda _: filling.text(key.number), [value], {})
+    return filling.text(key.number)
 
 
 def find(node: Node, path: FieldPath, filling: Filling) -> Place:
@@ -131,10 +153,12 @@ def find(node: Node, path: FieldPath, filling: Filling) -> Place:
         below: Node | None = None
         if isinstance(node, Fields):
             for key, value, at in node.entries:
-                if _key(key, filling, at) == part:
+                if plain(_key(key, filling, at)) == part:
                     below, place = value, at
             for other in node.merged if below is None else ():
-                if isinstance(other, Fields) and any(_key(key, filling, at) == part for key, _, at in other.entries):
+                if isinstance(other, Fields) and any(
+                    plain(_key(key, filling, at)) == part for key, _, at in other.entries
+                ):
                     return find(other, path[at_part:], filling)
         elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
             below = node.nodes[part]

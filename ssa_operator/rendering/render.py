@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ssa_operator.core.rendered import Document, Problem, Rendered
+from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields
+from ssa_operator.core.world import World
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.faults import problem_of
+from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node
+from ssa_operator.rendering.observed import Unknown, known, settled
 from ssa_operator.rendering.shape import manifests
 from ssa_operator.rendering.templates import Entry, Templates
 from ssa_operator.rendering.text import Composition
@@ -36,13 +39,9 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered
         templates = templates.templates
     variables = {**templates.globals, **_variables(parent)}
     results = [result for entry in templates.entries for result in _documents(templates, entry, variables)]
-    status = _status(templates, variables)
-    if isinstance(status, Problem):
-        results.append(status)
     return Rendered(
         documents=tuple(result for result in results if isinstance(result, Document)),
         problems=failed + tuple(result for result in results if isinstance(result, Problem)),
-        status=None if isinstance(status, Problem) else status,
         digest=templates.digest,
     )
 
@@ -80,23 +79,37 @@ def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tup
         return entry.documents, Filling()
     context = entry.template.new_context(variables, shared=True)
     composition = Composition(entry.template.root_render_func(context))
-    return templates.skeleton(composition.marked, entry.name), Filling(composition.values, composition.texts)
+    return templates.skeleton(composition.marked, entry.name), Filling(
+        composition.values, composition.texts, composition.carried
+    )
 
 
-def _status(templates: Templates, variables: dict[str, Any]) -> Mapping[str, Any] | Problem | None:
-    """The fields of `_status.yaml.j2`, None where there is no such file."""
+def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: World) -> StatusFields:
+    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown of the children is left out."""
+    if not isinstance(templates, Templates):
+        if templates.templates is None:
+            return StatusFields()
+        templates = templates.templates
     if templates.status is None:
-        return None
+        return StatusFields()
+    variables = {**templates.globals, **_variables(parent), **Inquiry(world, lenient=True).functions}
     with bounds.bounded():
         try:
-            nodes, filling = _nodes(templates, templates.status, variables)
-            if not nodes:
-                return {}
-            if len(nodes) > 1:
-                raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].place)
-            status = nodes[0].build(filling)
-            if not isinstance(status, dict):
-                raise DocumentError("_status.yaml.j2 must give a mapping of status fields", nodes[0].place)
-        except Exception as error:  # noqa: BLE001 - as above
-            return problem_of(error, templates, templates.status.name, variables)
-        return status
+            return StatusFields(fields=_fields(*_nodes(templates, templates.status, variables)))
+        except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
+            return StatusFields(problems=(problem_of(error, templates, templates.status.name, variables),))
+
+
+def _fields(nodes: tuple[Node, ...], filling: Filling) -> Mapping[str, Any]:
+    if not nodes:
+        return {}
+    if len(nodes) > 1:
+        raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].place)
+    status = nodes[0].build(filling)
+    if filling.carried:
+        status = known(settled(status, []))
+    if isinstance(status, Unknown):
+        return {}
+    if not isinstance(status, dict):
+        raise DocumentError("_status.yaml.j2 must give a mapping of status fields", nodes[0].place)
+    return status

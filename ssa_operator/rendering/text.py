@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.data import Stringlike, data, json_text, text_of
+from ssa_operator.rendering.observed import Observed, plain
 from ssa_operator.rendering.places import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
 
 OPEN = "\ue000"
@@ -31,6 +32,12 @@ class Value:
 
     def __init__(self, value: Any) -> None:
         self.data = value
+
+
+class Carried(Value):
+    """A value of the cluster among the pieces: `data` is Observed, of plain data or Json, or Unknown."""
+
+    __slots__ = ()
 
 
 class Json(Stringlike):
@@ -108,10 +115,11 @@ def concat(pieces: Iterable[Any]) -> Text:
 class Composition:
     """The text of one rendered file with numbered stand-ins, and the values that they stand for."""
 
-    __slots__ = ("marked", "texts", "values")
+    __slots__ = ("carried", "marked", "texts", "values")
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         """Raises LimitError for too much text."""
+        self.carried = False
         self.values: list[Any] = []
         self.texts: dict[int, str] = {}
         marked = "".join(self._parts(pieces))
@@ -139,20 +147,29 @@ class Composition:
                         size += len(part)
                         parts.append(part)
                         continue
-                    said = str(part) if isinstance(part, Json) else part.data
-                    if isinstance(part, Json):
+                    value = self._unwrapped(part)
+                    said = str(value) if isinstance(value, Json) else value
+                    if isinstance(value, Json):
                         self.texts[len(self.values)] = said
+                        value = value.data
                     if isinstance(said, Indented) and said.first:
                         parts.append(" " * said.width)
-                    size += len(part.data) if isinstance(part.data, str) else 1
+                    size += len(value) if isinstance(value, str) else 1
                     parts.append(_token(len(self.values)))
-                    self.values.append(part.data)
+                    self.values.append(Observed(value, part.data.sources) if type(part.data) is Observed else value)
             if size > bounds.OUTPUT_LIMIT:
                 raise bounds.LimitError(
                     f"the template renders more than {bounds.OUTPUT_LIMIT // 2**20} MiB, "
                     "which is more than the API server takes"
                 )
         return parts
+
+    def _unwrapped(self, part: Value | Json) -> Any:
+        """The value of a piece, or the Json that it is."""
+        if type(part) is not Carried:
+            return part if isinstance(part, Json) else part.data
+        self.carried = True
+        return plain(part.data)
 
 
 _TOKENS = tuple(f"{OPEN}{number}{CLOSE}" for number in range(256))

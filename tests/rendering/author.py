@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ssa_operator.core.rendered import Document, Rendered
-from ssa_operator.rendering.render import render
+from ssa_operator.core.rendered import Document, Rendered, StatusFields
+from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.templates import Templates
 
 FOLDER = "echoes.example.com"
@@ -22,6 +23,30 @@ metadata:
 def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "e", "namespace": "n", "uid": "u"}}
     return {**body, "spec": dict(spec or {}), **more}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeWorld:
+    """A cluster that holds these children of the parent, at this time."""
+
+    children: tuple[Mapping[str, Any], ...] = ()
+    now: float = 0.0
+
+    def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
+        found = (body for body in self.children if body["kind"] == kind and body["metadata"]["name"] == name)
+        return next(found, None)
+
+
+def live(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    """A live object; `api_version` among the fields is the `apiVersion`."""
+    version = fields.pop("api_version", "v1")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "n"}, **fields}
+
+
+def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | None = None) -> StatusFields:
+    """What `_status.yaml.j2` with this text gives."""
+    files = {"_status.yaml.j2": text, "a.yaml": HEAD}
+    return render_status(templates(files), parent(spec), FakeWorld(children=children))
 
 
 def templates(files: Mapping[str, str]) -> Templates:

@@ -1,24 +1,27 @@
 """Golden cases: each folder of tests/cases is a parent, its templates, and what they render.
 
-A case that renders problems too has them in `problems.txt`, one a line.
+A case that renders problems too has them in `problems.txt`, one a line. One with a `status.yaml` has the fields of its
+`_status.yaml.j2` there, for the live children in `children.yaml`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ssa_operator.rendering.documents import parse
 from ssa_operator.rendering.nodes import Filling
 from ssa_operator.rendering.places import Lines
-from ssa_operator.rendering.render import render
+from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import load
+from tests.rendering.author import FakeWorld
 
 CASES = Path(__file__).parent.parent / "cases"
 
 
-def read(path: Path) -> list[object]:
+def read(path: Path) -> list[Any]:
     return [node.build(Filling()) for node in parse(Lines(path.read_text(encoding="utf-8"), path.name))]
 
 
@@ -36,3 +39,7 @@ def test_a_case_renders_what_it_expects(name: str) -> None:
     expected = problems.read_text(encoding="utf-8").splitlines() if problems.exists() else []
     assert [str(problem) for problem in result.problems] == expected
     assert [document.body for document in result.documents] == read(case / "expected.yaml")
+    if (case / "status.yaml").exists():
+        status = render_status(folder, owner, FakeWorld(children=tuple(read(case / "children.yaml"))))
+        assert status.problems == ()
+        assert [status.fields] == read(case / "status.yaml")

@@ -207,25 +207,3 @@ def test_two_renders_are_equal_and_do_not_share_what_can_be_changed() -> None:
     (found, _) = render(compiled, owner).documents
     found.body["w"]["x"].append(2)
     assert owner["spec"]["w"] == {"x": [1]}
-
-
-def test_status_fields_are_no_manifest() -> None:
-    result = rendered({"_status.yaml.j2": "url: http://{{ name }}\nn: {{ spec.n }}\n", "a.yaml": HEAD}, {"n": 1})
-    assert result.status == {"url": "http://e", "n": 1}
-    assert len(result.documents) == 1
-    assert rendered({"a.yaml": HEAD}).status is None
-    assert rendered({"_status.yaml.j2": "", "a.yaml": HEAD}).status == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- 1\n", "1: _status.yaml.j2 must give a mapping"),
-        ("a: 1\n---\nb: 1\n", "3: _status.yaml.j2 must give one"),
-        ("a: {{ spec.x }}\n", "1: spec.x is missing"),
-    ],
-)
-def test_a_status_that_fails_is_a_problem(text: str, message: str) -> None:
-    result = rendered({"_status.yaml.j2": text, "a.yaml": HEAD})
-    assert result.status is None
-    assert str(result.problems[0]).startswith(f"echoes.example.com/_status.yaml.j2:{message}")

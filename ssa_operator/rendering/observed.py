@@ -1,0 +1,324 @@
+"""Values that a template read of the cluster: they carry where they came from.
+
+Promises:
+- What is computed of an observed value carries the same origins; what is computed of an unknown one is unknown.
+- A field that the cluster does not have (yet) is unknown and not an error; `default` and `is defined` work on it.
+- Where control flow depends on an unknown value, the whole file does: AwaitedError leaves the template. In a lenient
+  render nothing leaves it: there an unknown value is false and empty.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import GeneratorType
+from typing import Any, TypeAlias
+
+from jinja2 import TemplateRuntimeError
+from jinja2.utils import missing
+
+from ssa_operator.core.instruction import Reference
+from ssa_operator.core.place import FieldPath, field_text
+from ssa_operator.rendering.missing import METHODS, Missing, MissingFieldError, path_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One answer of the cluster: what was asked for and the live body, None where there is none.
+
+    lenient: whether nothing waits for it.
+    """
+
+    reference: Reference
+    body: Any
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a value waits for: a field of an object, or (`state`) what the object has to become."""
+
+    reference: Reference
+    field: FieldPath = ()
+    state: str = ""
+
+    def __str__(self) -> str:
+        if self.state:
+            return f"{self.reference} to {self.state}"
+        return f"{self.reference} .{field_text(self.field)}" if self.field else str(self.reference)
+
+
+Sources: TypeAlias = tuple[Source, ...]
+
+
+class AwaitedError(TemplateRuntimeError):
+    """A template can't go on without a value that is unknown."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__("waiting for " + " and ".join(map(str, unknown.awaited)))
+        self.unknown = unknown
+
+
+def _awaiting(lenient: Callable[[], Any] | None = None) -> Any:
+    """A use of an unknown value that can't go on, but in a lenient render where that has an answer of its own."""
+
+    def used(self: Unknown, *_: Any, **__: Any) -> Any:
+        if lenient is None or not self.lenient:
+            raise AwaitedError(self)
+        return lenient()
+
+    return used
+
+
+def _unknown_too() -> Any:
+    def operated(*values: Any) -> Any:
+        return carried(_itself, values, {})
+
+    return operated
+
+
+class Unknown(Missing):
+    """A value that the cluster does not have yet."""
+
+    __slots__ = ("awaited", "sources")
+
+    def __init__(
+        self, sources: Sources, awaited: Sequence[Awaited], obj: Any = missing, name: str | None = None
+    ) -> None:
+        super().__init__(None, obj, name)
+        self.sources = sources
+        self.awaited = tuple(dict.fromkeys(awaited))
+
+    @property
+    def lenient(self) -> bool:
+        return any(source.lenient for source in self.sources)
+
+    def field(self, name: str | int) -> Unknown:
+        """The field of an unknown value."""
+        first, *more = self.awaited
+        awaited = self.awaited if more or first.state else (replace(first, field=(*first.field, name)),)
+        return Unknown(self.sources, awaited)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """The method of a mapping, as a field that is missing may mean it; else what comes of it is unknown too."""
+        owner, name = self._undefined_obj, self._undefined_name
+        if isinstance(owner, Mapping) and name in METHODS:
+            return carried(getattr(owner, name), args, kwargs, self.sources)
+        return carried(_itself, (self, *args), kwargs)
+
+    def __hash__(self) -> Any:
+        return id(self)
+
+    _fail = _fail_with_undefined_error = __call__ = __getitem__ = __str__ = _awaiting()
+    __int__ = __float__ = __complex__ = __index__ = _awaiting()
+    __bool__ = __contains__ = _awaiting(lambda: False)
+    __len__ = _awaiting(lambda: 0)
+    __iter__ = _awaiting(lambda: iter(()))
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_too()
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_too()
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
+
+
+def _merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
+    if len(unknowns) == 1 and not sources:
+        return unknowns[0]
+    return Unknown(
+        union(sources, *(unknown.sources for unknown in unknowns)),
+        [awaited for unknown in unknowns for awaited in unknown.awaited],
+    )
+
+
+def union(*groups: Sources) -> Sources:
+    """The sources of all groups, each once."""
+    return tuple(dict.fromkeys(source for group in groups for source in group))
+
+
+def _operation(function: Callable[..., Any]) -> Any:
+    def operated(*values: Any) -> Any:
+        return carried(function, values, {})
+
+    return operated
+
+
+def _swapped(function: Callable[..., Any]) -> Any:
+    def operated(right: Any, left: Any) -> Any:
+        return carried(function, (left, right), {})
+
+    return operated
+
+
+class Observed:
+    """A value that the cluster has, or that was computed of such values."""
+
+    __slots__ = ("sources", "value")
+
+    def __init__(self, value: Any, sources: Sources) -> None:
+        self.value = value
+        self.sources = sources
+
+    def of(self, value: Any) -> Observed:
+        """A value that came to be by this one."""
+        return Observed(value, self.sources)
+
+    def below(self, found: Any) -> Any:
+        """What a field of this value is, once `found` was read of it."""
+        if isinstance(found, Missing):
+            return _absent(found, self.sources)
+        return Observed(found, self.sources)
+
+    def __repr__(self) -> str:
+        return f"Observed({', '.join(str(source.reference) for source in self.sources)})"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __contains__(self, item: Any) -> bool:
+        return (item.value if isinstance(item, Observed) else item) in self.value
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.value:
+            yield carried(_itself, (item,), {}, self.sources)
+
+    __eq__ = _operation(operator.eq)
+    __ne__ = _operation(operator.ne)
+    __lt__ = _operation(operator.lt)
+    __le__ = _operation(operator.le)
+    __gt__ = _operation(operator.gt)
+    __ge__ = _operation(operator.ge)
+    __pos__ = _operation(operator.pos)
+    __neg__ = _operation(operator.neg)
+    __add__ = _operation(operator.add)
+    __sub__ = _operation(operator.sub)
+    __mul__ = _operation(operator.mul)
+    __truediv__ = _operation(operator.truediv)
+    __floordiv__ = _operation(operator.floordiv)
+    __mod__ = _operation(operator.mod)
+    __radd__ = _swapped(operator.add)
+    __rsub__ = _swapped(operator.sub)
+    __rmul__ = _swapped(operator.mul)
+    __rtruediv__ = _swapped(operator.truediv)
+    __rfloordiv__ = _swapped(operator.floordiv)
+    __rmod__ = _swapped(operator.mod)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def carries(values: Sequence[Any]) -> bool:
+    """Whether one of the values came from the cluster."""
+    return not _CARRIERS.isdisjoint(map(type, values))
+
+
+_CARRIERS = frozenset({Observed, Unknown})
+
+
+def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], sources: Sources = ()) -> Any:
+    """What a function gives for plain values, with the origins of the values that it was given; unknown where one is.
+
+    Raises what the function raises, but what the cluster lacks is unknown and no error.
+    """
+    values = (*args, *kwargs.values())
+    unknowns = [value for value in values if isinstance(value, Unknown)]
+    sources = union(sources, *(value.sources for value in values if isinstance(value, Observed)))
+    if unknowns:
+        return _merged(unknowns, sources)
+    try:
+        found = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
+        if isinstance(found, GeneratorType):
+            # Read here, where what its items lack can still be told from what the parent lacks.
+            found = [_absent(item, sources) if type(item) is Missing else item for item in found]
+    except AwaitedError as error:
+        return _merged([error.unknown], sources)
+    except MissingFieldError as error:
+        unknown = _lacking(error.owner, error.path, sources)
+        if unknown is None:
+            raise
+        return unknown
+    if isinstance(found, Unknown):
+        return _merged([found], sources)
+    if isinstance(found, Missing):
+        return _absent(found, sources)
+    if isinstance(found, Observed):
+        return Observed(found.value, union(sources, found.sources))
+    return Observed(found, sources)
+
+
+def plain(value: Any) -> Any:
+    """The value without its origins."""
+    return value.value if type(value) is Observed else value
+
+
+def _absent(found: Missing, sources: Sources) -> Unknown:
+    if isinstance(found, Unknown):
+        return found
+    owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
+    path: FieldPath = (*(() if name is None else (name,)), *found.below)
+    unknown = _lacking(owner, path, sources) or Unknown(sources, [Awaited(sources[0].reference, path)])
+    return Unknown(unknown.sources, unknown.awaited, owner, name)
+
+
+def _lacking(owner: Any, path: FieldPath, sources: Sources) -> Unknown | None:
+    """The field `path` that the mapping or list `owner` of one of the sources lacks; None where it is nobody's."""
+    for source in sources:
+        found = path_of(owner, source.body) if isinstance(owner, (Mapping, list)) else None
+        if found is not None:
+            return Unknown(sources, [Awaited(source.reference, (*found, *path))])
+    return None
+
+
+def settled(value: Any, found: list[Observed | Unknown]) -> Any:
+    """Data without origins: what is observed in it is put into `found`, and what is unknown in it stays."""
+    if type(value) is dict:
+        found.extend(key for key in value if isinstance(key, Unknown))
+        return {key: settled(item, found) for key, item in value.items()}
+    if type(value) is list:
+        return [settled(item, found) for item in value]
+    if isinstance(value, Observed):
+        found.append(value)
+        return settled(value.value, found)
+    if isinstance(value, Unknown):
+        found.append(value)
+        return value
+    return str(value) if isinstance(value, str) else value
+
+
+def known(value: Any) -> Any:
+    """Settled data without what is unknown in it, and without mappings and lists that hold nothing else; Unknown where
+    nothing is left.
+    """
+    if type(value) is dict:
+        fields = {key: known(item) for key, item in value.items() if not isinstance(key, Unknown)}
+        fields = {key: item for key, item in fields.items() if not isinstance(item, Unknown)}
+        return fields if fields or not value else _one_of(value)
+    if type(value) is list:
+        items = [item for item in map(known, value) if not isinstance(item, Unknown)]
+        return items if items or not value else _one_of(value)
+    return value
+
+
+def gathered(value: Any, found: Sequence[Observed | Unknown]) -> Observed | Unknown:
+    """Data with `found` in it, as one value: unknown where a part of it is; in a lenient render without that part."""
+    unknowns = [item for item in found if isinstance(item, Unknown)]
+    sources = union(*(item.sources for item in found))
+    if unknowns and not unknowns[0].lenient:
+        return _merged(unknowns, sources)
+    value = known(value)
+    return value if isinstance(value, Unknown) else Observed(value, sources)
+
+
+def _one_of(value: Any) -> Unknown:
+    """An unknown value among those of a mapping or list that holds nothing else."""
+    found: list[Observed | Unknown] = []
+    settled(value, found)
+    return next(item for item in found if isinstance(item, Unknown))

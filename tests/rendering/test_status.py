@@ -1,0 +1,177 @@
+"""The parent's own status fields, and what is left out of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.rendering.render import render_status
+from ssa_operator.rendering.sources import Folder
+from tests.rendering.author import HEAD, FakeWorld, live, parent, rendered, status, templates
+
+SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
+JOB = live("Job", "j", api_version="batch/v1", status={"conditions": [{"type": "Complete", "status": "True"}]})
+ROLLING = live("Deployment", "d", api_version="apps/v1", spec={"replicas": 2}, status={"readyReplicas": 1})
+
+
+def fields(text: str, *, spec: Any = None) -> Any:
+    result = status(text, SERVICE, JOB, ROLLING, spec=spec)
+    assert result.problems == ()
+    return result.fields
+
+
+def test_status_fields_are_no_manifest() -> None:
+    text = "url: http://{{ name }}\nn: {{ spec.n }}\n"
+    assert fields(text, spec={"n": 1}) == {"url": "http://e", "n": 1}
+    result = rendered({"_status.yaml.j2": text, "a.yaml": HEAD})
+    assert len(result.documents) == 1
+    assert result.problems == ()
+
+
+def test_no_status_template_gives_no_fields() -> None:
+    assert render_status(templates({"a.yaml": HEAD}), parent(), FakeWorld()).fields == {}
+    assert render_status(Folder(resource="echoes", group="example.com", files={}), parent(), FakeWorld()).fields == {}
+    assert fields("") == {}
+    assert fields("# only a comment\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1\n", "1: _status.yaml.j2 must give a mapping"),
+        ("a: 1\n---\nb: 1\n", "3: _status.yaml.j2 must give one"),
+        ("a: {{ spec.x }}\n", "1: spec.x is missing"),
+        ("b: 1\na: {{ child('Service', 's').spec.clusterIP ~ spec.x }}\n", "2: spec.x is missing"),
+        ("a: {{ ready(3) }}\n", "1: ready needs what child or lookup gave"),
+        ("a: {{ ready(child('Job', 'j').status) }}\n", "1: ready needs what child or lookup gave"),
+    ],
+)
+def test_a_status_that_fails_is_a_problem(text: str, message: str) -> None:
+    result = status(text, SERVICE, JOB)
+    assert result.fields == {}
+    assert str(result.problems[0]).startswith(f"echoes.example.com/_status.yaml.j2:{message}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("child('Service', 's').spec.clusterIP", "10.0.0.1"),
+        ("child('Service', 's').spec.ports[0].port", 80),
+        ("child('Service', 's').spec.ports[0]", {"port": 80, "nodePort": 3000}),
+        ("child('Service', 's')['spec']['ports'] | length", 2),
+        ("child('Service', 's').spec.ports | map(attribute='port') | list", [80, 81]),
+        ("child('Service', 's').spec.ports | map(attribute='port') | join(',')", "80,81"),
+        ("(child('Service', 's').spec.ports | first).nodePort", 3000),
+        ("child('Service', 's').spec.ports[0].port + 1", 81),
+        ("100 - child('Service', 's').spec.ports[0].port", 20),
+        ("child('Service', 's').spec.clusterIP ~ ':80'", "10.0.0.1:80"),
+        ("child('Service', 's').spec.clusterIP.split('.')", ["10", "0", "0", "1"]),
+        ("'%s/24' % child('Service', 's').spec.clusterIP", "10.0.0.1/24"),
+        ("'{}/24'.format(child('Service', 's').spec.clusterIP)", "10.0.0.1/24"),
+        ("child('Service', 's').spec.clusterIP == '10.0.0.1'", True),
+        ("child('Service', 's').spec.clusterIP.startswith('10.')", True),
+        ("'10' in child('Service', 's').spec.clusterIP", True),
+        ("[child('Service', 's').spec.clusterIP, 1]", ["10.0.0.1", 1]),
+        ("{'ip': child('Service', 's').spec.clusterIP}", {"ip": "10.0.0.1"}),
+        ("child('Service', 's').spec.clusterIP | b64encode | b64decode | upper", "10.0.0.1"),
+        ("child('Service', 's').spec.ports | tojson", [{"port": 80, "nodePort": 3000}, {"port": 81}]),
+        ("child('Service', 's').spec.items() | map('first') | sort", ["clusterIP", "ports"]),
+        ("child('Service', 's').spec.keys() | list", ["clusterIP", "ports"]),
+        ("child('Service', 's').spec.ports is sequence", True),
+        ("child('Service', 's').spec.clusterIP is defined", True),
+        ("child('Deployment', 'd').status.readyReplicas", 1),
+        ("child('Deployment', 'd').status.readyReplicas | default(0)", 1),
+        ("child('Deployment', 'no').status.readyReplicas | default(0)", 0),
+        ("child('Deployment', 'd').status.availableReplicas | default(0)", 0),
+        ("child('Deployment', 'd').status.availableReplicas is defined", False),
+        ("child('Deployment', 'no') is undefined", True),
+        ("'up' if child('Deployment', 'no').status.readyReplicas == 2 else 'down'", "down"),
+        ("child('Deployment', 'd').status.nope | default(child('Service', 's').spec.clusterIP)", "10.0.0.1"),
+        ("ready(child('Job', 'j'))", True),
+        ("ready(child('Deployment', 'd'))", False),
+        ("ready(child('Deployment', 'no'))", False),
+    ],
+)
+def test_what_is_known_of_a_child_is_a_value(expression: str, value: Any) -> None:
+    assert fields(f"v: {{{{ {expression} }}}}\n") == {"v": value}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "child('Service', 'no').spec.clusterIP",
+        "child('Service', 'no')",
+        "child('Service', 's').status.loadBalancer.ingress[0].ip",
+        "child('Service', 's').spec.ports[7].port",
+        "child('Service', 's').spec.ports[1].nodePort + 1",
+        "1 + child('Service', 's').spec.ports[1].nodePort",
+        "child('Service', 's').spec.ports | map(attribute='nodePort') | join(',')",
+        "child('Service', 's').spec.ports | sum(attribute='nodePort')",
+        "(child('Service', 's').spec.ports | selectattr('port', 'gt', 99) | first).port",
+        "child('Service', 's').status.x ~ 'x'",
+        "child('Service', 's').status.x | upper",
+        "child('Service', 's').status.x | tojson",
+        "child('Service', 's').status.x.split('.')",
+        "child('Service', 's').status.items()",
+        "child('Service', 's').status.x == 1",
+        "'%s' % child('Service', 's').status.x",
+        "['a', child('Service', 's').status.x] | join(',')",
+        "spec[child('Service', 's').status.x]",
+        "child('Service', child('Service', 's').status.x).spec",
+        "-child('Service', 's').status.x",
+        "[child('Service', 's').status.x]",
+        "{'a': child('Service', 's').status.x}",
+        "range(child('Service', 's').status.x) | list",
+    ],
+)
+def test_what_is_unknown_leaves_its_key_out_and_its_siblings_stay(expression: str) -> None:
+    value = "{{ " + expression + " }}"
+    assert fields(f"a: 1\nv: {value}\nb: 2\n") == {"a": 1, "b": 2}
+    assert fields(f"v: 'http://{value}'\nb: 2\n") == {"b": 2}
+    assert fields(f"v: |\n  x\n  {value}\nb: 2\n") == {"b": 2}
+    assert fields(f"'{value}': 1\nb: 2\n") == {"b": 2}
+    assert fields(f"l:\n- {value}\n- 2\n- {{v: {value}, w: 3}}\n") == {"l": [2, {"w": 3}]}
+    assert fields(f"v: {value}\n") == {}
+
+
+def test_a_mapping_or_list_of_which_nothing_is_known_is_left_out() -> None:
+    value = "{{ child('Service', 'no').spec.clusterIP }}"
+    assert fields(f"v:\n  ip: {value}\n  more: [{value}]\nb: 2\n") == {"b": 2}
+    assert fields("v: {}\nw: []\n") == {"v": {}, "w": []}
+
+
+def test_a_part_of_a_literal_that_is_unknown_is_left_out() -> None:
+    unknown = "child('Service', 'no').spec.clusterIP"
+    assert fields(f"v: {{{{ [{unknown}, 1, {{'a': {unknown}, 'b': 2}}] }}}}\n") == {"v": [1, {"b": 2}]}
+    assert fields("v: {{ child('Service', 's').spec.ports | map(attribute='nodePort') | list }}\n") == {"v": [3000]}
+
+
+def test_loops_and_conditions_take_what_is_unknown_as_empty_and_false() -> None:
+    text = (
+        "{% set ports = child('Service', 'no').spec.ports %}\n"
+        "ports: [{% for p in ports %}{{ p.port }},{% endfor %}]\n"
+        "{% if child('Service', 'no').spec.clusterIP %}\nip: 1\n{% else %}\nip: 0\n{% endif %}\n"
+    )
+    assert fields(text) == {"ports": [], "ip": 0}
+
+
+def test_a_loop_over_what_is_known_sees_each_item() -> None:
+    text = (
+        "l:\n{% for p in child('Service', 's').spec.ports %}\n- {port: {{ p.port }}, node: {{ p.nodePort }}}\n"
+        "{% endfor %}\n{% for k, v in child('Service', 's').spec.items() %}\n{{ k }}: {{ v is string }}\n{% endfor %}\n"
+    )
+    assert fields(text) == {"l": [{"port": 80, "node": 3000}, {"port": 81}], "clusterIP": True, "ports": False}
+
+
+def test_macros_pass_what_they_are_given() -> None:
+    text = "{% macro url(ip) %}http://{{ ip }}{% endmacro %}\na: {{ url(child('Service', 's').spec.clusterIP) }}\n"
+    text += (
+        "b: {{ url(child('Service', 's').spec.nope) }}\nc: {{ url(child('Service', 's').spec.nope) | upper }}\nd: 1\n"
+    )
+    assert fields(text) == {"a": "http://10.0.0.1", "d": 1}
+
+
+def test_a_missing_field_of_the_parent_is_an_error_beside_an_unknown_one() -> None:
+    result = status("a: {{ child('Service', 'no').x }}\nb: {{ spec.replicas }}\n")
+    assert str(result.problems[0]).startswith("echoes.example.com/_status.yaml.j2:2: spec.replicas is missing")
