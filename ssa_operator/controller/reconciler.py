@@ -10,9 +10,10 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 from ssa_operator.controller.act import Cluster, act
 from ssa_operator.controller.options import ApplyMode
@@ -27,7 +28,7 @@ from ssa_operator.core.schema import declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.resource import Resource
-from ssa_operator.rendering.render import render
+from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import Folder
 
 SUSPEND = "ssa-operator.dev/suspend"
@@ -68,6 +69,22 @@ class Subject:
     cache: Cache
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The children of one parent, as its templates see them."""
+
+    now: float
+    children: Mapping[tuple[str, str], Live]
+
+    @classmethod
+    def of(cls, children: Iterable[Live], now: float) -> Family:
+        return cls(now=now, children={(live.identity.kind, live.identity.name): live for live in children})
+
+    def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
+        live = self.children.get((kind, name))
+        return live.body if live is not None else None
+
+
 class Reconciler:
     """Runs passes. `parents` are the uids of all parents that exist; `claims` says which parent an identity was
     rendered for.
@@ -87,7 +104,9 @@ class Reconciler:
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
             children = self._cluster.children.of(subject.parent.uid)
-            return await self._publish(subject, memory, make_idle_report(subject.parent, idle, children, self._now()))
+            own = render_status(subject.folder, subject.parent.body, Family.of(children, self._now()))
+            report = make_idle_report(subject.parent, idle, children, own, self._now())
+            return await self._publish(subject, memory, report)
         await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
         rendered = render(subject.folder, subject.parent.body)
         await self._cluster.children.watch({group_kind(document) for document in rendered.documents})
@@ -95,7 +114,9 @@ class Reconciler:
         plan = make_plan(observed, rendered)
         self._claim(memory, subject.parent.uid, plan)
         outcomes = await act(plan, self._cluster)
-        report = make_report(subject.parent, plan, outcomes, self._now())
+        family = Family.of((outcome.live for outcome in outcomes if outcome.live is not None), self._now())
+        own = render_status(subject.folder, subject.parent.body, family)
+        report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
         return await self._publish(subject, memory, report)
 

@@ -23,6 +23,8 @@ from ssa_operator.core.live import Live
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Action, Plan, Problem, Step
 from ssa_operator.core.readiness import Readiness, State, readiness
+from ssa_operator.core.rendered import Problem as RenderProblem
+from ssa_operator.core.rendered import StatusFields
 
 RESERVED = ("conditions", "observedGeneration", "resources")
 MESSAGE_LIMIT = 4096
@@ -98,13 +100,15 @@ class Report:
     again_at: float | None = None
 
 
-def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], now: float) -> Report:
-    """The report of one pass; `now` in seconds since the epoch."""
+def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+    """The report of one pass; `own` are the fields of the author's status template, `now` is in seconds since the
+    epoch.
+    """
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    verdict = _verdict(plan, failures, children)
+    verdict = _verdict(plan, (*plan.rendered.problems, *own.problems), failures, children)
     return Report(
-        status=_status(parent, verdict, children, plan.rendered.status or {}, now),
+        status=_status(parent, verdict, children, own.fields, now),
         verdict=verdict,
         children=children,
         complete=plan.rendered.complete and not failures and all(step.action not in _UNSETTLED for step in plan.steps),
@@ -115,12 +119,14 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], now: floa
     )
 
 
-def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], now: float) -> Report:
+def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], own: StatusFields, now: float) -> Report:
     """The report of a parent that is not acted on: it is suspended or being deleted."""
     entries = tuple(
         Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
-    return Report(status=_status(parent, verdict, entries, {}, now), verdict=verdict, children=entries, complete=False)
+    return Report(
+        status=_status(parent, verdict, entries, own.fields, now), verdict=verdict, children=entries, complete=False
+    )
 
 
 def differs(live: Live, desired: Mapping[str, Any]) -> bool:
@@ -155,12 +161,14 @@ def _child(outcome: Outcome, now: float) -> Child:
     return Child(identity=step.identity, uid=live.uid if live else "", readiness=found, counts=counts)
 
 
-def _verdict(plan: Plan, failures: Sequence[Outcome], children: Sequence[Child]) -> Verdict:
+def _verdict(
+    plan: Plan, problems: Sequence[RenderProblem], failures: Sequence[Outcome], children: Sequence[Child]
+) -> Verdict:
     """The first of: what can't be rendered, what breaks a rule, what the API server refused, what is held, awaited,
     in progress.
     """
-    if plan.rendered.problems:
-        causes = [str(problem) for problem in plan.rendered.problems] + [_failure_text(failure) for failure in failures]
+    if problems:
+        causes = [str(problem) for problem in problems] + [_failure_text(failure) for failure in failures]
         return Verdict(ready=False, reason="RenderFailed", message=_sentence(causes), stalled=True)
     for problem in Problem:
         if any(failure.problem is problem for failure in failures):

@@ -41,6 +41,7 @@ async def test_an_echo_gets_its_deployment_and_becomes_ready(client: Client, des
     assert deployment["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == parent["metadata"]["uid"]
     ours = deployment["metadata"]["managedFields"][0]
     assert (ours["manager"], ours["operation"]) == ("ssa-operator", "Apply")
+    assert "2         2           True" in await desk.kubectl("get", "echo", "web")
     assert parent["status"]["resources"] == [
         {
             "group": "apps",

@@ -11,6 +11,7 @@ from ssa_operator.core.live import MANAGER, Live
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Plan, Problem, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
+from ssa_operator.core.rendered import StatusFields
 from ssa_operator.core.status import Outcome, Report, Result, differs, make_report
 from tests.core.objects import child, config_map, observed, parent, rendered
 
@@ -18,13 +19,17 @@ NOON = 1_767_268_800.0
 """2026-01-01T12:00:00Z."""
 
 
-def report(plan: Plan, *outcomes: Outcome, of: Live | None = None) -> Report:
-    return make_report(of or parent(), plan, outcomes, NOON)
+NOTHING = StatusFields()
 
 
-def applied(live: Live, **fields: Any) -> Report:
-    plan = make_plan(observed(live), rendered(config_map(), **fields))
-    return report(plan, Outcome(step=plan.steps[0], result=Result.CONFIGURED, live=live))
+def report(plan: Plan, *outcomes: Outcome, of: Live | None = None, own: StatusFields = NOTHING) -> Report:
+    return make_report(of or parent(), plan, outcomes, own, NOON)
+
+
+def applied(live: Live, **own: Any) -> Report:
+    plan = make_plan(observed(live), rendered(config_map()))
+    outcome = Outcome(step=plan.steps[0], result=Result.CONFIGURED, live=live)
+    return report(plan, outcome, own=StatusFields(**own))
 
 
 def failed(message: str, **fields: Any) -> Report:
@@ -94,10 +99,16 @@ def test_the_transition_time_moves_only_when_the_status_does() -> None:
 
 
 def test_a_templates_own_fields_stand_beside_ours_and_never_replace_them() -> None:
-    found = applied(child(), status={"phase": "Up", "conditions": "mine", "resources": 3, "observedGeneration": 9})
+    found = applied(child(), fields={"phase": "Up", "conditions": "mine", "resources": 3, "observedGeneration": 9})
     assert found.status["phase"] == "Up"
     assert found.status["observedGeneration"] == 1
     assert isinstance(found.status["conditions"], list)
+
+
+def test_a_status_template_that_fails_is_said_and_keeps_nothing_from_being_applied() -> None:
+    found = applied(child(), problems=(RenderProblem("spec.x is missing", Place("_status.yaml.j2", 2)),))
+    assert ready_condition(found)["message"] == "_status.yaml.j2:2: spec.x is missing"
+    assert found.complete
 
 
 def test_messages_and_lists_are_bounded() -> None:
