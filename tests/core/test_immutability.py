@@ -7,7 +7,7 @@ import pytest
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.immutability import Refusal, immutable_field
 
-STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy' are forbidden"
+STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"
 
 
 @pytest.mark.parametrize(
