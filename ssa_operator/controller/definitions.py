@@ -62,6 +62,8 @@ class Definitions:
         if state.state is not State.CURRENT:
             raise UnknownKind(f"its CRD {name} is not served: {state.message}")
         served = [each["name"] for each in definition["spec"]["versions"] if each.get("served")]
+        if not served:
+            raise UnknownKind(f"its CRD {name} serves no version")
         if version is not None and version not in served:
             raise UnknownKind(f"its CRD {name} doesn't serve version {version}; served are {', '.join(served)}")
         spec = definition["spec"]

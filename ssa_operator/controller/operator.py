@@ -176,7 +176,12 @@ class Operator:
                 await self.children.forget(kind)
                 self._vanished.discard(kind)
             for name in self._unsettled.copy():
-                await self._settle(name)
+                try:
+                    await self._settle(name)
+                except Exception:
+                    # A bug shows in one folder: the others go on, and this one is tried again.
+                    log.exception("%s: unexpected error", name)
+                    self.missing[name] = "unexpected error; see the log"
                 self._unsettled.discard(name)
             self._retry_unready()
 

@@ -24,7 +24,7 @@ from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
-from ssa_operator.core.schema import declared
+from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.resource import Resource
@@ -41,7 +41,8 @@ class Memory:
 
     proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
     passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
-    to. held_at: the value of `reconcile-at` when a prune was first held. report: the last one.
+    to. held_at: the value of `reconcile-at` when a prune was first held.
+    trouble: what kept the last pass from its end, in words. report: the last one.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Memory:
     failures: int = 0
     converged: str | None = None
     held_at: str | None = None
+    trouble: str = ""
     report: Report | None = None
 
 
@@ -170,7 +172,7 @@ class Reconciler:
             return report
         status = declared(report.status, subject.status_schema)
         parent = subject.parent
-        if not differs(parent, status):
+        if status is MISFIT or not differs(parent, status):
             return report
         body = {
             "apiVersion": subject.resource.api_version,

@@ -114,6 +114,7 @@ class Workers:
         self._metrics.passes.labels(
             key.folder, "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
         ).inc()
+        memory.trouble = ""
         if report.passing:
             delay = max(backoff(memory.failures, self._chance.jitter()), report.retry_after)
             self._queue.add_after(key, Cause.RETRY, delay)
@@ -130,8 +131,12 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        if error is not None and not (isinstance(error, ApiError) and error.conflict):
+        if error is not None and not (isinstance(error, ApiError) and error.conflict) and str(error) != memory.trouble:
+            memory.trouble = str(error)
             log.warning("%s: the pass was not finished: %s", key, error)
+        if isinstance(error, ApiError) and error.terminal:
+            # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
+            return
         memory.failures += 1
         self._queue.add_after(key, Cause.RETRY, max(backoff(memory.failures, self._chance.jitter()), retry_after))
 

@@ -1,8 +1,8 @@
 """What a CRD's schema lets a status hold.
 
 Promises:
-- A field that the schema doesn't declare is left out instead of failing the whole status: a strict apply of an
-  undeclared field is refused.
+- A field that the schema doesn't declare, or declares as another type, is left out instead of failing the whole
+  status: a strict apply of an undeclared field is refused.
 - Nothing is left out where the schema preserves unknown fields, or where there is no schema to know by.
 """
 
@@ -13,19 +13,53 @@ from typing import Any
 
 
 def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
-    """The part of a JSON value that a structural schema (openAPIV3Schema) declares."""
+    """The part of a JSON value that a structural schema (openAPIV3Schema) has room for; `MISFIT` where it has none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
+    if not _fits(value, schema):
+        return MISFIT
     if isinstance(value, Mapping):
-        fields, more = schema.get("properties"), schema.get("additionalProperties")
-        if isinstance(more, Mapping):
-            return {key: declared(item, more) for key, item in value.items()}
-        if more is True:
-            return value
-        return {key: declared(item, fields[key]) for key, item in value.items() if fields and key in fields}
+        return _fields(value, schema)
     if isinstance(value, (list, tuple)):
-        return [declared(item, schema.get("items")) for item in value]
+        items = [declared(item, schema.get("items")) for item in value]
+        return MISFIT if any(item is MISFIT for item in items) else items
     return value
+
+
+class Misfit:
+    """What is left of a value that a schema has no room for."""
+
+
+MISFIT = Misfit()
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list, tuple),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (Mapping,),
+    "string": (str,),
+}
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    kind = str(schema.get("type"))
+    if schema.get("x-kubernetes-int-or-string") or kind not in _TYPES or value is None:
+        return True
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields, more = schema.get("properties") or {}, schema.get("additionalProperties")
+    if more is True:
+        return value
+    kept = {}
+    for key, item in value.items():
+        if key in fields:
+            kept[key] = declared(item, fields[key])
+        elif isinstance(more, Mapping):
+            kept[key] = declared(item, more)
+    return {key: item for key, item in kept.items() if item is not MISFIT}
 
 
 def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:

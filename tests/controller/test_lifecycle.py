@@ -72,6 +72,40 @@ async def test_a_crd_that_is_missing_is_waited_for_used_and_let_go_without_distu
         await desk.until("configmaps", "two", lambda body: body["data"] == {"word": "a"})
 
 
+async def test_a_crd_that_serves_no_version_is_waited_for(
+    client: Client, desk: Desk, options: MakeOptions, gadget_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    crd["spec"]["versions"][0]["served"] = False
+    await desk.apply(crd)
+    async with operating(client, options(templates=gadget_templates)) as running:
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+        assert "serves no version" in running.operator.missing[f"gadgets.{group}"]
+        crd["spec"]["versions"][0]["served"] = True
+        await desk.apply(crd)
+        await desk.kubectl("wait", "--for=condition=Established", f"crd/gadgets.{group}")
+        await desk.until("customresourcedefinitions.apiextensions.k8s.io", f"gadgets.{group}", lambda _: True)
+        await desk.apply(gadget(group, "late"))
+        await desk.until("configmaps", "late", lambda _: True)
+
+
+async def test_a_status_whose_fields_have_other_types_gets_the_rest(
+    client: Client, desk: Desk, options: MakeOptions, gadget_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    strings = {"type": "array", "items": {"type": "string"}}
+    fields = {"observedGeneration": {"type": "integer"}, "resources": strings, "conditions": {"type": "string"}}
+    schema["status"] = {"type": "object", "properties": fields}
+    await desk.apply(crd)
+    await desk.kubectl("wait", "--for=condition=Established", f"crd/gadgets.{group}")
+    async with operating(client, options(templates=gadget_templates)):
+        await desk.apply(gadget(group, "odd"))
+        found = await desk.until(f"gadgets.{group}", "odd", lambda body: "status" in body)
+    assert found["status"] == {"observedGeneration": 1}
+
+
 async def test_two_folders_are_served_by_one_process(
     client: Client, desk: Desk, options: MakeOptions, gadget_templates: Path, group: str
 ) -> None:

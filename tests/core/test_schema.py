@@ -21,6 +21,9 @@ SCHEMA = {
         ({"x-kubernetes-preserve-unknown-fields": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
         (SCHEMA, {"phase": "x", "items": [{"a": 1}]}),
         ({"type": "object"}, {}),
+        ({"properties": {"phase": {"type": "integer"}, "items": {"type": "object"}}}, {}),
+        ({"properties": {"phase": {}, "items": {"items": {"type": "string"}}}}, {"phase": "x"}),
+        ({"properties": {"more": {"x-kubernetes-int-or-string": True}}}, {"more": 1}),
         ({"additionalProperties": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
     ],
 )
