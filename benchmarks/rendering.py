@@ -102,7 +102,7 @@ def _text_renderer(templates: Path) -> Callable[[Parent], Manifests]:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
-    compiled = [environment.get_template(path.name) for path in sorted(folder.glob("*.yaml.j2"))]
+    compiled = [environment.get_template(path.name) for path in sorted(folder.glob("[!_]*.yaml.j2"))]
 
     def render_text(parent: Parent) -> Manifests:
         metadata = parent["metadata"]

@@ -16,9 +16,7 @@ from typing import Any
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
-from ssa_operator.core.manifest import Manifest, Rules, group_kind, manifest
-from ssa_operator.core.plan import Action, Plan, Step
-from ssa_operator.core.status import Outcome, Result, make_report
+from ssa_operator.core.manifest import Rules, group_kind, manifest
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.request import Request
 from ssa_operator.kube.resource import Resource
@@ -30,6 +28,8 @@ CRDS = ROOT / "crds"
 FOLDER = "echoes.example.com"
 API_VERSION = "example.com/v1"
 ECHO = GroupKind("example.com", "Echo")
+
+_RULES = Rules(namespaced=True)
 
 _SERVICE = """\
 apiVersion: v1
@@ -77,35 +77,36 @@ def child_kinds(folder: Folder) -> set[GroupKind]:
     return {group_kind(document) for document in rendered.documents}
 
 
-def writes(folder: Folder, parent: Live, resources: Mapping[GroupKind, Resource], now: float) -> list[Request]:
+def writes(folder: Folder, parent: Live, resources: Mapping[GroupKind, Resource], sample: Live) -> list[Request]:
     """The least that has to be sent for a parent: its children's applies, then its status.
 
-    `resources` has the kind of the parent and those of `child_kinds`; `now` is in seconds since the epoch.
+    `resources` has the kind of the parent and those of `child_kinds`; `sample` is an Echo whose status the operator has
+    written: the parent gets the same one, with its own names. (The children's uids in it stay the sample's.)
     """
-    rendered = render(folder, parent.body)
-    manifests = [manifest(document, parent, Rules(namespaced=True)) for document in rendered.documents]
+    manifests = [manifest(document, parent, _RULES) for document in render(folder, parent.body).documents]
     applies = [
         calls.apply(resources[made.identity.group_kind], made.identity.namespace, made.identity.name, made.encoded)
         for made in manifests
     ]
-    steps = tuple(Step(action=Action.APPLY, identity=made.identity, manifest=made) for made in manifests)
-    outcomes = [
-        Outcome(step=step, result=Result.CREATED, live=_as_created(made))
-        for step, made in zip(steps, manifests, strict=True)
-    ]
-    report = make_report(parent, Plan(steps=steps, rendered=rendered), outcomes, now)
+    namespace, name = parent.identity.namespace, parent.identity.name
     body = {
         "apiVersion": API_VERSION,
         "kind": ECHO.kind,
-        "metadata": {"name": parent.identity.name, "resourceVersion": parent.resource_version},
-        "status": report.status,
+        "metadata": {"name": name, "resourceVersion": parent.resource_version},
+        "status": _renamed(sample.body["status"], sample, parent),
     }
-    identity = parent.identity
-    status = calls.apply(resources[ECHO], identity.namespace, identity.name, encode(body), subresource="status")
-    return [*applies, status]
+    return [*applies, calls.apply(resources[ECHO], namespace, name, encode(body), subresource="status")]
 
 
-def _as_created(made: Manifest) -> Live:
-    """A child as an answer of the API server would show it, with a uid of the usual length."""
-    added = {"uid": "00000000-0000-4000-8000-000000000000", "resourceVersion": "1", "generation": 1}
-    return Live.of({**made.body, "metadata": {**made.body["metadata"], **added}})
+def _renamed(value: Any, sample: Live, parent: Live) -> Any:
+    """What is said of the sample, said of the parent: in texts the sample stands as `namespace/name`."""
+    if isinstance(value, dict):
+        return {key: _renamed(item, sample, parent) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, sample, parent) for item in value]
+    one, other = sample.identity, parent.identity
+    names = {one.namespace: other.namespace, one.name: other.name}
+    if isinstance(value, str):
+        pair = f"{one.namespace}/{one.name}"
+        return names.get(value, value.replace(pair, f"{other.namespace}/{other.name}"))
+    return value
