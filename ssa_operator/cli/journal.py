@@ -1,7 +1,7 @@
 """Log lines for people or for machines.
 
 Promises:
-- One event is one line, on standard error; tracebacks are part of their line in JSON.
+- One event is one line, on standard error; a traceback follows its line, and is part of it in JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from ssa_operator.cli.parameters import LogFormat, LogLevel
 class _Text(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = " ".join(record.message.split("\n"))
+        return super().formatMessage(record)
 
 
 class _Json(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,13 @@ from ssa_operator.cli.parameters import (
     Templates,
     example,
 )
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_VALUE = r"[-A-Za-z0-9_.]*"
+_SET = rf"\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
+_TERM = rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:=|==|!=)\s*{_VALUE}|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
+_SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
 
 
 def register(app: typer.Typer) -> None:
@@ -86,9 +94,20 @@ def run(
         seconds = parse_duration(interval)
     except ValueError as error:
         raise CommandError(f"--interval: {error}", code=2) from error
+    if seconds <= 0:
+        raise CommandError("--interval is 0; write a time such as 10s, or --tick-rate 0 for no ticks", code=2)
+    names = tuple(name for item in namespace or () for name in item.split(",") if name)
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            raise CommandError(f"--namespace is {name!r}, which can't be the name of a namespace", code=2)
+    if not _SELECTOR.fullmatch(selector):
+        raise CommandError(
+            f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
+            code=2,
+        )
     options = Options(
         templates=templates,
-        namespaces=tuple(namespace or ()),
+        namespaces=names,
         selector=selector,
         interval=seconds,
         tick_rate=tick_rate,

@@ -30,10 +30,14 @@ _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a plan is carried out: the client, and the watches that learn of what it wrote."""
+    """Where a plan is carried out: the client, and the watches that learn of what it wrote.
+
+    confidential: whether the API server's words are not to be shown, as they may quote a Secret.
+    """
 
     client: Client
     children: Children
+    confidential: bool = False
 
 
 async def act(plan: Plan, cluster: Cluster) -> tuple[Outcome, ...]:
@@ -89,7 +93,9 @@ async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
     try:
         resource = await cluster.children.resource(identity.group_kind, manifest.version)
         with cluster.children.writing(identity):
-            applied = await cluster.client.apply(resource, identity.namespace, identity.name, manifest.encoded)
+            applied = await cluster.client.apply(
+                resource, identity.namespace, identity.name, manifest.encoded, confidential=cluster.confidential
+            )
             cluster.children.written(applied.live)
     except (UnknownKind, CredentialsError) as error:
         return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
@@ -130,6 +136,11 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
 
 def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
     """The API server's words, with the place in the template that wrote the first field they name."""
+    if "Only one reference can have Controller set to true" in error.message:
+        message = (
+            f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
+        )
+        return _failed(step, message, problem=Problem.CONFLICT)
     for field in _fields(error):
         path = parse_field(field, manifest.body)
         if path:

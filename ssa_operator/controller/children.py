@@ -37,6 +37,7 @@ class Watch:
     cache: Cache
     reflectors: tuple[Reflector, ...]
     tasks: tuple[asyncio.Task[None], ...]
+    patience_ends: float
 
     @property
     def kind(self) -> Kind:
@@ -97,25 +98,37 @@ class Children(Mapping[Identity, Live]):
     async def watch(self, kinds: Iterable[GroupKind]) -> None:
         """Have these kinds watched. Kinds that the cluster doesn't know are passed over.
 
-        Waits until the watches are synced or known not to be possible, at most `SYNC_DEADLINE`.
+        Waits until the watches are synced or known not to be possible, at most until `SYNC_DEADLINE` after their start:
+        a kind that can't be listed holds every pass up once, not each time.
         """
         watches = [self._watches.get(kind) or await self._start(kind) for kind in kinds]
-        unsynced = [each for watch in watches if watch for each in watch.reflectors if not each.synced.is_set()]
-        if unsynced:
+        new = [watch for watch in watches if watch is not None and not watch.kind.synced]
+        deadline = max((watch.patience_ends for watch in new), default=0.0)
+        if deadline > asyncio.get_running_loop().time():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SYNC_DEADLINE):
-                    await asyncio.gather(*(reflector.settled() for reflector in unsynced))
+                async with asyncio.timeout_at(deadline):
+                    await asyncio.gather(*(each.settled() for watch in new for each in watch.reflectors))
 
-    async def forget(self, kind: GroupKind) -> None:
-        """Stop watching a kind that the cluster no longer has; what was made of it is gone."""
-        watch = self._watches.pop(kind, None)
-        if watch is not None:
+    async def refresh(self, kind: GroupKind) -> None:
+        """A kind's CRD changed: stop watching it where the cluster now serves it otherwise, or not at all.
+
+        Whoever renders it has it watched anew. Raises ApiError where the cluster can't be asked.
+        """
+        watch = self._watches.get(kind)
+        if watch is None:
+            return
+        try:
+            served = await self._mapper.resource(kind)
+        except UnknownKind:
+            served = None
+        if served is None or (served.path(), served.namespaced) != (watch.resource.path(), watch.resource.namespaced):
+            del self._watches[kind]
             await _stop(watch)
 
     async def close(self) -> None:
         """Stop every watch."""
-        for kind in list(self._watches):
-            await self.forget(kind)
+        while self._watches:
+            await _stop(self._watches.popitem()[1])
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold the events of an object back while a request of ours is under way, so that its echo is known as one."""
@@ -156,7 +169,8 @@ class Children(Mapping[Identity, Live]):
             for reflector in reflectors:
                 reflector.listen(lambda _: self._listener.kind_changed())
             tasks = tuple(asyncio.create_task(each.run(), name=f"watch {resource.name}") for each in reflectors)
-            watch = self._watches[kind] = Watch(resource, cache, reflectors, tasks)
+            patience_ends = asyncio.get_running_loop().time() + SYNC_DEADLINE
+            watch = self._watches[kind] = Watch(resource, cache, reflectors, tasks, patience_ends)
             return watch
 
     def _changed(self, old: Live | None, new: Live | None) -> None:

@@ -7,6 +7,8 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
@@ -67,6 +69,12 @@ class Metrics:
             ("folder",),
             registry=self._registry,
         )
+
+    def forget(self, folder: str) -> None:
+        """A folder has stopped: its gauges say nothing any more."""
+        for gauge in (self.parents, self.ready, self.templates_loaded):
+            with contextlib.suppress(KeyError):
+                gauge.remove(folder)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

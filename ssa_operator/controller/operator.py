@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from ssa_operator.controller.act import Cluster
@@ -61,7 +61,8 @@ class Operator:
         self._uids: dict[str, ParentKey] = {}
         self._reconciler = Reconciler(Cluster(client, self.children), self._uids.keys(), options.apply)
         self._unsettled: set[str] = set()
-        self._vanished: set[GroupKind] = set()
+        self._changed_kinds: set[GroupKind] = set()
+        self._settled = False
         self._to_settle = asyncio.Event()
 
     @property
@@ -69,7 +70,7 @@ class Operator:
         """Whether every folder whose resource the cluster has is synced. A CRD that is missing is waited for, and
         hurts nobody.
         """
-        return self._sources is not None and not self._unsettled and all(each.synced for each in self.folders.values())
+        return self._settled and all(each.synced for each in self.folders.values())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then end in order."""
@@ -103,7 +104,7 @@ class Operator:
         metrics.queue_depth.set(len(self.queue))
         for name, parents in self.folders.items():
             metrics.parents.labels(name).set(len(parents))
-            metrics.ready.labels(name).set(len(parents) - len(parents.unready()))
+            metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
         watched = [reflector for parents in self.folders.values() for reflector in parents.reflectors]
         for reflector in (self.definitions.reflector, *watched, *self.children.reflectors):
@@ -132,8 +133,7 @@ class Operator:
 
     def _definition_changed(self, name: str, kind: GroupKind) -> None:
         self._mapper.invalidate()
-        if self.definitions.get(name) is None:
-            self._vanished.add(kind)
+        self._changed_kinds.add(kind)
         self._unsettle(name)
 
     def _unsettle(self, name: str) -> None:
@@ -172,18 +172,27 @@ class Operator:
         while True:
             await self._to_settle.wait()
             self._to_settle.clear()
-            for kind in self._vanished.copy():
-                await self.children.forget(kind)
-                self._vanished.discard(kind)
+            news = bool(self._changed_kinds)
+            for kind in self._changed_kinds.copy():
+                await self._guarded(str(kind), self.children.refresh(kind))
+                self._changed_kinds.discard(kind)
             for name in self._unsettled.copy():
-                try:
-                    await self._settle(name)
-                except Exception:
-                    # A bug shows in one folder: the others go on, and this one is tried again.
-                    log.exception("%s: unexpected error", name)
-                    self.missing[name] = "unexpected error; see the log"
+                before = self.missing.get(name)
+                await self._guarded(name, self._settle(name))
                 self._unsettled.discard(name)
-            self._retry_unready()
+                news = news or self.missing.get(name) != before
+            self._settled = True
+            if news:
+                self._retry_unready()
+
+    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """A bug, or an API server that can't be asked, shows in one folder: the others go on."""
+        try:
+            await work
+        except (ApiError, CredentialsError) as error:
+            log.warning("%s: %s", name, error)
+        except Exception:
+            log.exception("%s: unexpected error", name)
 
     def _retry_unready(self) -> None:
         """A kind that came may be what some parent's children lacked."""
@@ -218,6 +227,7 @@ class Operator:
 
     async def _close(self, name: str, running: Parents) -> None:
         del self.folders[name]
+        self.metrics.forget(name)
         await running.close()
         for live in running:
             self.went(live.uid, running.memory(live))

@@ -114,6 +114,12 @@ class Parents:
     def all_keys(self) -> list[ParentKey]:
         return [self._key(live) for live in self._cache]
 
+    @property
+    def ready_count(self) -> int:
+        """How many parents were called Ready in their last report."""
+        reports = (self.report(live) for live in self._cache)
+        return sum(1 for report in reports if report is not None and report.verdict.ready)
+
     def unready(self) -> list[ParentKey]:
         """The parents whose last report isn't Ready."""
         reports = ((live, self.report(live)) for live in self._cache)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.controller.act import Cluster, act
@@ -24,6 +24,7 @@ from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
+from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
 from ssa_operator.kube.cache import Cache
@@ -41,8 +42,8 @@ class Memory:
 
     proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
     passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
-    to. held_at: the value of `reconcile-at` when a prune was first held.
-    trouble: what kept the last pass from its end, in words. report: the last one.
+    to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did not come
+    to their end. trouble: why the last of them did not, in words. report: the last one.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Memory:
     failures: int = 0
     converged: str | None = None
     held_at: str | None = None
+    unfinished: int = 0
     trouble: str = ""
     report: Report | None = None
 
@@ -112,10 +114,11 @@ class Reconciler:
         await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
         rendered = render(subject.folder, subject.parent.body)
         await self._cluster.children.watch({group_kind(document) for document in rendered.documents})
-        observed = self._observe(subject, memory, causes)
+        observed = self._observe(subject, memory, causes, rendered)
         plan = make_plan(observed, rendered)
         self._claim(memory, subject.parent.uid, plan)
-        outcomes = await act(plan, self._cluster)
+        # What a Secret's templates render may hold its content, whatever kind it is put into.
+        outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
         family = Family.of((outcome.live for outcome in outcomes if outcome.live is not None), self._now())
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_report(subject.parent, plan, outcomes, own, self._now())
@@ -136,14 +139,17 @@ class Reconciler:
             return Verdict(ready=False, reason="Suspended", message=message, stalled=True)
         return None
 
-    def _observe(self, subject: Subject, memory: Memory, causes: Cause) -> Observed:
+    def _observe(self, subject: Subject, memory: Memory, causes: Cause, rendered: Rendered) -> Observed:
         parent = subject.parent
+        own = self._cluster.children.of(parent.uid)
+        named = {live.identity.group_kind for live in own} | {group_kind(document) for document in rendered.documents}
+        known = self._cluster.children.kinds
         confirmed = memory.held_at is not None and parent.metadata.annotations.get(RECONCILE_AT, "") != memory.held_at
         return Observed(
             parent=parent,
             objects=self._cluster.children,
-            own=self._cluster.children.of(parent.uid),
-            kinds=self._cluster.children.kinds,
+            own=own,
+            kinds={kind: known[kind] for kind in named | _reported_kinds(parent) if kind in known},
             proofs=memory.proofs,
             demand=self._demand(causes),
             parents=self._parents,

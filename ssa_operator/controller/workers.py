@@ -27,6 +27,9 @@ from ssa_operator.kube.errors import ApiError
 
 log = logging.getLogger("ssa_operator")
 
+UNEXPECTED = 5
+"""A pass that failed unexpectedly is tried again after as long as one that has failed so many times."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
@@ -62,6 +65,10 @@ class Workers:
             key, causes = item
             try:
                 await self._look_at(key, causes)
+            except Exception:
+                # A bug shows in one pass: its worker, and with it every other parent, goes on.
+                log.exception("%s: the pass failed unexpectedly", key)
+                self._queue.add_after(key, Cause.RETRY, backoff(UNEXPECTED, self._chance.jitter()))
             finally:
                 self._queue.done(key)
 
@@ -80,10 +87,6 @@ class Workers:
             report = await self._reconciler.reconcile(parents.subject(parent), memory, causes)
         except (ApiError, CredentialsError) as error:
             self._failed(key, memory, error)
-        except Exception:
-            # A bug shows in one pass: its worker, and with it every other parent, goes on.
-            log.exception("%s: the pass failed unexpectedly", key)
-            self._failed(key, memory, None)
         else:
             self._log(key, before, report)
             self._reported(key, memory, report)
@@ -114,7 +117,7 @@ class Workers:
         self._metrics.passes.labels(
             key.folder, "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
         ).inc()
-        memory.trouble = ""
+        memory.trouble, memory.unfinished = "", 0
         if report.passing:
             delay = max(backoff(memory.failures, self._chance.jitter()), report.retry_after)
             self._queue.add_after(key, Cause.RETRY, delay)
@@ -123,7 +126,7 @@ class Workers:
         if report.again_at is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._chance.now()))
 
-    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | CredentialsError | None) -> None:
+    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | CredentialsError) -> None:
         """The pass did not come to its end. A parent that went or changed meanwhile has an event of its own."""
         self._metrics.passes.labels(key.folder, "error").inc()
         retry_after = 0.0
@@ -131,14 +134,14 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        if error is not None and not (isinstance(error, ApiError) and error.conflict) and str(error) != memory.trouble:
+        if not (isinstance(error, ApiError) and error.conflict) and str(error) != memory.trouble:
             memory.trouble = str(error)
             log.warning("%s: the pass was not finished: %s", key, error)
         if isinstance(error, ApiError) and error.terminal:
             # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
             return
-        memory.failures += 1
-        self._queue.add_after(key, Cause.RETRY, max(backoff(memory.failures, self._chance.jitter()), retry_after))
+        memory.unfinished += 1
+        self._queue.add_after(key, Cause.RETRY, max(backoff(memory.unfinished, self._chance.jitter()), retry_after))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:

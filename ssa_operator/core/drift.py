@@ -20,16 +20,16 @@ from ssa_operator.core.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What our last apply sent (`digest`), to which object (`uid`), and the encoded fields that we owned after it."""
+    """What our last apply sent (`digest`), to which object (`uid`), and our managedFields entry after it."""
 
     digest: bytes
     uid: str
-    fields: bytes
+    entry: bytes
 
 
 def proof(manifest: Manifest, applied: Live) -> Proof:
     """The proof that an apply leaves behind; `applied` is the object that the API server returned."""
-    return Proof(digest=manifest.digest, uid=applied.uid, fields=applied.owned_fields())
+    return Proof(digest=manifest.digest, uid=applied.uid, entry=applied.own_entry())
 
 
 def proven(manifest: Manifest, live: Live, held: Proof | None) -> bool:
@@ -38,6 +38,6 @@ def proven(manifest: Manifest, live: Live, held: Proof | None) -> bool:
         held is not None
         and held.digest == manifest.digest
         and held.uid == live.uid
-        and bool(held.fields)
-        and held.fields == live.owned_fields()
+        and bool(held.entry)
+        and held.entry == live.own_entry()
     )

@@ -120,6 +120,13 @@ class Live:
         """The uid in the parent label, '' where there is none."""
         return self.metadata.labels.get(PARENT_UID_LABEL, "")
 
+    def own_entry(self) -> bytes:
+        """Our own Apply entry, encoded: its time too, which tells another writer of our name from ourselves."""
+        for entry in self.metadata.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+                return entry.time.encode() + bytes(entry.fields_v1)
+        return b""
+
     def owned_fields(self, subresource: str = "") -> bytes:
         """The encoded fieldsV1 of our own Apply entry, empty where we own nothing."""
         for entry in self.metadata.managed_fields:

@@ -50,7 +50,7 @@ _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
 
 
 class ManifestError(ValueError):
-    """A manifest that may not be applied; the text names the field and what to do."""
+    """A manifest that may not be applied; its text says of it what is wrong and what to do ("is …", "has …")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,24 +102,24 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
     for field in _SERVER_OWNED:
         metadata.pop(field, None)
     kind = group_kind(document)
-    identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules, kind), metadata["name"])
+    identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules), metadata["name"])
     if identity.namespace:
         metadata["namespace"] = identity.namespace
     asked = _instructions(metadata)
     legal = may_own(parent.identity.namespace, identity.namespace)
     if not legal and not rules.cluster_scope:
-        raise ManifestError(
-            f"{identity} is outside its parent's namespace {parent.identity.namespace}; "
-            "set `clusterScope: true` in the folder's _settings.yaml to allow it"
+        where = (
+            f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
         )
-    _check_supported(identity, asked, legal)
+        raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
+    _check_supported(asked, legal)
     owned = asked.prune and legal
     _own(metadata, parent, owned)
     _normalise(kind, body)
     try:
         encoded = encode(body)
     except EncodingError as error:
-        raise ManifestError(f"{identity}: {error}") from error
+        raise ManifestError(f"can't be sent: {error}") from error
     return Manifest(
         identity=identity,
         version=split_api_version(body["apiVersion"])[1],
@@ -155,17 +155,15 @@ def owner_reference(parent: Live) -> dict[str, Any]:
     }
 
 
-def _namespace(metadata: dict[str, Any], parent: Live, rules: Rules, kind: GroupKind) -> str:
+def _namespace(metadata: dict[str, Any], parent: Live, rules: Rules) -> str:
     given: str = metadata.get("namespace") or ""
     if not rules.namespaced:
         if given:
-            raise ManifestError(f"{kind} {metadata['name']} is cluster-scoped; remove metadata.namespace")
+            raise ManifestError("is cluster-scoped; remove metadata.namespace")
         return ""
     if given or parent.identity.namespace:
         return given or parent.identity.namespace
-    raise ManifestError(
-        f"{kind} {metadata['name']} needs metadata.namespace: its parent {parent.identity} is cluster-scoped"
-    )
+    raise ManifestError(f"needs metadata.namespace: its parent {parent.identity} is cluster-scoped")
 
 
 def _instructions(metadata: dict[str, Any]) -> Instructions:
@@ -175,7 +173,7 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
     try:
         asked = instructions(annotations)
     except InstructionError as error:
-        raise ManifestError(str(error)) from error
+        raise ManifestError(f"has the {error}") from error
     for key in [key for key in annotations if key.startswith(PREFIX)]:
         del annotations[key]
     if not annotations:
@@ -183,7 +181,7 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
     return asked
 
 
-def _check_supported(identity: Identity, asked: Instructions, legal: bool) -> None:
+def _check_supported(asked: Instructions, legal: bool) -> None:
     """What would need more than an apply is refused rather than half done."""
     missing = {
         "after": bool(asked.after),
@@ -193,25 +191,24 @@ def _check_supported(identity: Identity, asked: Instructions, legal: bool) -> No
     }
     for name, used in missing.items():
         if used:
-            raise ManifestError(f"{identity}: annotation {PREFIX}{name} is not supported yet; remove it")
+            raise ManifestError(f"has the annotation {PREFIX}{name}, which is not supported yet; remove it")
     if asked.prune and not legal:
         raise ManifestError(
-            f"{identity} is outside its parent's namespace, where Kubernetes allows no owner reference, "
-            f"and cleaning up without one is not supported yet; "
-            f'annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
+            "is where Kubernetes allows no owner reference to its parent, and cleaning up without one is not supported "
+            f'yet; annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
         )
 
 
 def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:
     labels = metadata.setdefault("labels", {})
     if not isinstance(labels, dict):
-        raise ManifestError("metadata.labels must be a mapping")
+        raise ManifestError("has metadata.labels that are no mapping")
     labels[MANAGED_BY_LABEL] = MANAGER
     labels[PARENT_UID_LABEL] = parent.uid
     if owned:
         references = metadata.setdefault("ownerReferences", [])
         if not isinstance(references, list):
-            raise ManifestError("metadata.ownerReferences must be a list")
+            raise ManifestError("has metadata.ownerReferences that are no list")
         references.append(owner_reference(parent))
 
 
@@ -268,16 +265,29 @@ def _fold_string_data(body: dict[str, Any]) -> None:
     """Turn `stringData` into `data`: a key removed from an applied stringData stays for ever
     (kubernetes/kubernetes#108008).
     """
+    _check_base64(body.get("data"))
     plain = body.pop("stringData", None)
     if plain is None:
         return
     if not isinstance(plain, dict) or not all(isinstance(text, str) for text in plain.values()):
-        raise ManifestError("stringData must map names to strings")
+        raise ManifestError("has stringData that does not map names to strings")
     data = body.setdefault("data", {})
     if not isinstance(data, dict):
-        raise ManifestError("data must be a mapping")
+        raise ManifestError("has data that is no mapping")
     for name, text in plain.items():
         data[name] = base64.b64encode(text.encode()).decode()
+
+
+def _check_base64(data: Any) -> None:
+    """A Secret's data that is no base64 gets a 500 that says no more than the number of a byte."""
+    for name, text in data.items() if isinstance(data, dict) else ():
+        try:
+            # Line breaks are allowed: Go's decoder passes over them.
+            base64.b64decode("".join(text.split()), validate=True)
+        except (AttributeError, ValueError) as error:
+            raise ManifestError(
+                f"has data.{name} that is not base64; write it with `| b64encode`, or put it into stringData"
+            ) from error
 
 
 def _at(body: Any, *path: str) -> Any:

@@ -64,10 +64,14 @@ class Kind:
 class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
-    objects: every watched object, whoever's it is. own: those with this parent's label. kinds: every kind that is
-    watched; a kind that is not here is unknown to the cluster. proofs: what our last applies left behind. parents: the
-    uids of all parents that exist. claims: the uid of the parent for which each identity was last rendered. converged:
-    the digest of the template set that this parent was last brought to, None where this process has not done so yet.
+    objects: every watched object, whoever's it is. own: those with this parent's label.
+    kinds: the kinds of these, of what is rendered and of what was last reported; one that is not here is unknown to the
+    cluster.
+    proofs: what our last applies left behind.
+    parents: the uids of all parents that exist. claims: the uid of the parent for which each identity was last
+    rendered.
+    converged: the digest of the template set that this parent was last brought to, None where this process has not done
+    so yet.
     cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
     """
 
@@ -101,12 +105,14 @@ class Step:
 class Plan:
     """The steps of one pass, in the order of the templates, prunes last; and what became of pruning.
 
-    held: why children that are no longer rendered are kept for now, '' where nothing is held.
+    held: why children that are no longer rendered are kept until somebody confirms, '' where nothing is held.
+    blocked: what else keeps them for now.
     """
 
     steps: tuple[Step, ...]
     rendered: Rendered
     held: str = ""
+    blocked: str = ""
 
     @property
     def prunes(self) -> tuple[Step, ...]:
@@ -126,13 +132,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(live, places)]
     steps += [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live) for live in left if not live.deleting]
-    blocked = _prune_blocked(observed, rendered, steps)
-    if orphans and blocked:
-        orphans = [
-            replace(step, action=Action.KEEP, reason=f"is no longer rendered; kept because {blocked}")
-            for step in orphans
-        ]
-        return Plan(steps=(*steps, *orphans), rendered=rendered)
+    # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
     if orphans and _mistrusted(observed, rendered, orphans):
         held = (
             f"the templates changed and would now delete all {len(orphans)} children; "
@@ -142,6 +142,11 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             replace(step, action=Action.KEEP, reason="is no longer rendered; its deletion is held") for step in orphans
         ]
         return Plan(steps=(*steps, *orphans), rendered=rendered, held=held)
+    blocked = _prune_blocked(observed, rendered, steps)
+    if orphans and blocked:
+        reason = f"is no longer rendered; kept because {blocked}"
+        orphans = [replace(step, action=Action.KEEP, reason=reason) for step in orphans]
+        return Plan(steps=(*steps, *orphans), rendered=rendered, blocked=blocked)
     return Plan(steps=(*steps, *orphans), rendered=rendered)
 
 
@@ -187,7 +192,7 @@ def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
         return "was replaced"
     if held.digest != made.digest:
         return "its manifest changed"
-    if held.fields != live.owned_fields():
+    if held.entry != live.own_entry():
         return "somebody changed our fields"
     return "everything is applied now"
 
@@ -267,12 +272,13 @@ def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) ->
 
 
 def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> bool:
-    """Whether an (almost) empty render may be the templates' fault rather than what the data decided.
+    """Whether the end of (almost) all children may be the templates' fault rather than what the data decided.
 
     The data decides where the template set is the one that this parent was brought to before. After a restart nothing
     is known of that; then an unchanged generation says that it wasn't the spec that changed.
     """
-    if observed.confirmed or len(rendered.documents) * 10 > len(orphans):
+    survivors = sum(1 for live in observed.own if not live.deleting) - len(orphans)
+    if observed.confirmed or not rendered.complete or survivors * 10 > len(orphans):
         return False
     if observed.converged is not None:
         return observed.converged != rendered.digest

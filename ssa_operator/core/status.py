@@ -111,7 +111,7 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
         status=_status(parent, verdict, children, own.fields, now),
         verdict=verdict,
         children=children,
-        complete=plan.rendered.complete and not failures and all(step.action not in _UNSETTLED for step in plan.steps),
+        complete=_complete(plan, failures),
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
@@ -136,13 +136,17 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
     current = live.body.get("status")
     if not isinstance(current, Mapping):
         return bool(desired)
-    if not _holds(current, desired):
+    others = {key: value for key, value in desired.items() if key != "conditions"}
+    if not _holds(current, others) or not _holds_conditions(current, desired.get("conditions", ())):
         return True
     owned = live.owned_fields("status")
     return bool(owned) and not _covered(json.loads(owned).get("f:status", {}), desired)
 
 
-_UNSETTLED = (Action.REFUSE, Action.WAIT)
+def _complete(plan: Plan, failures: Sequence[Outcome]) -> bool:
+    """Whether the cluster is what the templates say: everything applied, nothing kept that they no longer render."""
+    waiting = any(step.action is Action.WAIT for step in plan.steps)
+    return plan.rendered.complete and not (failures or waiting or plan.held or plan.blocked)
 
 
 def _child(outcome: Outcome, now: float) -> Child:
@@ -290,17 +294,22 @@ def timestamp(seconds: float) -> str:
 
 
 def _holds(current: Any, desired: Any) -> bool:
-    """Whether the current value has everything that is desired; conditions of other writers may stand beside ours."""
+    """Whether the current value has everything that is desired; mappings may hold fields of other writers beside it."""
     if isinstance(desired, Mapping):
         return isinstance(current, Mapping) and all(
             key in current and _holds(current[key], value) for key, value in desired.items()
         )
-    if isinstance(desired, list) and desired and all(isinstance(item, Mapping) and "type" in item for item in desired):
-        if not isinstance(current, list):
-            return False
-        by_type = {item.get("type"): item for item in current if isinstance(item, Mapping)}
-        return all(item["type"] in by_type and _holds(by_type[item["type"]], item) for item in desired)
+    if isinstance(desired, list):
+        same_length = isinstance(current, list) and len(current) == len(desired)
+        return same_length and all(_holds(item, wanted) for item, wanted in zip(current, desired, strict=True))
     return bool(current == desired) and isinstance(current, bool) == isinstance(desired, bool)
+
+
+def _holds_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[str, Any]]) -> bool:
+    """Conditions are told apart by type, and other writers' stand beside ours."""
+    conditions = current.get("conditions", ())
+    by_type = {each.get("type"): each for each in conditions if isinstance(each, Mapping)}
+    return all(_holds(by_type.get(condition.get("type")), condition) for condition in desired)
 
 
 def _covered(owned: Mapping[str, Any], desired: Any) -> bool:

@@ -15,7 +15,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -148,9 +148,15 @@ class Client:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        confidential: bool = False,
     ) -> Applied:
-        """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError."""
+        """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError.
+
+        With `confidential`, errors and warnings don't quote the body's values; for Secrets they never do.
+        """
         request = calls.apply(resource, namespace, name, body, subresource=subresource, dry_run=dry_run)
+        if confidential:
+            request = replace(request, confidential=True)
         response = await self.send(request)
         return Applied(live=_live(response.body, request), created=response.status == 201, warnings=response.warnings)
 

@@ -17,7 +17,11 @@ from ssa_operator.kube.redaction import redacted_cause, redacted_message
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
 # Server-side apply answers a body that breaks the schema with a 500: kubernetes/kubernetes#122480, #139253.
-_TERMINAL_MESSAGES = ("failed to create typed patch object",)
+_TERMINAL_MESSAGES = (
+    "failed to create typed patch object",
+    "failed to convert new object",
+    "error decoding from json",
+)
 _TERMINATING = "because it is being terminated"
 _NO_SUCH_PATH = "404 page not found"
 

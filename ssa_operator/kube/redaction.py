@@ -40,6 +40,8 @@ _TERMINATING = re.compile(
 _TYPED_PATCH = re.compile(
     r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
 )
+_CONVERSION = re.compile(r"^failed to convert new object")
+_BASE64 = re.compile(r"illegal base64 data at input byte \d+")
 _FIELD_ERROR = re.compile(r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"')
 
 
@@ -58,6 +60,9 @@ def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]])
         return message
     if found := _TYPED_PATCH.match(message):
         return f"{found[1]} ({found[2]}): {found[3]}: {HIDDEN}"
+    if _CONVERSION.match(message):
+        detail = _BASE64.search(message)
+        return f"failed to convert new object: {detail[0] if detail else HIDDEN}"
     told = [f"{field}: {text}" for field, text in causes] or [found[0] for found in _FIELD_ERROR.finditer(message)]
     return "; ".join(told) if told else HIDDEN
 

@@ -33,7 +33,7 @@ async def test_every_command_has_help_with_an_example() -> None:
     ):
         code, out, _ = await run(*words, "--help")
         assert code == 0
-        assert "Example: ssa-operator" in out
+        assert "Example: " in out
 
 
 async def test_render_prints_manifests_without_a_cluster() -> None:

@@ -154,6 +154,9 @@ async def test_a_child_whose_template_went_while_nobody_ran_is_pruned_at_the_nex
     ("arguments", "words"),
     [
         (("run", "--templates=nowhere"), "there is no folder nowhere"),
+        (("run", "--interval=0"), "--interval is 0"),
+        (("run", "--selector=a in"), "--selector is 'a in'"),
+        (("run", "--namespace=a,B"), "--namespace is 'B'"),
         (("run", "--interval=soon"), "--interval: 'soon' is not a duration"),
         (("run", "--listen=here"), "write HOST:PORT"),
         (("run", "--apply=never"), "allowed are always and changed"),

@@ -112,6 +112,12 @@ def test_string_data_becomes_data() -> None:
     assert base64.b64decode(body["data"]["password"]).decode() == "p€ss"
 
 
+def test_data_of_a_secret_that_is_no_base64_is_named() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"word": "p&ss"}}
+    with pytest.raises(ManifestError, match=r"data\.word that is not base64; write it with `\| b64encode`"):
+        made(secret)
+
+
 def test_a_value_that_json_cannot_hold_names_its_field() -> None:
     with pytest.raises(ManifestError, match=r"data\.a"):
         made(config_map(data={"a": "\ud800"}))
@@ -159,13 +165,13 @@ def test_a_manifest_that_is_to_stay_has_no_owner() -> None:
     ("name", "value"), [("after", "Job/x"), ("on", "finalize"), ("apply", "Once"), ("recreate", "Orphan")]
 )
 def test_an_instruction_that_is_not_built_yet_is_refused_rather_than_half_obeyed(name: str, value: str) -> None:
-    with pytest.raises(ManifestError, match=f"ssa-operator.dev/{name} is not supported yet"):
+    with pytest.raises(ManifestError, match=f"ssa-operator.dev/{name}, which is not supported yet"):
         made(config_map(metadata={"annotations": {f"ssa-operator.dev/{name}": value}}))
 
 
 def test_under_a_cluster_scoped_parent_a_manifest_must_say_its_namespace() -> None:
     owner = parent(namespace=None)
-    with pytest.raises(ManifestError, match=r"ConfigMap settings needs metadata\.namespace"):
+    with pytest.raises(ManifestError, match=r"needs metadata\.namespace"):
         made(config_map(), owner)
     assert made(config_map(metadata={"namespace": "a"}), owner).owned
 

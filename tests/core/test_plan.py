@@ -162,6 +162,23 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     assert not confirmed.held
 
 
+def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
+    """Else the new templates would count as confirmed by the time the blockage is over."""
+    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
+
+
+def test_new_templates_that_replace_every_child_are_held_too() -> None:
+    plan = make_plan(observed(child("old"), converged="t0"), rendered(config_map("new")))
+    assert actions(plan) == {"new": Action.APPLY, "old": Action.KEEP}
+    assert plan.held
+
+
+def test_new_templates_that_keep_a_child_are_trusted() -> None:
+    plan = make_plan(observed(child("old"), child(), converged="t0"), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
 def test_data_that_leaves_nothing_is_honoured() -> None:
     plan = make_plan(observed(child("a"), converged="t1"), rendered())
     assert actions(plan) == {"a": Action.PRUNE}

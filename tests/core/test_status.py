@@ -167,6 +167,20 @@ def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ou
     assert differs(parent(status={"conditions": [ready, stalled]}, managedFields=[ours]), {"conditions": [ready]})
 
 
+def test_a_list_that_is_shorter_or_in_another_order_is_written() -> None:
+    owner = parent(status={"ports": [{"type": "x"}, {"type": "y"}]})
+    assert not differs(owner, {"ports": [{"type": "x"}, {"type": "y"}]})
+    assert differs(owner, {"ports": [{"type": "x"}]})
+    assert differs(owner, {"ports": [{"type": "y"}, {"type": "x"}]})
+
+
+def test_a_plan_that_keeps_what_it_would_delete_is_not_complete() -> None:
+    plan = make_plan(observed(child("old"), child()), rendered(config_map(), problems=(RenderProblem("no"),)))
+    outcomes = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
+    assert plan.blocked
+    assert not report(plan, *outcomes).complete
+
+
 def test_a_parent_without_a_status_gets_one() -> None:
     assert differs(parent(), {"a": 1})
     assert not differs(parent(), {})
