@@ -1,8 +1,9 @@
 """What rendering a template folder for one parent gave: documents, problems, waits.
 
 Promises:
-- All of it is known at once: one failed document never hides the others.
-- Each document and each problem knows the template line it came from.
+- All of it is known at once: one failed or waiting document never hides the others.
+- Each document, each wait and each problem knows the template line it came from.
+- What a document was made of is told, whether the cluster has it or not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.core.place import FieldPath, Place
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.place import FieldPath, Place, field_text
+from ssa_operator.core.world import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something of the cluster that a document was made of.
+
+    awaited: whether the document waits where the cluster doesn't have it; false for `ready`, `default` and the like.
+    """
+
+    question: Question
+    awaited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a value waits for: a field of an object, or (`state`) what the object has to become."""
+
+    question: Question
+    field: FieldPath = ()
+    state: str = ""
+
+    def __str__(self) -> str:
+        if self.state:
+            return f"{self.question} to {self.state}"
+        return f"{self.question} .{field_text(self.field)}" if self.field else f"{self.question} to exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +52,24 @@ class Document:
     body: Mapping[str, Any]
     place: Place
     place_of: Callable[[FieldPath], Place]
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A document that can't be made yet, or a whole file where nothing says which documents it has.
+
+    identity: which object waits, None where that is unknown; without a namespace of its own it has the parent's. Its
+    live object must not be pruned; where it is None, nothing may be.
+    """
+
+    place: Place
+    awaited: tuple[Awaited, ...]
+    identity: Identity | None = None
+    uses: tuple[Use, ...] = ()
+
+    def __str__(self) -> str:
+        return "waiting for " + " and ".join(map(str, self.awaited))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +87,30 @@ class Problem:
 class Rendered:
     """Everything that one render of a folder gave.
 
-    `digest` names the template set. `status` stays None: its fields come of the children as they are after a pass, and
-    are rendered then.
+    asked: every question to the cluster, also those of files that failed. again_at: when time alone may change the
+    render, in seconds since the epoch. digest: names the template set. status stays None: its fields come of the
+    children as they are after a pass, and are rendered then.
     """
 
     documents: tuple[Document, ...] = ()
+    waits: tuple[Wait, ...] = ()
     problems: tuple[Problem, ...] = ()
+    asked: tuple[Question, ...] = ()
+    again_at: float | None = None
     status: Mapping[str, Any] | None = None
     digest: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether every template gave all of its documents: only then may anything be pruned."""
-        return not self.problems
+        return not self.problems and not self.waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFields:
-    """What `_status.yaml.j2` gave: the fields that are known, or why there are none."""
+    """What `_status.yaml.j2` gave: the fields that are known, or why there are none; the rest is as in Rendered."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    asked: tuple[Question, ...] = ()
+    again_at: float | None = None

@@ -3,22 +3,123 @@
 Promises:
 - A world is one moment: the same question has the same answer for the whole of a render.
 - An answer is what the caches hold; nothing is requested.
+- What no cache holds yet is told apart from what is known to be absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from ssa_operator.core.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.instruction import Reference
 
 Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
 
 
-class World(Protocol):
-    """The cluster as one parent's templates see it. `now` is in seconds since the epoch."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """One object, whoever's it is; `namespace` is '' for a cluster-scoped kind."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(*self.group_kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return str(self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """All objects of a kind in a namespace ('': in all, or the kind has none) that carry these labels."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+
+    def __str__(self) -> str:
+        labels = ",".join(f"{name}={value}" for name, value in self.labels)
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"every {self.kind}{where}" + (f" with {labels}" if labels else "")
+
+
+Question: TypeAlias = Reference | Lookup | Selection
+"""What a template can ask for; a Reference is a child of the same parent."""
+
+
+class Kin(Protocol):
+    """The live children of one parent. `now` is in seconds since the epoch."""
 
     @property
     def now(self) -> float: ...
 
     def child(self, kind: str, name: str, /) -> Body | None:
         """The live child of this parent, None where there is none."""
+
+
+class World(Kin, Protocol):
+    """The cluster as one parent's templates see it.
+
+    The operator's own writes are in it: an object that an apply just made is not absent.
+    """
+
+    def synced(self, kind: GroupKind, /) -> bool:
+        """Whether all objects of a kind are known. Of a kind that the cluster doesn't have it is known: there are
+        none.
+        """
+
+    def namespaced(self, kind: GroupKind, /) -> bool:
+        """Whether a kind lives in namespaces; true where the kind is unknown."""
+
+    def lookup(self, identity: Identity, /) -> Body | None:
+        """The live object, whoever's it is, None where there is none."""
+
+    def lookup_all(self, selection: Selection, /) -> Sequence[Body]:
+        """The live objects, in any order."""
+
+    def random(self, below: int, /) -> int:
+        """A number from 0 on that nobody can guess; for generated values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """A cluster that holds nothing; a generated value is the same each time."""
+
+    now: float = 0.0
+
+    def synced(self, _: GroupKind, /) -> bool:
+        return True
+
+    def namespaced(self, _: GroupKind, /) -> bool:
+        return True
+
+    def child(self, _kind: str, _name: str, /) -> None:
+        return None
+
+    def lookup(self, _: Identity, /) -> None:
+        return None
+
+    def lookup_all(self, _: Selection, /) -> tuple[Body, ...]:
+        return ()
+
+    def random(self, _: int, /) -> int:
+        return 0
+
+
+OFFLINE = Offline()

@@ -89,7 +89,7 @@ def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None =
         observed.append(value)
         return value if isinstance(value, Unknown) else data(value.value, depth, observed)
     if isinstance(value, Observed):
-        return data(value.value, depth)
+        return data(value.branched(), depth)
     if isinstance(value, (str, Stringlike, Undefined)):
         return _encodable(str(value))  # str() of a missing field raises what is missing
     if depth > DEPTH_LIMIT:
@@ -123,7 +123,7 @@ def _key(key: Any) -> str:
     if isinstance(key, (str, Stringlike)):
         return str(key)
     if isinstance(key, Observed):
-        return _key(key.value)
+        return _key(key.branched())
     raise UnfitValueError(f"a mapping has the key {key!r}; keys must be strings")
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.nativetypes import NativeCodeGenerator
-from jinja2.runtime import Context, LoopContext, Macro
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
@@ -27,9 +27,9 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import data, text_of
 from ssa_operator.rendering.filters import FILTERS, TESTS, read
 from ssa_operator.rendering.formats import bounded_format, percent
-from ssa_operator.rendering.functions import FUNCTIONS, TAKES_OBSERVED, VARIABLES
+from ssa_operator.rendering.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
 from ssa_operator.rendering.missing import Missing
-from ssa_operator.rendering.observed import Observed, Unknown, carried, carries, gathered
+from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries, gathered
 from ssa_operator.rendering.tags import LineTags
 from ssa_operator.rendering.text import Carried, Indented, Json, Text, Value, concat
 
@@ -56,7 +56,7 @@ def written(value: Observed | Unknown) -> Any:
     if isinstance(value, Unknown):
         return Carried(value)
     if isinstance(value.value, Text):
-        return value.value.placed()
+        return value.branched().placed()
     if isinstance(value.value, (Json, Indented)):
         return Carried(value)
     observed: list[Observed | Unknown] = [value]
@@ -81,7 +81,7 @@ class _Context(Context):
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - the name is Jinja's
     ) -> None:
         super().__init__(environment, parent, name, blocks, globals)
-        self.globals_keys = VARIABLES  # type: ignore[assignment]
+        self.globals_keys = VARIABLES | QUESTIONS  # type: ignore[assignment]
 
 
 class _Transform(NodeTransformer):
@@ -218,8 +218,17 @@ class Environment(ImmutableSandboxedEnvironment):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
         args = tuple([read(arg) for arg in args])
         kwargs = {name: read(arg) for name, arg in kwargs.items()}
+        if isinstance(obj, BlockReference):
+            return context.call(obj, *args, **kwargs)
         if type(obj) is Observed or (carries((*args, *kwargs.values())) and not hasattr(obj, TAKES_OBSERVED)):
-            return carried(partial(self.call, context), (obj, *args), kwargs)
+            return carried(partial(self._call, context), (obj, *args), kwargs)
+        try:
+            return self._call(context, obj, *args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
+
+    def _call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """What a function that isn't the template's own gives."""
         if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
             return self._call_string(obj, args, kwargs)
         if not callable(obj):
@@ -257,7 +266,10 @@ class Environment(ImmutableSandboxedEnvironment):
         return None
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        left, right = read(left), read(right)
+        try:
+            left, right = read(left), read(right)
+        except AwaitedError as error:
+            return error.unknown
         if carries((left, right)):
             return carried(partial(self.call_binop, context, operator), (left, right), {})
         budget = bounds.current()
@@ -283,7 +295,10 @@ class Environment(ImmutableSandboxedEnvironment):
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
         if carries(parts):
             return carried(self.concatenated, parts, {})
-        texts = [text_of(part) for part in parts]
+        try:
+            texts = [text_of(part) for part in parts]
+        except AwaitedError as error:
+            return error.unknown
         bounds.current().produce(sum(map(len, texts)))
         return "".join(texts)
 

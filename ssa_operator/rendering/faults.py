@@ -39,6 +39,11 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
     return Problem(_message(error, variables), place)
 
 
+def line_of(error: BaseException, name: str) -> Place:
+    """The template line that raised an exception, and those that led there."""
+    return _place(list(_lines(error))) or Place(name, 1)
+
+
 def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, MissingFieldError):
         return _missing(error, variables)

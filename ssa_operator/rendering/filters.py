@@ -26,7 +26,7 @@ from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
 from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
-from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries
+from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries, plain, unawaited
 from ssa_operator.rendering.places import EMPTY, RESERVED
 from ssa_operator.rendering.text import Json, Text, Value, indent, trim
 from ssa_operator.rendering.yaml_text import yaml_text
@@ -136,9 +136,12 @@ def _string(value: Any) -> Any:
 
 
 def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    if isinstance(value, Unknown):
-        return Observed(default_value, value.sources)
-    return do_default(value, default_value, boolean)
+    if not carries((value, default_value, boolean)):
+        return do_default(value, default_value, boolean)
+    chosen = do_default(value, default_value, plain(boolean))
+    # With a default, what is made of the value doesn't wait for it.
+    sources = unawaited(value.sources) if isinstance(value, (Observed, Unknown)) else ()
+    return Observed(value.value, sources) if chosen is value else carried(plain, (chosen,), {}, sources)
 
 
 @pass_environment
@@ -157,12 +160,9 @@ def _format(value: Any, *args: Any, **kwargs: Any) -> str:
 
 
 LAYOUT: Mapping[str, Callable[..., Any]] = {
-    "d": _default,
-    "default": _default,
     "indent": _indent,
     "safe": _keep,
     "string": _string,
-    "to_yaml": to_yaml,
     "tojson": to_json,
     "trim": _trim,
 }
@@ -210,7 +210,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        if carries(args) or carries((*kwargs.values(),)):
+        if carries(args) or (kwargs and carries((*kwargs.values(),))):
             return carried(applied, args, kwargs)
         try:
             return applied(*args, **kwargs)
@@ -240,16 +240,29 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    if isinstance(args[0], Unknown) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
-        return Observed(function(args[0]), args[0].sources)
+    if isinstance(args[0], (Observed, Unknown)) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
+        return Observed(function(args[0]), unawaited(args[0].sources))
     return carried(tested, args, {})
 
 
 def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        return carried(function, args, kwargs) if carries(args) else function(*args, **kwargs)
+        if carries(args) or (kwargs and carries((*kwargs.values(),))):
+            return carried(function, args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
 
     return filtered
+
+
+def _to_yaml(value: Any) -> Any:
+    """`to_yaml`, whose structure can't be left open: what is unknown is awaited by the whole file, or empty."""
+    found = _layout_filter(to_yaml)(value)
+    if isinstance(found, Unknown):
+        return str(found) if not found.lenient else Text((EMPTY["{}"],))
+    return found
 
 
 def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -267,10 +280,11 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, function in {**JINJA_FILTERS, **OWN}.items():
-        if name not in REMOVED and name not in LAYOUT:
+        if name not in REMOVED:
             yield name, _plain_filter(name, function)
     for name, function in LAYOUT.items():
-        yield name, function if function is _default else _layout_filter(function)
+        yield name, _layout_filter(function)
+    yield from {"d": _default, "default": _default, "to_yaml": _to_yaml}.items()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())

@@ -1,11 +1,10 @@
 """The functions that a template can call: this table is where one is added.
 
 Promises:
-- A template sees the functions of `FUNCTIONS` and no other; a name that is not here is undefined and its use an error.
+- A template sees the functions of `FUNCTIONS` and `QUESTIONS` and no other; a name that is not here is undefined and
+  its use an error.
 - A function that gives something random, or looks at the clock or at the machine, has no place here: two renders of
   the same parent must be the same.
-
-What asks the cluster is in `inquiry`: those functions belong to one render.
 """
 
 from __future__ import annotations
@@ -18,6 +17,9 @@ from jinja2.utils import Cycler, Joiner
 
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
 """What every template sees of its parent, imported and included ones too."""
+
+QUESTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+"""What every template can ask; these functions belong to one render (see `inquiry`)."""
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,

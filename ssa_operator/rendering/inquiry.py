@@ -1,46 +1,201 @@
 """What the templates of one render ask the cluster.
 
 Promises:
-- Asking never waits; reading what was asked for does, where the cluster does not have it.
+- Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
+  until the child is ready.
 - In a lenient render nothing waits: a child need not be ready for its fields to be read.
+- Everything that was asked is recorded, with the template line that asked.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from types import FrameType
 from typing import Any
 
-from jinja2 import TemplateRuntimeError
+from jinja2 import Template, TemplateRuntimeError
 
+from ssa_operator.core.durations import parse_duration
+from ssa_operator.core.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.instruction import Reference
+from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import State, readiness
-from ssa_operator.core.world import World
+from ssa_operator.core.rendered import Awaited
+from ssa_operator.core.world import Lookup, Question, Selection, World
 from ssa_operator.rendering.functions import TAKES_OBSERVED
-from ssa_operator.rendering.observed import Awaited, Observed, Source, Unknown
+from ssa_operator.rendering.generation import Generation
+from ssa_operator.rendering.observed import Observed, Source, Unknown, unawaited
 
 
 class Inquiry:
-    """The functions of one render; `lenient` where nothing waits."""
+    """The functions of one render of one parent; `lenient` where nothing waits.
 
-    def __init__(self, world: World, lenient: bool) -> None:
-        self._world = world
+    asked: each question with the line that asked it first. again_at: when time alone may change an answer. branches:
+    what the control flow of the file in progress depends on; generation: its generated values.
+    """
+
+    def __init__(self, world: World, parent: Mapping[str, Any], lenient: bool = False) -> None:
+        self.world = world
+        self.asked: dict[Question, Place | None] = {}
+        self.again_at: float | None = None
+        self.branches: list[Source] = []
+        self.generation = Generation(world)
+        self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
-        self.functions: Mapping[str, Callable[..., Any]] = {"child": self._child, "ready": self._ready}
+        self.functions: Mapping[str, Callable[..., Any]] = {
+            "child": self._child,
+            "expired": self._expired,
+            "generated": self._generated,
+            "lookup": self._lookup,
+            "lookup_all": self._lookup_all,
+            "ready": self._ready,
+        }
+
+    def begin(self, generation: Generation | None = None) -> None:
+        """Another file begins, or the same one again with values that are given."""
+        self.branches = []
+        self.generation = generation or Generation(self.world)
+
+    def placed(self, identity: Identity) -> Identity:
+        """An identity as a template of this parent means it: in the parent's namespace where it names none."""
+        if not self.world.namespaced(identity.group_kind):
+            return replace(identity, namespace="")
+        return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> Observed | Unknown:
-        source = Source(Reference(kind, name), self._world.child(kind, name), self._lenient)
+        question = Reference(_text("child", "kind", kind), _text("child", "name", name))
+        source = self._source(question, self.world.child(kind, name))
         if source.body is not None and (self._lenient or self._is_ready(source.body)):
             return Observed(source.body, (source,))
-        return Unknown((source,), [Awaited(source.reference, state="be ready")])
+        return Unknown((source,), [Awaited(question, state="be ready")], whole=True)
 
-    def _ready(self, asked: Any) -> Observed:
-        sources = asked.sources if isinstance(asked, (Observed, Unknown)) else ()
-        if len(sources) != 1 or (isinstance(asked, Observed) and asked.value is not sources[0].body):
-            raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
-        return Observed(sources[0].body is not None and self._is_ready(sources[0].body), sources)
+    def _lookup(
+        self,
+        apiVersion: str,  # noqa: N803 - templates use Kubernetes' names
+        kind: str,
+        name: str,
+        namespace: str | None = None,
+        optional: bool = False,
+    ) -> Observed | Unknown:
+        group = split_api_version(_text("lookup", "apiVersion", apiVersion))[0]
+        own = "" if namespace is None else _text("lookup", "namespace", namespace)
+        identity = self.placed(Identity(group, _text("lookup", "kind", kind), own, _text("lookup", "name", name)))
+        if not identity.namespace and self.world.namespaced(identity.group_kind):
+            raise TemplateRuntimeError(
+                f"lookup: {kind} lives in namespaces and the parent has none; write namespace=..."
+            )
+        question = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
+        source = self._source(question, self.world.lookup(identity), awaited=not optional)
+        if not self.world.synced(identity.group_kind):
+            return _unsynced(source, identity.group_kind)
+        if source.body is None and not optional:
+            return Unknown((source,), [Awaited(question)], whole=True)
+        return Observed(source.body, (source,))
+
+    def _lookup_all(
+        self,
+        apiVersion: str,  # noqa: N803 - as above
+        kind: str,
+        labels: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+    ) -> Observed | Unknown:
+        group_kind = GroupKind(split_api_version(_text("lookup_all", "apiVersion", apiVersion))[0], kind)
+        own = self._metadata.get("namespace", "") if namespace is None else namespace
+        wanted = {} if labels is None else labels
+        if not isinstance(wanted, Mapping) or not all(isinstance(value, str) for value in wanted.values()):
+            raise TemplateRuntimeError("lookup_all: labels must be a mapping of strings, as in {'app': name}")
+        question = Selection(
+            api_version=apiVersion,
+            kind=_text("lookup_all", "kind", kind),
+            namespace=own if self.world.namespaced(group_kind) else "",
+            labels=tuple(sorted(wanted.items())),
+        )
+        found = sorted(self.world.lookup_all(question), key=_by_name)
+        source = self._source(question, found, awaited=False)
+        return Observed(found, (source,)) if self.world.synced(group_kind) else _unsynced(source, group_kind)
+
+    def _ready(self, asked: Any) -> Observed | Unknown:
+        source, body = _answer(asked)
+        question = source.question
+        if not isinstance(question, Reference) and not self.world.synced(question.group_kind):
+            return _unsynced(source, question.group_kind)
+        return Observed(body is not None and self._is_ready(body), unawaited((source,)))
+
+    def _generated(self, length: int = 24) -> str:
+        if self._lenient:
+            raise TemplateRuntimeError("generated has no place in a status; read the object that has the value")
+        return self.generation.value(length)
+
+    def _expired(self, duration: str) -> bool:
+        try:
+            seconds = parse_duration(_text("expired", "duration", duration))
+        except ValueError as error:
+            raise TemplateRuntimeError(f"expired: {error}") from None
+        born = self._metadata.get("creationTimestamp")
+        ends = (datetime.fromisoformat(born).timestamp() if born else self.world.now) + seconds
+        if ends <= self.world.now and born:
+            return True
+        self._again(ends)
+        return False
+
+    def _source(self, question: Question, body: Any, awaited: bool = True) -> Source:
+        self.asked.setdefault(question, _asking_line())
+        return Source(question=question, body=body, branches=self.branches, awaited=awaited, lenient=self._lenient)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        return readiness(body, self._world.now).state is State.CURRENT
+        found = readiness(body, self.world.now)
+        if found.again_at is not None:
+            self._again(found.again_at)
+        return found.state is State.CURRENT
+
+    def _again(self, moment: float) -> None:
+        self.again_at = moment if self.again_at is None else min(self.again_at, moment)
 
 
 setattr(Inquiry._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
+
+
+def _unsynced(source: Source, kind: GroupKind) -> Unknown:
+    awaited = Awaited(source.question, state=f"be known: the watch of {kind} is not synced")
+    return Unknown((source,), [awaited], whole=True)
+
+
+def _answer(asked: Any) -> tuple[Source, Any]:
+    """The answer that a template passes on as it is, and the body in it that is meant.
+
+    Raises TemplateRuntimeError for anything else.
+    """
+    if isinstance(asked, Unknown) and asked.whole:
+        return asked.sources[0], asked.sources[0].body
+    if isinstance(asked, Observed) and len(asked.sources) == 1:
+        (source,) = asked.sources
+        bodies = source.body if isinstance(source.question, Selection) else (source.body,)
+        if any(asked.value is body for body in bodies):
+            return source, asked.value
+    raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
+
+
+def _text(function: str, argument: str, value: Any) -> str:
+    if not isinstance(value, str) or (not value and argument != "namespace"):
+        what = "null" if value is None else "empty" if value == "" else f"a {type(value).__name__}"
+        raise TemplateRuntimeError(f"{function}: {argument} must be a string, and this is {what}")
+    return value
+
+
+def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = body["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _asking_line() -> Place | None:
+    """The template line that is being rendered."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own callers
+    while frame is not None:
+        template = frame.f_globals.get("__jinja_template__")
+        if isinstance(template, Template) and template.name is not None:
+            return Place(template.name, template.get_corresponding_lineno(frame.f_lineno))
+        frame = frame.f_back
+    return None

@@ -146,6 +146,11 @@ def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> Any:
     return filling.text(key.number)
 
 
+def _is_key(key: str | Slot | Mixed, filling: Filling, place: Place, name: str | int) -> bool:
+    found = plain(_key(key, filling, place))
+    return isinstance(found, str) and found == name
+
+
 def find(node: Node, path: FieldPath, filling: Filling) -> Place:
     """The place of a field, or of the nearest field around it."""
     place = node.place
@@ -153,7 +158,7 @@ def find(node: Node, path: FieldPath, filling: Filling) -> Place:
         below: Node | None = None
         if isinstance(node, Fields):
             for key, value, at in node.entries:
-                if plain(_key(key, filling, at)) == part:
+                if _is_key(key, filling, at, part):
                     below, place = value, at
             for other in node.merged if below is None else ():
                 if isinstance(other, Fields) and any(

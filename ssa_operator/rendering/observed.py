@@ -18,35 +18,25 @@ from typing import Any, TypeAlias
 from jinja2 import TemplateRuntimeError
 from jinja2.utils import missing
 
-from ssa_operator.core.instruction import Reference
-from ssa_operator.core.place import FieldPath, field_text
+from ssa_operator.core.place import FieldPath
+from ssa_operator.core.rendered import Awaited
+from ssa_operator.core.world import Lookup, Question, Selection
 from ssa_operator.rendering.missing import METHODS, Missing, MissingFieldError, path_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Source:
     """One answer of the cluster: what was asked for and the live body, None where there is none.
 
-    lenient: whether nothing waits for it.
+    branches: what the control flow of the file depends on so far; a source adds itself. awaited: whether what is made
+    of it waits. lenient: whether nothing waits.
     """
 
-    reference: Reference
+    question: Question
     body: Any
+    branches: list[Source]
+    awaited: bool = True
     lenient: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """What a value waits for: a field of an object, or (`state`) what the object has to become."""
-
-    reference: Reference
-    field: FieldPath = ()
-    state: str = ""
-
-    def __str__(self) -> str:
-        if self.state:
-            return f"{self.reference} to {self.state}"
-        return f"{self.reference} .{field_text(self.field)}" if self.field else str(self.reference)
 
 
 Sources: TypeAlias = tuple[Source, ...]
@@ -79,14 +69,26 @@ def _unknown_too() -> Any:
 
 
 class Unknown(Missing):
-    """A value that the cluster does not have yet."""
+    """A value that the cluster does not have yet.
 
-    __slots__ = ("awaited", "sources")
+    whole: whether it is an answer and not a part of one. derived: whether it is computed of what is awaited, so that
+    its fields aren't those of the awaited object.
+    """
+
+    __slots__ = ("awaited", "derived", "sources", "whole")
 
     def __init__(
-        self, sources: Sources, awaited: Sequence[Awaited], obj: Any = missing, name: str | None = None
+        self,
+        sources: Sources,
+        awaited: Sequence[Awaited],
+        obj: Any = missing,
+        name: str | None = None,
+        whole: bool = False,
+        derived: bool = False,
     ) -> None:
         super().__init__(None, obj, name)
+        self.whole = whole
+        self.derived = derived
         self.sources = sources
         self.awaited = tuple(dict.fromkeys(awaited))
 
@@ -96,16 +98,21 @@ class Unknown(Missing):
 
     def field(self, name: str | int) -> Unknown:
         """The field of an unknown value."""
-        first, *more = self.awaited
-        awaited = self.awaited if more or first.state else (replace(first, field=(*first.field, name)),)
-        return Unknown(self.sources, awaited)
+        (first, *_) = self.awaited
+        if self.derived or first.state:
+            return Unknown(self.sources, self.awaited, derived=self.derived)
+        return Unknown(self.sources, [replace(first, field=(*first.field, name))])
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """The method of a mapping, as a field that is missing may mean it; else what comes of it is unknown too."""
+        """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
         owner, name = self._undefined_obj, self._undefined_name
         if isinstance(owner, Mapping) and name in METHODS:
             return carried(getattr(owner, name), args, kwargs, self.sources)
-        return carried(_itself, (self, *args), kwargs)
+        (first, *_) = self.awaited
+        if self.derived or first.state:
+            return carried(_itself, (self, *args), kwargs)
+        of = Unknown(self.sources, [replace(first, field=first.field[:-1])])
+        return carried(_itself, (of, *args), kwargs)
 
     def __hash__(self) -> Any:
         return id(self)
@@ -121,12 +128,16 @@ class Unknown(Missing):
 
 
 def _merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
-    if len(unknowns) == 1 and not sources:
-        return unknowns[0]
     return Unknown(
         union(sources, *(unknown.sources for unknown in unknowns)),
         [awaited for unknown in unknowns for awaited in unknown.awaited],
+        derived=True,
     )
+
+
+def unawaited(sources: Sources) -> Sources:
+    """The same sources for something that doesn't wait for them."""
+    return tuple(replace(source, awaited=False) for source in sources)
 
 
 def union(*groups: Sources) -> Sources:
@@ -168,25 +179,31 @@ class Observed:
         return Observed(found, self.sources)
 
     def __repr__(self) -> str:
-        return f"Observed({', '.join(str(source.reference) for source in self.sources)})"
+        return f"Observed({', '.join(str(source.question) for source in self.sources)})"
+
+    def branched(self) -> Any:
+        """The value alone, for what can't carry its origins: the whole file depends on them now."""
+        for source in self.sources:
+            source.branches.append(source)
+        return self.value
 
     def __str__(self) -> str:
-        return str(self.value)
+        return str(self.branched())
 
     def __bool__(self) -> bool:
-        return bool(self.value)
+        return bool(self.branched())
 
     def __len__(self) -> int:
-        return len(self.value)
+        return len(self.branched())
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self.branched())
 
     def __contains__(self, item: Any) -> bool:
-        return (item.value if isinstance(item, Observed) else item) in self.value
+        return plain(item) in self.branched()
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self.value:
+        for item in self.branched():
             yield carried(_itself, (item,), {}, self.sources)
 
     __eq__ = _operation(operator.eq)
@@ -264,7 +281,9 @@ def _absent(found: Missing, sources: Sources) -> Unknown:
         return found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
-    unknown = _lacking(owner, path, sources) or Unknown(sources, [Awaited(sources[0].reference, path)])
+    unknown = _lacking(owner, path, sources)
+    if unknown is None:
+        unknown = Unknown(sources, [_awaited(sources[0], path)])
     return Unknown(unknown.sources, unknown.awaited, owner, name)
 
 
@@ -273,8 +292,19 @@ def _lacking(owner: Any, path: FieldPath, sources: Sources) -> Unknown | None:
     for source in sources:
         found = path_of(owner, source.body) if isinstance(owner, (Mapping, list)) else None
         if found is not None:
-            return Unknown(sources, [Awaited(source.reference, (*found, *path))])
+            return Unknown(sources, [_awaited(source, (*found, *path))])
     return None
+
+
+def _awaited(source: Source, path: FieldPath) -> Awaited:
+    """A field of an answer; where the answer is a list, a field of the object in it."""
+    question = source.question
+    if isinstance(question, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
+        metadata = source.body[path[0]]["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        item = Lookup(api_version=question.api_version, kind=question.kind, namespace=namespace, name=name)
+        return Awaited(item, path[1:])
+    return Awaited(question, path)
 
 
 def settled(value: Any, found: list[Observed | Unknown]) -> Any:

@@ -3,22 +3,27 @@
 Promises:
 - Rendering never raises for a template's or a value's fault: each is a problem with its place.
 - Each file is rendered on its own: a failed one leaves the others alone.
-- The same templates and the same parent give the same documents.
+- The same templates, the same parent and the same answers of the cluster give the same documents.
+- A document that can't be made yet waits alone, where that can be told, and else its file does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
-from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields
-from ssa_operator.core.world import World
+from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
+from ssa_operator.core.world import OFFLINE, Kin, World
 from ssa_operator.rendering import bounds
-from ssa_operator.rendering.faults import problem_of
+from ssa_operator.rendering.faults import line_of, problem_of
+from ssa_operator.rendering.generation import Generation
 from ssa_operator.rendering.inquiry import Inquiry
+from ssa_operator.rendering.keeping import kept
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node
-from ssa_operator.rendering.observed import Unknown, known, settled
-from ssa_operator.rendering.shape import manifests
+from ssa_operator.rendering.observed import AwaitedError, Unknown, known, settled
+from ssa_operator.rendering.references import placed, resolved
+from ssa_operator.rendering.shape import manifests, uses
 from ssa_operator.rendering.templates import Entry, Templates
 from ssa_operator.rendering.text import Composition
 
@@ -26,8 +31,8 @@ if TYPE_CHECKING:
     from ssa_operator.rendering.sources import Folder
 
 
-def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered:
-    """The documents of one parent, as the API server returned it.
+def render(templates: Templates | Folder, parent: Mapping[str, Any], world: World = OFFLINE) -> Rendered:
+    """The documents of one parent, as the API server returned it, in a world that answers what its templates ask.
 
     A folder whose files failed to load gives their problems too, beside what its last good templates render.
     """
@@ -37,11 +42,17 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any]) -> Rendered
         if templates.templates is None:
             return Rendered(problems=failed)
         templates = templates.templates
-    variables = {**templates.globals, **_variables(parent)}
-    results = [result for entry in templates.entries for result in _documents(templates, entry, variables)]
+    inquiry = Inquiry(world, parent)
+    variables = {**templates.globals, **_variables(parent), **inquiry.functions}
+    results = [result for entry in templates.entries for result in _results(templates, entry, variables, inquiry)]
+    if inquiry.asked:
+        results = resolved(results, inquiry)
     return Rendered(
-        documents=tuple(result for result in results if isinstance(result, Document)),
-        problems=failed + tuple(result for result in results if isinstance(result, Problem)),
+        documents=tuple([result for result in results if isinstance(result, Document)]),
+        waits=tuple([result for result in results if isinstance(result, Wait)]),
+        problems=failed + tuple([result for result in results if isinstance(result, Problem)]),
+        asked=tuple(inquiry.asked),
+        again_at=inquiry.again_at,
         digest=templates.digest,
     )
 
@@ -65,13 +76,36 @@ def _part(body: Mapping[str, Any], field: str) -> Any:
     return {} if part is None else part
 
 
-def _documents(templates: Templates, entry: Entry, variables: dict[str, Any]) -> list[Document | Problem]:
+def _results(
+    templates: Templates, entry: Entry, variables: dict[str, Any], inquiry: Inquiry
+) -> list[Document | Problem | Wait]:
+    """What one file gives."""
+
+    def once(generation: Generation | None = None) -> list[Document | Problem | Wait]:
+        inquiry.begin(generation)
+        nodes, filling = _nodes(templates, entry, variables)
+        results = [placed(result, inquiry) for node in nodes for result in manifests(node, filling)]
+        return [_of_whole(result, uses(inquiry.branches)) for result in results] if inquiry.branches else results
+
     with bounds.bounded():
         try:
-            nodes, filling = _nodes(templates, entry, variables)
-            return [result for node in nodes for result in manifests(node, filling)]
+            results = once()
+            return kept(results, once, inquiry) if inquiry.generation.values else results
+        except AwaitedError as error:
+            made_of = uses((*inquiry.branches, *error.unknown.sources))
+            return [Wait(place=line_of(error, entry.name), awaited=error.unknown.awaited, uses=made_of)]
         except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
             return [problem_of(error, templates, entry.name, variables)]
+
+
+def _of_whole(result: Document | Problem | Wait, more: tuple[Use, ...]) -> Document | Problem | Wait:
+    """A result with what its whole file depends on."""
+    if isinstance(result, Problem):
+        return result
+    awaited = {use.question: use.awaited for use in result.uses}
+    for use in more:
+        awaited[use.question] = awaited.get(use.question, False) or use.awaited
+    return replace(result, uses=tuple(Use(question, waits) for question, waits in awaited.items()))
 
 
 def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tuple[tuple[Node, ...], Filling]:
@@ -84,20 +118,27 @@ def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tup
     )
 
 
-def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: World) -> StatusFields:
-    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown of the children is left out."""
+def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: World | Kin) -> StatusFields:
+    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown of the children is left out.
+
+    In a world of nothing but children, only children can be asked for.
+    """
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return StatusFields()
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
-    variables = {**templates.globals, **_variables(parent), **Inquiry(world, lenient=True).functions}
+    inquiry = Inquiry(cast(World, world), parent, lenient=True)
+    variables = {**templates.globals, **_variables(parent), **inquiry.functions}
+    fields: Mapping[str, Any] = {}
+    problems: tuple[Problem, ...] = ()
     with bounds.bounded():
         try:
-            return StatusFields(fields=_fields(*_nodes(templates, templates.status, variables)))
+            fields = _fields(*_nodes(templates, templates.status, variables))
         except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
-            return StatusFields(problems=(problem_of(error, templates, templates.status.name, variables),))
+            problems = (problem_of(error, templates, templates.status.name, variables),)
+    return StatusFields(fields=fields, problems=problems, asked=tuple(inquiry.asked), again_at=inquiry.again_at)
 
 
 def _fields(nodes: tuple[Node, ...], filling: Filling) -> Mapping[str, Any]:

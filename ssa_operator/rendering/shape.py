@@ -2,18 +2,21 @@
 
 Promises:
 - A document that leaves here has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
-- A `kind: List` is as good as its items; each keeps its own place.
+- A `kind: List` is as good as its items; each keeps its own place, and each waits alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.identity import Identity, split_api_version
 from ssa_operator.core.place import FieldPath, Place, field_text
-from ssa_operator.core.rendered import Document, Problem
+from ssa_operator.core.rendered import Document, Problem, Use, Wait
+from ssa_operator.core.world import Question
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node, find
+from ssa_operator.rendering.observed import Observed, Source, Unknown, plain, settled, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +31,90 @@ class _Whereabouts:
         return find(self.node, (*self.prefix, *path), self.filling)
 
 
-def manifests(node: Node, filling: Filling) -> Iterator[Document | Problem]:
-    """The manifests of one YAML document; a problem for each that can't be one."""
+def manifests(node: Node, filling: Filling) -> Iterator[Document | Problem | Wait]:
+    """The manifests of one YAML document; a problem for each that can't be one, a wait for each that can't yet.
+
+    The namespace of a waiting one is '' where it has none of its own.
+    """
     try:
-        body = node.build(filling)
+        body: Any = node.build(filling)
     except DocumentError as error:
         yield Problem(str(error), error.place)
         return
     if body is None:
         return
-    if isinstance(body, dict) and body.get("apiVersion") == "v1" and body.get("kind") == "List":
+    if _is_list(body):
         items = body.get("items")
-        if not isinstance(items, list):
+        own = items.sources if isinstance(items, (Observed, Unknown)) else ()
+        if isinstance(items, Unknown):
+            yield Wait(place=find(node, ("items",), filling), awaited=items.awaited, uses=uses(own))
+            return
+        if not isinstance(plain(items), list):
             yield Problem("items of a List must be a list", find(node, ("items",), filling))
             return
-        for index, item in enumerate(items):
-            yield _manifest(item, _Whereabouts(node, filling, ("items", index)))
+        for index, item in enumerate(plain(items)):
+            yield _manifest(Observed(item, own) if own else item, _Whereabouts(node, filling, ("items", index)))
     else:
         yield _manifest(body, _Whereabouts(node, filling))
 
 
-def _manifest(body: Any, place_of: _Whereabouts) -> Document | Problem:
+def _is_list(body: Any) -> bool:
+    return isinstance(body, dict) and _says(body, "apiVersion", "v1") and _says(body, "kind", "List")
+
+
+def _says(body: dict[str, Any], field: str, text: str) -> bool:
+    found = plain(body.get(field))
+    return isinstance(found, str) and found == text
+
+
+def _manifest(body: Any, place_of: _Whereabouts) -> Document | Problem | Wait:
+    made_of: tuple[Use, ...] = ()
+    if place_of.filling.carried:
+        observed: list[Observed | Unknown] = []
+        body = settled(body, observed)
+        made_of = uses(union(*(value.sources for value in observed)))
+        awaited = [awaited for value in observed if isinstance(value, Unknown) for awaited in value.awaited]
+        if awaited:
+            place = place_of(_unknown(body) or ())
+            return Wait(place=place, awaited=tuple(dict.fromkeys(awaited)), identity=_identity(body), uses=made_of)
     fault = _fault(body)
     if fault is not None:
         path, message = fault
         return Problem(message, place_of(path))
-    return Document(body=body, place=place_of(()), place_of=place_of)
+    return Document(body=body, place=place_of(()), place_of=place_of, uses=made_of)
+
+
+def uses(sources: Iterable[Source]) -> tuple[Use, ...]:
+    """What something is made of, each question once."""
+    awaited: dict[Question, bool] = {}
+    for source in sources:
+        awaited[source.question] = awaited.get(source.question, False) or source.awaited
+    return tuple(Use(question, waits) for question, waits in awaited.items())
+
+
+def _unknown(value: Any) -> FieldPath | None:
+    """The first field of settled data that is unknown."""
+    if isinstance(value, Unknown):
+        return ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        path = () if isinstance(name, Unknown) else _unknown(item)
+        if path is not None:
+            return path if isinstance(name, Unknown) else (name, *path)
+    return None
+
+
+def _identity(body: Any) -> Identity | None:
+    """What a document that waits is called, None where that is unknown too."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict) or any(isinstance(key, Unknown) for key in (*body, *metadata)):
+        return None
+    namespace = metadata.get("namespace")
+    parts = [body.get("apiVersion"), body.get("kind"), "" if namespace is None else namespace, metadata.get("name")]
+    if not all(isinstance(part, str) for part in parts) or not (parts[0] and parts[1] and parts[3]):
+        return None
+    api_version, kind, given, name = parts
+    return Identity(split_api_version(api_version)[0], kind, given, name)
 
 
 def _fault(body: Any) -> tuple[FieldPath, str] | None:

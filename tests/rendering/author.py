@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.rendered import Document, Rendered, StatusFields
+from ssa_operator.core.world import Selection, World
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.templates import Templates
 
@@ -27,26 +31,69 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeWorld:
-    """A cluster that holds these children of the parent, at this time."""
+    """A cluster that holds these children of the parent and these other objects, at this time.
+
+    unsynced: kinds whose objects aren't known. draws: the numbers that are drawn, over and over.
+    """
 
     children: tuple[Mapping[str, Any], ...] = ()
+    others: tuple[Mapping[str, Any], ...] = ()
+    unsynced: frozenset[str] = frozenset()
     now: float = 0.0
+    draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
+
+    def synced(self, kind: GroupKind, /) -> bool:
+        return kind.kind not in self.unsynced
+
+    def namespaced(self, kind: GroupKind, /) -> bool:
+        return kind.kind not in ("Namespace", "Node")
 
     def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
         found = (body for body in self.children if body["kind"] == kind and body["metadata"]["name"] == name)
         return next(found, None)
 
+    def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
+        return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)
+
+    def lookup_all(self, selection: Selection, /) -> list[Mapping[str, Any]]:
+        return [
+            body
+            for body in (*self.children, *self.others)
+            if (body["apiVersion"], body["kind"]) == (selection.api_version, selection.kind)
+            and selection.namespace in ("", body["metadata"].get("namespace"))
+            and set(selection.labels) <= set(body["metadata"].get("labels", {}).items())
+        ]
+
+    def random(self, below: int, /) -> int:
+        return next(self.draws) % below
+
+
+def identity_of(body: Mapping[str, Any]) -> Identity:
+    metadata = body["metadata"]
+    group = split_api_version(body["apiVersion"])[0]
+    return Identity(group, body["kind"], metadata.get("namespace", ""), metadata["name"])
+
 
 def live(kind: str, name: str, **fields: Any) -> dict[str, Any]:
     """A live object; `api_version` among the fields is the `apiVersion`."""
     version = fields.pop("api_version", "v1")
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "n"}, **fields}
+    metadata = {"name": name, "namespace": "n", **fields.pop("metadata", {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
 def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | None = None) -> StatusFields:
     """What `_status.yaml.j2` with this text gives."""
     files = {"_status.yaml.j2": text, "a.yaml": HEAD}
     return render_status(templates(files), parent(spec), FakeWorld(children=children))
+
+
+def in_world(files: Mapping[str, str], world: World, spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
+    return render(templates(files), parent(spec, **more), world)
+
+
+def manifest(kind: str, name: str, rest: str = "", api_version: str = "v1") -> str:
+    """The text of a manifest."""
+    return f"apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: {name}\n{rest}"
 
 
 def templates(files: Mapping[str, str]) -> Templates:

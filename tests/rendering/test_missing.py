@@ -107,8 +107,8 @@ def test_a_method_that_would_change_a_mapping_is_refused() -> None:
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     assert "sepc is not defined; did you mean spec?" in fault("sepc.replicas")
-    assert "child is not defined; templates see annotations, cycler" in fault("child('Job', 'x').status")
-    assert "lookup is not defined" in fault("lookup('v1', 'ConfigMap', 'x')")
+    assert "children is not defined; did you mean child?" in fault("children('Job')")
+    assert "qqq is not defined; templates see annotations, child, cycler" in fault("qqq")
     assert "lipsum gives another text each time" in fault("lipsum()")
 
 

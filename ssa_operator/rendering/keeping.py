@@ -1,0 +1,89 @@
+"""What becomes of the generated values of one file.
+
+Promises:
+- A value that the cluster has is kept; all places of the file that it is written to have the same one.
+- Where it isn't known what the cluster has, the documents wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from jinja2 import TemplateRuntimeError
+
+from ssa_operator.core.place import field_text
+from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
+from ssa_operator.core.world import Lookup
+from ssa_operator.rendering.difference import difference
+from ssa_operator.rendering.generation import Generation, Location, changed, locations
+from ssa_operator.rendering.inquiry import Inquiry
+from ssa_operator.rendering.references import identity
+
+Result: TypeAlias = "Document | Problem | Wait"
+Once: TypeAlias = Callable[[Generation | None], "list[Result]"]
+
+
+_ALONE = (
+    "to be found again it must stand alone in a field too, as it is or as b64encode gives it: "
+    "{% set value = generated() %}, and a key for it"
+)
+
+
+def kept(results: list[Result], once: Once, inquiry: Inquiry) -> list[Result]:
+    """The results of a file with the generated values that the cluster has; `once` renders the file with given ones.
+
+    A document with a value that could not be found again is a problem. Raises DocumentError where a value is part of an
+    identity or the live one is no text, TemplateRuntimeError where a branch depends on one.
+    """
+    values = inquiry.generation.values
+    documents = [result for result in results if isinstance(result, Document)]
+    found = locations(values, documents)
+    for candidates in found:
+        for location in candidates:
+            named = identity(location.document, inquiry)
+            if not inquiry.world.synced(named.group_kind):
+                return [_until_synced(result, inquiry) for result in results]
+    given = [_live_value(candidates, inquiry) or value for candidates, value in zip(found, values, strict=True)]
+    made = results if given == values else once(Generation(inquiry.world, given))
+    if all(found):
+        return made
+    # What stands alone nowhere must make no difference.
+    others = [value if candidates else changed(value) for candidates, value in zip(found, given, strict=True)]
+    again = once(Generation(inquiry.world, others))
+    if len(made) != len(again):
+        raise TemplateRuntimeError(f"a branch depends on a generated value; {_ALONE}")
+    waits = [result for result in made if isinstance(result, Wait)]
+    return [_judged(one, other, waits, inquiry) for one, other in zip(made, again, strict=True)]
+
+
+def _live_value(candidates: Sequence[Location], inquiry: Inquiry) -> str | None:
+    """The first of the values that the cluster has where a generated one stands."""
+    for location in candidates:
+        value = location.live_value(inquiry.world.lookup(identity(location.document, inquiry)))
+        if value is not None:
+            return value
+    return None
+
+
+def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: Inquiry) -> Result:
+    """A result, unless a value that could not be found again is in it."""
+    if not isinstance(one, Document) or not isinstance(other, Document):
+        return one
+    field = difference(one.body, other.body)
+    if field is None:
+        return one
+    if waits:
+        # It may stand alone in what waits.
+        return Wait(place=one.place, awaited=waits[0].awaited, identity=identity(one, inquiry), uses=one.uses)
+    return Problem(f"{field_text(field)} is made of a generated value; {_ALONE}", one.place_of(field))
+
+
+def _until_synced(result: Result, inquiry: Inquiry) -> Result:
+    if not isinstance(result, Document):
+        return result
+    named = identity(result, inquiry)
+    version = result.body["apiVersion"]
+    question = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
+    awaited = Awaited(question, state=f"be known: the watch of {named.group_kind} is not synced")
+    return Wait(place=result.place, awaited=(awaited,), identity=named, uses=result.uses)

@@ -1,0 +1,122 @@
+"""What `child` means: a manifest of the same render.
+
+Promises:
+- A child that no template renders is a problem that suggests the nearest names; so is one that could be two manifests.
+- Nothing is made of a child while it isn't known which children there are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from ssa_operator.core.identity import Identity, split_api_version
+from ssa_operator.core.instruction import Reference
+from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
+from ssa_operator.rendering.inquiry import Inquiry
+
+_NAMES_LIMIT = 8
+
+
+def identity(document: Document, inquiry: Inquiry) -> Identity:
+    """What a document is called."""
+    metadata = document.body["metadata"]
+    group = split_api_version(document.body["apiVersion"])[0]
+    return inquiry.placed(Identity(group, document.body["kind"], metadata.get("namespace") or "", metadata["name"]))
+
+
+def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> list[Document | Problem | Wait]:
+    """The results of all files once it is known which children there are: without those that are made of a child that
+    no template renders, and a wait in place of those that are made of a child that can't be judged yet.
+    """
+    asked = [question for question in inquiry.asked if isinstance(question, Reference)]
+    if not asked:
+        return list(results)
+    identities = dict.fromkeys(_identities(results, inquiry))
+    meant = {
+        question: [each for each in identities if (each.kind, each.name) == (question.kind, question.name)]
+        for question in asked
+    }
+    faults = dict(_faults(meant, results, inquiry, identities))
+    unsynced = {
+        question: matches[0].group_kind
+        for question, matches in meant.items()
+        if question not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
+    }
+    settled: list[Document | Problem | Wait] = []
+    for result in results:
+        if isinstance(result, Problem):
+            settled.append(result)
+            continue
+        questions = [use.question for use in result.uses]
+        if any(question in faults for question in questions):
+            continue
+        unknown = [question for question in questions if question in unsynced]
+        if unknown and isinstance(result, Document):
+            awaited = tuple(
+                Awaited(question, state=f"be known: the watch of {kind} is not synced")
+                for question, kind in unsynced.items()
+                if question in unknown
+            )
+            settled.append(
+                Wait(place=result.place, awaited=awaited, identity=identity(result, inquiry), uses=result.uses)
+            )
+        else:
+            settled.append(result)
+    return [*settled, *(Problem(message, inquiry.asked[question]) for question, message in faults.items())]
+
+
+def _identities(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> Iterator[Identity]:
+    for result in results:
+        if isinstance(result, Document):
+            yield identity(result, inquiry)
+        elif isinstance(result, Wait) and result.identity is not None:
+            yield result.identity
+
+
+def _faults(
+    meant: dict[Reference, list[Identity]],
+    results: Sequence[Document | Problem | Wait],
+    inquiry: Inquiry,
+    identities: Collection[Identity],
+) -> Iterator[tuple[Reference, str]]:
+    """The questions that can't be answered, and why."""
+    failed = any(isinstance(result, Problem) for result in results)
+    open_waits = [result for result in results if isinstance(result, Wait) and result.identity is None]
+    stuck = bool(open_waits) and all(_is_stuck(wait, meant, inquiry) for wait in open_waits)
+    for question, matches in meant.items():
+        if len(matches) > 1:
+            names = " or ".join(map(str, matches))
+            yield question, f"{question} could be {names}; use lookup with a namespace"
+        elif not matches and not failed and not open_waits:
+            yield question, f"no template renders {question}; {_hint(question, identities)}"
+        elif not matches and not failed and stuck:
+            who = "those that wait as a whole, and one of them for it"
+            yield question, f"no template renders {question} but {who}; give it a file of its own"
+
+
+def _is_stuck(wait: Wait, meant: dict[Reference, list[Identity]], inquiry: Inquiry) -> bool:
+    """Whether a whole file waits for a child that is not there and that only such a file can render."""
+    return any(
+        isinstance(awaited.question, Reference)
+        and not meant[awaited.question]
+        and inquiry.world.child(awaited.question.kind, awaited.question.name) is None
+        for awaited in wait.awaited
+    )
+
+
+def _hint(question: Reference, identities: Collection[Identity]) -> str:
+    names = [f"{identity.kind}/{identity.name}" for identity in identities]
+    near = difflib.get_close_matches(str(question), names, n=2)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    shown = ", ".join(names[:_NAMES_LIMIT]) + (", ..." if len(names) > _NAMES_LIMIT else "")
+    return f"rendered are {shown}" if names else "nothing else is rendered"
+
+
+def placed(result: Document | Problem | Wait, inquiry: Inquiry) -> Document | Problem | Wait:
+    """A result whose identity, if it waits, is the one that it will have."""
+    if isinstance(result, Wait) and result.identity is not None:
+        return replace(result, identity=inquiry.placed(result.identity))
+    return result

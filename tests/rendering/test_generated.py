@@ -1,0 +1,246 @@
+"""Values that are drawn once, and moments at which a parent is rendered again."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.rendered import Rendered
+from ssa_operator.core.world import Offline
+from ssa_operator.rendering.determinism import differences
+from tests.rendering.author import FakeWorld, in_world, live, manifest, parent, templates
+
+SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
+ENCODED = manifest("Secret", "s", "data:\n  password: {{ generated() | b64encode }}\n")
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def secret(name: str = "s", **data: str) -> dict[str, Any]:
+    return live("Secret", name, data={key: encoded(value) for key, value in data.items()})
+
+
+def world(*others: Mapping[str, Any], start: int = 0) -> FakeWorld:
+    return FakeWorld(others=others, draws=itertools.count(start))
+
+
+def render(text: str, in_: FakeWorld | Offline) -> Rendered:
+    return in_world({"a.yaml.j2": text}, in_)
+
+
+def body(text: str, in_: FakeWorld | Offline, position: int = 0) -> Any:
+    result = render(text, in_)
+    assert (result.problems, result.waits) == ((), ())
+    return result.documents[position].body
+
+
+def problem(text: str, in_: FakeWorld) -> str:
+    (found,) = render(text, in_).problems
+    return str(found)
+
+
+def test_a_generated_value_is_letters_and_digits_of_the_length() -> None:
+    for length in (8, 24, 1024):
+        value = body(manifest("Secret", "s", f"stringData: {{p: {{{{ generated({length}) }}}}}}\n"), world())[
+            "stringData"
+        ]["p"]
+        assert len(value) == length
+        assert value.isalnum()
+        assert value.isascii()
+    assert len(body(SECRET, world())["stringData"]["password"]) == 24
+
+
+def test_each_call_draws_another_value() -> None:
+    text = manifest("Secret", "s", "stringData: {a: {{ generated() }}, b: {{ generated() }}}\n")
+    for drawn in (world(), Offline()):
+        data = body(text, drawn)["stringData"]
+        assert data["a"] != data["b"]
+
+
+@pytest.mark.parametrize("text", [SECRET, ENCODED])
+def test_the_value_that_a_secret_has_is_kept(text: str) -> None:
+    fields = body(text, world(secret(password="the one: ä")))
+    assert fields.get("stringData", {}).get("password", "the one: ä") == "the one: ä"
+    assert fields.get("data", {}).get("password", encoded("the one: ä")) == encoded("the one: ä")
+
+
+def test_what_is_rendered_is_kept_by_the_next_render_for_ever() -> None:
+    first = body(SECRET, world())["stringData"]["password"]
+    assert body(SECRET, world(secret(password=first), start=7))["stringData"]["password"] == first
+
+
+@pytest.mark.parametrize("other", [secret(), secret(password=""), secret("t", password="x"), live("Secret", "s")])
+def test_a_value_that_is_not_there_is_drawn(other: dict[str, Any]) -> None:
+    assert body(SECRET, world(other, start=3)) == body(SECRET, world(start=3))
+
+
+def test_a_value_of_any_kind_is_kept_at_its_field() -> None:
+    text = manifest("ConfigMap", "c", "data: {id: {{ generated(8) }}}\n")
+    assert body(text, world(live("ConfigMap", "c", data={"id": "mine"})))["data"]["id"] == "mine"
+
+
+def test_a_value_in_a_list_is_kept_by_the_name_of_its_item() -> None:
+    text = manifest(
+        "Pod", "p", "spec:\n  containers:\n  - {name: b, x: {{ generated() }}}\n  args: [a, {{ generated() }}]\n"
+    )
+    spec = {"containers": [{"name": "injected", "x": "no"}, {"name": "b", "x": "yes"}], "args": ["a", "b"]}
+    fields = body(text, world(live("Pod", "p", spec=spec)))["spec"]
+    assert (fields["containers"][0]["x"], fields["args"][1]) == ("yes", "b")
+    other = {"containers": [{"name": "injected", "x": "no"}]}
+    assert body(text, world(live("Pod", "p", spec=other)))["spec"]["containers"][0]["x"] not in ("no", "yes")
+
+
+SEVERAL = (
+    "{% set p = generated() %}\n"
+    + manifest("Secret", "s", "stringData:\n  password: {{ p }}\n  url: postgres://u:{{ p }}@{{ spec.host }}\n")
+    + "---\n"
+    + manifest("Secret", "t", "data:\n  again: {{ p | b64encode }}\n  hash: {{ p | sha256 }}\n")
+)
+
+
+@pytest.mark.parametrize("kept", [secret(password="old", url="of another host"), secret("t", again="old")])
+def test_one_call_is_one_value_wherever_it_is_written(kept: dict[str, Any]) -> None:
+    result = in_world({"a.yaml.j2": SEVERAL}, world(kept), {"host": "h"})
+    one, other = result.documents
+    assert one.body["stringData"] == {"password": "old", "url": "postgres://u:old@h"}
+    assert other.body["data"]["again"] == encoded("old")
+    assert result.problems == ()
+
+
+@given(known=st.dictionaries(st.sampled_from(["a", "b", "c"]), st.text(min_size=1, max_size=30)))
+def test_whatever_the_cluster_has_of_several_values_is_kept(known: dict[str, str]) -> None:
+    text = manifest("Secret", "s", "stringData:\n" + "".join(f"  {key}: {{{{ generated(8) }}}}\n" for key in "abc"))
+    data = body(text, world(secret(**known)))["stringData"]
+    assert {key: data[key] for key in known} == known
+    assert all(len(data[key]) == 8 for key in data if key not in known)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            "stringData:\n  url: u:{{ generated() }}@h\n",
+            "6: stringData.url is made of a generated value; to be found again",
+        ),
+        (
+            "stringData:\n  a: b\n  hash: {{ generated() | sha256 }}\n",
+            "7: stringData.hash is made of a generated value",
+        ),
+        ("data: {a: {{ generated('x') }}}\n", "5: generated: length must be a number from 8 to 1024, and this is x"),
+        ("data: {a: {{ generated(7) }}}\n", "5: generated: length must be a number from 8 to 1024, and this is 7"),
+    ],
+)
+def test_a_value_that_could_not_be_found_again_is_a_problem(fields: str, message: str) -> None:
+    for cluster in (world(), world(secret(a="b"))):
+        assert problem(manifest("Secret", "s", fields), cluster).startswith(f"echoes.example.com/a.yaml.j2:{message}")
+
+
+def test_a_generated_name_is_a_problem() -> None:
+    text = manifest("Secret", "s-{{ p }}", "stringData: {p: {{ p }}}\n")
+    found = problem("{% set p = generated(8) %}\n" + text, world())
+    assert found.startswith("echoes.example.com/a.yaml.j2:5: metadata.name can't be generated")
+
+
+def test_a_live_value_that_is_no_text_is_a_problem_that_does_not_show_it() -> None:
+    other = live("Secret", "s", data={"password": base64.b64encode(b"\xff\xfe").decode()})
+    found = problem(SECRET, world(other))
+    assert "the live value of data.password is no text in base64; remove it to have another one drawn" in found
+    assert base64.b64encode(b"\xff\xfe").decode() not in found
+
+
+def test_a_value_that_is_not_used_is_no_problem() -> None:
+    assert body("{% set p = generated() %}\n" + manifest("ConfigMap", "c"), world())["kind"] == "ConfigMap"
+
+
+def test_nothing_is_drawn_while_it_is_not_known_what_the_cluster_has() -> None:
+    result = render(SECRET, replace(world(secret(password="x")), unsynced=frozenset({"Secret"})))
+    assert result.documents == ()
+    assert str(result.waits[0]) == "waiting for Secret n/s to be known: the watch of Secret is not synced"
+    assert result.waits[0].identity == Identity("", "Secret", "n", "s")
+
+
+def test_a_value_whose_own_field_waits_makes_the_others_wait() -> None:
+    text = (
+        "{% set p = generated() %}\n"
+        + manifest("Secret", "s", "stringData: {p: {{ p }}, q: {{ lookup('v1', 'ConfigMap', 'x').data.q }}}\n")
+        + "---\n"
+        + manifest("Secret", "t", "stringData: {url: 'u:{{ p }}'}\n")
+        + "---\n"
+        + manifest("Secret", "u", "stringData: {a: b}\n")
+    )
+    result = render(text, world())
+    assert [wait.identity and wait.identity.name for wait in result.waits] == ["s", "t"]
+    assert [document.body["metadata"]["name"] for document in result.documents] == ["u"]
+    assert result.problems == ()
+
+
+NOW = 1_000_000.0
+BORN = "1970-01-12T13:46:40Z"
+"""The same moment as NOW."""
+
+
+@pytest.mark.parametrize(
+    ("after", "expired", "again"), [(0, False, NOW + 60), (59.5, False, NOW + 60), (60, True, None)]
+)
+def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
+    after: float, expired: bool, again: float | None
+) -> None:
+    text = manifest("ConfigMap", "c", "v: {{ expired('1m') }}\n")
+    metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
+    result = in_world({"a.yaml.j2": text}, FakeWorld(now=NOW + after), metadata=metadata)
+    assert result.documents[0].body["v"] is expired
+    assert result.again_at == again
+
+
+def test_the_earliest_moment_is_the_next_one() -> None:
+    text = "{% if not expired('7d') and not expired('30s') %}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
+    metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
+    result = in_world({"a.yaml.j2": text}, FakeWorld(now=NOW), metadata=metadata)
+    assert result.again_at == NOW + 30
+
+
+def test_a_duration_that_is_none_is_a_problem() -> None:
+    text = manifest("ConfigMap", "c", "v: {{ expired('soon') }}\n")
+    assert "a.yaml.j2:5: expired: 'soon' is not a duration; write one like 500ms" in problem(text, world())
+    assert "expired: duration must be a string" in problem(text.replace("'soon'", "60"), world())
+
+
+def test_a_pod_that_will_count_as_failed_is_looked_at_again_then() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": BORN}
+    pod = live("Pod", "p", status={"conditions": [condition]})
+    text = manifest("Pod", "p") + "---\n" + manifest("ConfigMap", "c", "v: {{ ready(child('Pod', 'p')) }}\n")
+    assert in_world({"a.yaml.j2": text}, FakeWorld(children=(pod,), now=NOW)).again_at == NOW + 15
+
+
+def test_templates_with_generated_values_do_not_differ_from_render_to_render() -> None:
+    assert differences(templates({"a.yaml.j2": SECRET}), parent(), world()) == ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fickle(FakeWorld):
+    """A cluster whose answers are other ones each time."""
+
+    def lookup(self, _: Identity, /) -> Mapping[str, Any]:
+        return {"data": {"n": next(self.draws)}}
+
+
+def test_a_template_whose_renders_differ_is_found_with_the_place_of_the_difference() -> None:
+    text = manifest("ConfigMap", "c", "data:\n  a: b\n  n: {{ lookup('v1', 'ConfigMap', 'x').data.n }}\n")
+    (found,) = differences(templates({"a.yaml.j2": text}), parent(), Fickle())
+    assert str(found).startswith("echoes.example.com/a.yaml.j2:7: data.n is another one in each render")
+
+
+def test_a_template_that_gives_another_number_of_documents_each_time_is_found() -> None:
+    text = "{% if lookup('v1', 'ConfigMap', 'x').data.n % 2 %}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
+    (found,) = differences(templates({"a.yaml.j2": text}), parent(), Fickle())
+    assert "two renders of the same input give 0 and 1 documents" in str(found)

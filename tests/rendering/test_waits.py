@@ -1,0 +1,372 @@
+"""What a manifest reads of other objects, what it waits for meanwhile, and what that does to its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.instruction import Reference
+from ssa_operator.core.rendered import Rendered, Use
+from ssa_operator.core.world import Lookup, Selection
+from tests.rendering.author import FakeWorld, in_world, live, manifest
+
+SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
+STARTING = live("Service", "s", spec={"type": "LoadBalancer", "clusterIP": "10.0.0.1"})
+CONFIG = live("ConfigMap", "x", data={"url": "http://x", "n": "3"})
+PODS = (
+    live("Pod", "p2", metadata={"labels": {"app": "e", "zone": "b"}}, status={"podIP": "10.0.0.3"}),
+    live("Pod", "p1", metadata={"labels": {"app": "e"}}, status={"podIP": "10.0.0.2"}),
+    live("Pod", "p3", metadata={"labels": {"app": "other"}}, status={}),
+    live("Pod", "p0", metadata={"labels": {"app": "e"}, "namespace": "far"}, status={"podIP": "10.0.0.9"}),
+)
+WORLD = FakeWorld(children=(SERVICE,), others=(CONFIG, *PODS))
+EMPTY = FakeWorld()
+
+MAP = Lookup(api_version="v1", kind="ConfigMap", namespace="n", name="x")
+CHILD = Reference("Service", "s")
+SERVICE_FILE = {"service.yaml.j2": manifest("Service", "s")}
+
+
+def one(expression: str, world: FakeWorld, **more: Any) -> Rendered:
+    """A manifest that has the expression in its line 5, beside a file with the Service."""
+    text = manifest("ConfigMap", "c", f"v: {{{{ {expression} }}}}\n")
+    return in_world({"a.yaml.j2": text, **SERVICE_FILE}, world, **more)
+
+
+def names(result: Rendered) -> list[str]:
+    return [document.body["metadata"]["name"] for document in result.documents]
+
+
+def waits(result: Rendered) -> list[str]:
+    return [f"{wait.place}: {wait}" for wait in result.waits]
+
+
+KNOWN: list[tuple[str, Any]] = [
+    ("child('Service', 's').spec.clusterIP", "10.0.0.1"),
+    ("child('Service', 's').spec.ports[0].port + 1", 81),
+    ("child('Service', 's').spec.clusterIP | b64encode | b64decode", "10.0.0.1"),
+    ("child('Service', 's').spec.ports | map(attribute='port') | join('-')", "80-81"),
+    ("lookup('v1', 'ConfigMap', 'x').data.url", "http://x"),
+    ("lookup('v1', 'ConfigMap', 'x').data.n | int + 1", 4),
+    ("lookup('v1', 'ConfigMap', 'x').data", {"url": "http://x", "n": "3"}),
+    ("lookup('v1', 'ConfigMap', 'x', namespace='n', optional=true).data.n", "3"),
+    ("lookup(apiVersion='v1', kind='ConfigMap', name='x').data.items() | map('last') | sort | join", "3http://x"),
+    ("lookup('v1', 'ConfigMap', 'nope', optional=true)", None),
+    ("lookup('v1', 'ConfigMap', 'nope', optional=true) is none", True),
+    ("lookup('v1', 'ConfigMap', 'nope', optional=true).data.a | default('b')", "b"),
+    ("lookup('v1', 'ConfigMap', 'nope').data.a | default('b')", "b"),
+    ("lookup('v1', 'ConfigMap', 'nope').data.a is defined", False),
+    ("lookup_all('v1', 'Pod', {'app': 'e'}) | map(attribute='metadata.name') | list", ["p1", "p2"]),
+    ("lookup_all('v1', 'Pod', labels={'app': 'e', 'zone': 'b'}) | length", 1),
+    ("lookup_all('v1', 'Pod', {'app': 'none'})", []),
+    ("lookup_all('v1', 'Pod', namespace='far')[0].status.podIP", "10.0.0.9"),
+    ("lookup_all('v1', 'Pod', namespace='') | map(attribute='metadata.name') | join(' ')", "p0 p1 p2 p3"),
+    ("(lookup_all('v1', 'Pod') | selectattr('status.podIP', 'defined') | last).status.podIP", "10.0.0.3"),
+    ("ready(child('Service', 's'))", True),
+    ("ready(lookup('v1', 'ConfigMap', 'x'))", True),
+    ("ready(lookup('v1', 'ConfigMap', 'nope'))", False),
+    ("ready(lookup('v1', 'ConfigMap', 'nope', optional=true))", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "value"), KNOWN)
+def test_what_the_cluster_has_is_a_value(expression: str, value: Any) -> None:
+    result = one(expression, WORLD)
+    assert (result.problems, result.waits) == ((), ())
+    assert result.complete
+    assert result.documents[0].body["v"] == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "awaited"),
+    [
+        ("child('Service', 's')", "Service/s to be ready"),
+        ("child('Service', 's').spec.clusterIP", "Service/s to be ready"),
+        ("child('Service', 's').spec.ports[0].port + 1", "Service/s to be ready"),
+        ("child('Service', 's').spec.clusterIP | upper | sha256", "Service/s to be ready"),
+        ("lookup('v1', 'ConfigMap', 'x')", "ConfigMap n/x to exist"),
+        ("lookup('v1', 'ConfigMap', 'x').data.url", "ConfigMap n/x .data.url"),
+        ("lookup('v1', 'ConfigMap', 'x').data['a.b/c']", "ConfigMap n/x .data[a.b/c]"),
+        ("lookup('v1', 'ConfigMap', 'x', namespace='far').data.url", "ConfigMap far/x .data.url"),
+        ("lookup('apps/v1', 'Deployment', 'd').status.replicas", "Deployment n/d .status.replicas"),
+        ("lookup('v1', 'Node', 'one').status.capacity.cpu", "Node one .status.capacity.cpu"),
+        ("lookup('v1', 'Secret', lookup('v1', 'ConfigMap', 'x').data.name).data.p", "ConfigMap n/x .data.name"),
+        ("lookup('v1', 'ConfigMap', 'x').data.a ~ lookup('v1', 'ConfigMap', 'y').data.b",
+         "ConfigMap n/x .data.a and ConfigMap n/y .data.b"),
+        ("'%s' | format(lookup('v1', 'ConfigMap', 'x').data.a)", "ConfigMap n/x .data.a"),
+        ("[lookup('v1', 'ConfigMap', 'x').data.a, 1]", "ConfigMap n/x .data.a"),
+        ("{'k': lookup('v1', 'ConfigMap', 'x').data.a} | tojson", "ConfigMap n/x .data.a"),
+        ("lookup('v1', 'ConfigMap', 'x').data.a == 'b'", "ConfigMap n/x .data.a"),
+        ("lookup('v1', 'ConfigMap', 'x').data.a.split(',')", "ConfigMap n/x .data.a"),
+        ("lookup('v1', 'ConfigMap', 'x', optional=true).data.a", "ConfigMap n/x .data.a"),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_lacks_is_awaited_in_words(expression: str, awaited: str) -> None:
+    result = one(expression, EMPTY)
+    assert waits(result) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
+    assert names(result) == ["s"]
+    assert result.problems == ()
+    assert not result.complete
+    assert result.waits[0].identity == Identity("", "ConfigMap", "n", "c")
+
+
+@pytest.mark.parametrize(
+    ("expression", "awaited"),
+    [
+        ("child('Service', 's').status.loadBalancer.ingress[0].ip", "Service/s .status.loadBalancer.ingress[0].ip"),
+        ("child('Service', 's').spec.ports[7].port", "Service/s .spec.ports[7].port"),
+        ("child('Service', 's').spec.ports | map(attribute='nodePort') | join", "Service/s .spec.ports[1].nodePort"),
+        ("(child('Service', 's').spec.ports | last).nodePort", "Service/s .spec.ports[1].nodePort"),
+        ("lookup('v1', 'ConfigMap', 'x').data.nope | b64decode", "ConfigMap n/x .data.nope"),
+        ("lookup_all('v1', 'Pod')[2].status.podIP", "Pod n/p3 .status.podIP"),
+        ("lookup_all('v1', 'Pod') | map(attribute='status.podIP') | list", "Pod n/p3 .status.podIP"),
+    ],
+)
+def test_a_field_that_an_object_lacks_is_awaited_with_its_path(expression: str, awaited: str) -> None:
+    assert waits(one(expression, WORLD)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
+
+
+def test_a_child_that_is_not_ready_is_awaited_though_the_field_is_there() -> None:
+    result = one("child('Service', 's').spec.clusterIP", FakeWorld(children=(STARTING,)))
+    assert waits(result) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s to be ready"]
+
+
+def test_an_object_that_is_looked_up_need_not_be_ready() -> None:
+    world = FakeWorld(others=(STARTING,))
+    assert one("lookup('v1', 'Service', 's').spec.clusterIP", world).documents[0].body["v"] == "10.0.0.1"
+
+
+def test_asking_alone_waits_for_nothing() -> None:
+    text = "{% set s = child('Service', 's') %}{% set c = lookup('v1', 'ConfigMap', 'x') %}"
+    text += manifest("ConfigMap", "c", "v: {{ ready(s) }}\nw: {{ ready(c) }}\n")
+    result = in_world({"a.yaml.j2": text, **SERVICE_FILE}, EMPTY)
+    assert names(result) == ["c", "s"]
+    assert (result.documents[0].body["v"], result.documents[0].body["w"]) == (False, False)
+    assert result.documents[0].uses == (Use(CHILD, awaited=False), Use(MAP, awaited=False))
+    assert result.asked == (CHILD, MAP)
+
+
+def test_only_the_document_that_reads_what_is_unknown_waits() -> None:
+    text = "{% set ip = child('Service', 's').spec.clusterIP %}\n" + "---\n".join([
+        manifest("Service", "s"),
+        manifest("ConfigMap", "waits", "data:\n  ip: {{ ip }}\n"),
+        manifest("ConfigMap", "waits-too", "data:\n  url: 'http://{{ ip | upper }}:80'\n"),
+        manifest("ConfigMap", "{{ ip }}"),
+        manifest("ConfigMap", "free"),
+    ])  # fmt: skip
+    result = in_world({"a.yaml.j2": text}, EMPTY)
+    assert names(result) == ["s", "free"]
+    assert [wait.identity and wait.identity.name for wait in result.waits] == ["waits", "waits-too", None]
+    assert {use for wait in result.waits for use in wait.uses} == {Use(CHILD, awaited=True)}
+    assert [document.uses for document in result.documents] == [(), ()]
+    known = in_world({"a.yaml.j2": text}, WORLD)
+    assert names(known) == ["s", "waits", "waits-too", "10.0.0.1", "free"]
+    assert known.documents[2].body["data"] == {"url": "http://10.0.0.1:80"}
+    uses = [document.uses for document in known.documents]
+    assert uses == [(), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), ()]
+
+
+def test_an_item_of_a_list_waits_alone() -> None:
+    items = "items:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"
+    items += (
+        "- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, v: {{ lookup('v1', 'ConfigMap', 'x').data.a }}}\n"
+    )
+    result = in_world({"a.yaml.j2": f"apiVersion: v1\nkind: List\n{items}"}, EMPTY)
+    assert names(result) == ["a"]
+    assert [wait.identity for wait in result.waits] == [Identity("", "ConfigMap", "n", "b")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if X %}\na: 1\n{% endif %}\n",
+        "{% for x in X %}\na: 1\n{% endfor %}\n",
+        "a: {{ 1 if X else 2 }}\n",
+        "a: {{ X and 1 }}\n",
+        "a: {{ 'b' in X }}\n",
+        "{% macro m(x) %}{% if x %}a: 1{% endif %}{% endmacro %}\n{{ m(X) }}\n",
+        "a:\n  {{ X | to_yaml | indent(2) }}\n",
+        "{% include X %}\n",
+    ],
+)
+def test_a_file_that_branches_on_what_is_unknown_waits_as_a_whole(text: str) -> None:
+    condition = text.replace("X", "lookup('v1', 'ConfigMap', 'x').data.a")
+    result = in_world(
+        {"a.yaml.j2": manifest("ConfigMap", "c") + "---\n" + manifest("ConfigMap", "d", condition)}, EMPTY
+    )
+    assert result.documents == ()
+    (wait,) = result.waits
+    assert str(wait) == "waiting for ConfigMap n/x .data.a"
+    assert wait.identity is None
+    assert wait.place.line >= 10
+    assert wait.uses == (Use(MAP, awaited=True),)
+    assert result.asked == (MAP,)
+
+
+def test_what_a_branch_knew_is_used_by_every_document_of_the_file() -> None:
+    text = "{% if lookup('v1', 'ConfigMap', 'x').data.n == '3' %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
+    text += "---\n" + manifest("ConfigMap", "b")
+    result = in_world({"a.yaml.j2": text, "c.yaml.j2": manifest("ConfigMap", "c")}, WORLD)
+    assert [document.uses for document in result.documents] == [
+        (Use(MAP, awaited=True),),
+        (Use(MAP, awaited=True),),
+        (),
+    ]
+
+
+def test_loops_over_what_is_looked_up_see_each_object() -> None:
+    text = (
+        "v:\n{% for pod in lookup_all('v1', 'Pod', {'app': 'e'}) %}\n- {{ pod.metadata.name }}={{ pod.status.podIP }}"
+    )
+    text += "/{{ ready(pod) }}\n{% endfor %}\n"
+    result = in_world({"a.yaml.j2": manifest("ConfigMap", "c", text)}, WORLD)
+    assert result.documents[0].body["v"] == ["p1=10.0.0.2/false", "p2=10.0.0.3/false"]
+    selection = Selection(api_version="v1", kind="Pod", namespace="n", labels=(("app", "e"),))
+    assert result.documents[0].uses == (Use(selection, awaited=False),)
+    assert str(selection) == "every Pod in n with app=e"
+
+
+def test_a_branch_that_leaves_nothing_still_tells_what_it_asked() -> None:
+    text = "{% if lookup('v1', 'ConfigMap', 'x', optional=true) %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
+    result = in_world({"a.yaml.j2": text}, EMPTY)
+    assert (result.documents, result.waits, result.problems) == ((), (), ())
+    assert result.asked == (MAP,)
+
+
+def test_a_file_that_fails_still_tells_what_it_asked() -> None:
+    text = manifest("ConfigMap", "a", "v: {{ lookup('v1', 'ConfigMap', 'x').data.url | b64decode }}\n")
+    result = in_world({"a.yaml.j2": text}, WORLD)
+    assert [str(problem) for problem in result.problems] == [
+        "echoes.example.com/a.yaml.j2:5: b64decode: the value is not base64"
+    ]
+    assert result.asked == (MAP,)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["lookup('v1', 'ConfigMap', 'x').data.url", "lookup('v1', 'ConfigMap', 'x', optional=true)",
+     "lookup_all('v1', 'ConfigMap') | length", "ready(lookup('v1', 'ConfigMap', 'x'))"],
+)  # fmt: skip
+def test_nothing_is_made_of_a_kind_whose_objects_are_not_known_yet(expression: str) -> None:
+    result = one(expression, FakeWorld(others=(CONFIG,), unsynced=frozenset({"ConfigMap"})))
+    assert names(result) == ["s"]
+    assert "to be known: the watch of ConfigMap is not synced" in str(result.waits[0])
+
+
+@pytest.mark.parametrize("use", ["child('Service', 's').spec.clusterIP | default('')", "ready(child('Service', 's'))"])
+def test_nothing_is_made_of_children_that_are_not_known_yet(use: str) -> None:
+    result = one(use, FakeWorld(unsynced=frozenset({"Service"})))
+    assert names(result) == ["s"]
+    assert str(result.waits[0]) == "waiting for Service/s to be known: the watch of Service is not synced"
+    assert result.waits[0].identity == Identity("", "ConfigMap", "n", "c")
+
+
+def test_a_child_that_no_template_renders_is_a_problem_that_suggests_names() -> None:
+    files = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Servce', 's').spec.x }}\n"), **SERVICE_FILE}
+    result = in_world(files, WORLD)
+    assert names(result) == ["s"]
+    assert [str(problem) for problem in result.problems] == [
+        "echoes.example.com/a.yaml.j2:5: no template renders Servce/s; did you mean Service/s?"
+    ]
+    other = one("child('Job', 'zzz').status", WORLD)
+    assert str(other.problems[0]).endswith(":5: no template renders Job/zzz; rendered are ConfigMap/c, Service/s")
+
+
+def test_a_child_that_waits_itself_is_known() -> None:
+    files = {
+        "a.yaml.j2": manifest("ConfigMap", "a", "v: {{ child('ConfigMap', 'b').data.x }}\n"),
+        "b.yaml.j2": manifest("ConfigMap", "b", "v: {{ lookup('v1', 'ConfigMap', 'x').data.nope }}\n"),
+    }
+    assert waits(in_world(files, WORLD)) == [
+        "echoes.example.com/a.yaml.j2:5: waiting for ConfigMap/b to be ready",
+        "echoes.example.com/b.yaml.j2:5: waiting for ConfigMap n/x .data.nope",
+    ]
+
+
+def test_no_child_is_missing_while_a_file_waits_or_fails_as_a_whole() -> None:
+    asks = manifest("ConfigMap", "a", "v: {{ child('Job', 'j').status.x }}\n")
+    branches = "{% if lookup('v1', 'ConfigMap', 'x').data.nope %}\n{% endif %}\n" + manifest("Job", "j")
+    assert in_world({"a.yaml.j2": asks, "b.yaml.j2": branches}, WORLD).problems == ()
+    fails = manifest("Job", "j", "v: {{ spec.nope }}\n")
+    (problem,) = in_world({"a.yaml.j2": asks, "b.yaml.j2": fails}, WORLD).problems
+    assert "spec.nope is missing" in str(problem)
+
+
+def test_a_file_that_waits_for_what_only_it_can_render_is_a_problem() -> None:
+    text = manifest("Job", "j") + "---\n{% if child('Job', 'j').status.succeeded %}\n"
+    text += manifest("ConfigMap", "a") + "{% endif %}\n"
+    result = in_world({"a.yaml.j2": text}, EMPTY)
+    (problem,) = result.problems
+    assert str(problem).startswith("echoes.example.com/a.yaml.j2:6: no template renders Job/j but those that wait")
+    assert str(problem).endswith("give it a file of its own")
+
+
+def test_a_child_that_could_be_two_manifests_is_a_problem() -> None:
+    files = {
+        "a.yaml.j2": manifest("ConfigMap", "a", "v: {{ child('ConfigMap', 'b').data }}\n"),
+        "b.yaml.j2": manifest("ConfigMap", "b") + "---\n" + manifest("ConfigMap", "b\n  namespace: far"),
+    }
+    (problem,) = in_world(files, WORLD).problems
+    assert "ConfigMap/b could be ConfigMap n/b or ConfigMap far/b; use lookup with a namespace" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("lookup('v1', 'ConfigMap', none)", "lookup: name must be a string, and this is null"),
+        ("lookup('v1', 'ConfigMap', '')", "lookup: name must be a string, and this is empty"),
+        ("lookup('v1', 3, 'x')", "lookup: kind must be a string, and this is a int"),
+        ("child('Job', spec.nope)", "spec.nope is missing"),
+        ("lookup_all('v1', 'Pod', 'app=e')", "lookup_all: labels must be a mapping of strings"),
+        ("ready('Job')", "ready needs what child or lookup gave"),
+        ("ready(lookup('v1', 'ConfigMap', 'x').data)", "ready needs what child or lookup gave"),
+        ("ready(child('Service', 's').status)", "ready needs what child or lookup gave"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_a_problem(expression: str, message: str) -> None:
+    for world in (EMPTY, FakeWorld(others=(CONFIG,))):
+        (problem,) = one(expression, world).problems
+        assert str(problem).startswith(f"echoes.example.com/a.yaml.j2:5: {message}")
+
+
+def test_a_lookup_under_a_parent_without_a_namespace_must_name_one() -> None:
+    metadata = {"name": "e", "uid": "u"}
+    result = one("lookup('v1', 'ConfigMap', 'x').data", WORLD, metadata=metadata)
+    assert "ConfigMap lives in namespaces and the parent has none; write namespace=" in str(result.problems[0])
+    assert one("lookup('v1', 'ConfigMap', 'x', namespace='n').data.n", WORLD, metadata=metadata).problems == ()
+    assert one("lookup_all('v1', 'Pod') | length", WORLD, metadata=metadata).documents[0].body["v"] == 4
+
+
+def test_macros_of_other_files_ask_too() -> None:
+    macro = "{% macro ip() %}{{ child('Service', 's').spec.clusterIP }}{% endmacro %}"
+    text = "{% import '_m.yaml.j2' as m %}\n" + manifest("ConfigMap", "c", "v: {{ m.ip() }}\n")
+    files = {"a.yaml.j2": text, "_m.yaml.j2": macro, **SERVICE_FILE}
+    assert in_world(files, WORLD).documents[0].body["v"] == "10.0.0.1"
+    assert waits(in_world(files, EMPTY)) == ["echoes.example.com/a.yaml.j2:6: waiting for Service/s to be ready"]
+
+
+def test_a_document_with_a_default_does_not_wait_but_tells_its_use() -> None:
+    result = one("child('Service', 's').spec.clusterIP | default('none')", EMPTY)
+    assert result.documents[0].body["v"] == "none"
+    assert result.documents[0].uses == (Use(CHILD, awaited=False),)
+    known = one("child('Service', 's').spec.clusterIP | default('none')", WORLD)
+    assert known.documents[0].uses == (Use(CHILD, awaited=False),)
+
+
+@given(expressions=st.lists(st.sampled_from([each for each, _ in KNOWN]), min_size=1, max_size=4))
+def test_what_a_document_uses_does_not_depend_on_what_the_cluster_has(expressions: list[str]) -> None:
+    text = "---\n".join(manifest("ConfigMap", f"c{at}", f"v: {{{{ {x} }}}}\n") for at, x in enumerate(expressions))
+    files = {"a.yaml.j2": text, **SERVICE_FILE}
+
+    def uses(world: FakeWorld) -> dict[str, set[Use]]:
+        result = in_world(files, world)
+        assert result.problems == ()
+        waiting = {wait.identity.name: set(wait.uses) for wait in result.waits if wait.identity}
+        return {document.body["metadata"]["name"]: set(document.uses) for document in result.documents} | waiting
+
+    assert uses(WORLD) == uses(EMPTY)
+    assert in_world(files, WORLD).asked == in_world(files, EMPTY).asked
