@@ -85,16 +85,17 @@ def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None =
         return value
     if kind is int or kind is float:
         return _number(value)
-    if observed is not None and isinstance(value, (Observed, Unknown)):
-        observed.append(value)
-        return value if isinstance(value, Unknown) else data(value.value, depth, observed)
-    if isinstance(value, Observed):
-        return data(value.branched(), depth)
-    if isinstance(value, (str, Stringlike, Undefined)):
-        return _encodable(str(value))  # str() of a missing field raises what is missing
+    if kind is not dict and kind is not list:
+        if isinstance(value, (Observed, Unknown)) and observed is not None:
+            observed.append(value)
+            return value if isinstance(value, Unknown) else data(value.value, depth, observed)
+        if isinstance(value, Observed):
+            return data(value.branched(), depth)
+        if isinstance(value, (str, Stringlike, Undefined)):
+            return _encodable(str(value))  # str() of a missing field raises what is missing
     if depth > DEPTH_LIMIT:
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         bounds.current().produce(bounds.size_of(value) + _CONTAINER_SIZE)
         return {_key(key): data(item, depth + 1, observed) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):

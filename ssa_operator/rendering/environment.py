@@ -9,9 +9,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import partial
-from types import BuiltinMethodType
+from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn
 
 from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
@@ -44,6 +44,8 @@ def finalize(_: Context, value: Any) -> Any:
         return value.placed()
     if kind is Json:
         return value
+    if kind is int or kind is bool or value is None:
+        return Value(data(value))
     if kind is Observed or kind is Unknown:
         return written(value)
     observed: list[Observed | Unknown] = []
@@ -81,7 +83,7 @@ class _Context(Context):
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - the name is Jinja's
     ) -> None:
         super().__init__(environment, parent, name, blocks, globals)
-        self.globals_keys = VARIABLES | QUESTIONS  # type: ignore[assignment]
+        self.globals_keys = environment.reached
 
 
 class _Transform(NodeTransformer):
@@ -127,13 +129,14 @@ class Environment(ImmutableSandboxedEnvironment):
 
     code_generator_class = NativeCodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
-    counted = staticmethod(bounds.counted)
     variables = Namespace
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 
-    def __init__(self, sources: Mapping[str, str], names: Callable[[str], str]) -> None:
-        """`sources` are template texts by name; `names` gives the full name of an imported one."""
+    def __init__(self, sources: Mapping[str, str], names: Callable[[str], str], asks: bool) -> None:
+        """`sources` are template texts by name; `names` gives the full name of an imported one; `asks` says whether one
+        of them asks the cluster.
+        """
         super().__init__(
             extensions=[LineTags],
             undefined=Missing,
@@ -149,6 +152,7 @@ class Environment(ImmutableSandboxedEnvironment):
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
+        self.reached = VARIABLES | QUESTIONS if asks else VARIABLES
 
     def join_path(self, template: str, _: str) -> str:
         return self._names(template)
@@ -207,6 +211,8 @@ class Environment(ImmutableSandboxedEnvironment):
         raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if type(obj) is MethodType and obj.__self__ is self:
+            return obj(*args)  # one of `_operation`'s: it reads its arguments itself
         bounds.current().step()
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
@@ -220,20 +226,19 @@ class Environment(ImmutableSandboxedEnvironment):
         kwargs = {name: read(arg) for name, arg in kwargs.items()}
         if isinstance(obj, BlockReference):
             return context.call(obj, *args, **kwargs)
-        if type(obj) is Observed or (carries((*args, *kwargs.values())) and not hasattr(obj, TAKES_OBSERVED)):
-            return carried(partial(self._call, context), (obj, *args), kwargs)
+        if type(obj) is Observed or (
+            (carries(args) or (kwargs and carries(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
+        ):
+            return carried(partial(self.call, context), (obj, *args), kwargs)
         try:
-            return self._call(context, obj, *args, **kwargs)
+            if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
+                return self._call_string(obj, args, kwargs)
+            if not callable(obj):
+                message = f"a {type(obj).__name__} can't be called; a field beats the method of its name"
+                raise TemplateRuntimeError(message)
+            return super().call(context, obj, *args, **kwargs)
         except AwaitedError as error:
             return error.unknown
-
-    def _call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """What a function that isn't the template's own gives."""
-        if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
-            return self._call_string(obj, args, kwargs)
-        if not callable(obj):
-            raise TemplateRuntimeError(f"a {type(obj).__name__} can't be called; a field beats the method of its name")
-        return super().call(context, obj, *args, **kwargs)
 
     def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method of a string, once its result is known to be within the bounds."""
@@ -291,10 +296,16 @@ class Environment(ImmutableSandboxedEnvironment):
                 budget.step()
         return super().call_binop(context, operator, left, right)
 
+    def counted(self, iterable: Any) -> Iterator[Any]:
+        """What `{% for %}` goes through."""
+        bounds.current().step()
+        return bounds.counted(read(iterable))
+
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
         if carries(parts):
             return carried(self.concatenated, parts, {})
+        bounds.current().step()
         try:
             texts = [text_of(part) for part in parts]
         except AwaitedError as error:

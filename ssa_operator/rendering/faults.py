@@ -19,7 +19,7 @@ from jinja2.utils import missing
 
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Problem
-from ssa_operator.rendering.functions import REMOVED, VARIABLES
+from ssa_operator.rendering.functions import QUESTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.missing import MissingFieldError, path_of
 from ssa_operator.rendering.nodes import DocumentError
 from ssa_operator.rendering.templates import SHARED, Templates
@@ -86,8 +86,9 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
 def _unknown(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    near = difflib.get_close_matches(name, variables, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(sorted(variables))}"
+    names = sorted({*variables, *QUESTIONS})
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
     return f"{name} is not defined; {hint}"
 
 

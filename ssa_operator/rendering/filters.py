@@ -210,7 +210,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        if carries(args) or (kwargs and carries((*kwargs.values(),))):
+        if carries(args) or (kwargs and carries(kwargs.values())):
             return carried(applied, args, kwargs)
         try:
             return applied(*args, **kwargs)
@@ -247,7 +247,7 @@ def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], arg
 
 def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        if carries(args) or (kwargs and carries((*kwargs.values(),))):
+        if carries(args) or (kwargs and carries(kwargs.values())):
             return carried(function, args, kwargs)
         try:
             return function(*args, **kwargs)

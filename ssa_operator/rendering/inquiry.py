@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import FrameType
@@ -31,21 +31,31 @@ from ssa_operator.rendering.observed import Observed, Source, Unknown, unawaited
 
 
 class Inquiry:
-    """The functions of one render of one parent; `lenient` where nothing waits.
+    """What one render of one parent asks; `lenient` where nothing waits.
 
     asked: each question with the line that asked it first. again_at: when time alone may change an answer. branches:
-    what the control flow of the file in progress depends on; generation: its generated values.
+    what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
     """
+
+    __slots__ = ("_given", "_lenient", "_metadata", "again_at", "asked", "branches", "generation", "world")
 
     def __init__(self, world: World, parent: Mapping[str, Any], lenient: bool = False) -> None:
         self.world = world
         self.asked: dict[Question, Place | None] = {}
         self.again_at: float | None = None
-        self.branches: list[Source] = []
-        self.generation = Generation(world)
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
-        self.functions: Mapping[str, Callable[..., Any]] = {
+        self.begin()
+
+    def begin(self, given: Sequence[str] = ()) -> None:
+        """Another file begins, or the same one again with the first of its generated values given."""
+        self._given = given
+        self.branches: list[Source] = []
+        self.generation: Generation | None = None
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions that templates call, one for each of QUESTIONS."""
+        return {
             "child": self._child,
             "expired": self._expired,
             "generated": self._generated,
@@ -53,11 +63,6 @@ class Inquiry:
             "lookup_all": self._lookup_all,
             "ready": self._ready,
         }
-
-    def begin(self, generation: Generation | None = None) -> None:
-        """Another file begins, or the same one again with values that are given."""
-        self.branches = []
-        self.generation = generation or Generation(self.world)
 
     def placed(self, identity: Identity) -> Identity:
         """An identity as a template of this parent means it: in the parent's namespace where it names none."""
@@ -127,6 +132,8 @@ class Inquiry:
     def _generated(self, length: int = 24) -> str:
         if self._lenient:
             raise TemplateRuntimeError("generated has no place in a status; read the object that has the value")
+        if self.generation is None:
+            self.generation = Generation(self.world, self._given)
         return self.generation.value(length)
 
     def _expired(self, duration: str) -> bool:

@@ -16,12 +16,12 @@ from ssa_operator.core.place import field_text
 from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
 from ssa_operator.core.world import Lookup
 from ssa_operator.rendering.difference import difference
-from ssa_operator.rendering.generation import Generation, Location, changed, locations
+from ssa_operator.rendering.generation import Location, changed, locations
 from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.references import identity
 
 Result: TypeAlias = "Document | Problem | Wait"
-Once: TypeAlias = Callable[[Generation | None], "list[Result]"]
+Once: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
 
 
 _ALONE = (
@@ -30,13 +30,14 @@ _ALONE = (
 )
 
 
-def kept(results: list[Result], once: Once, inquiry: Inquiry) -> list[Result]:
-    """The results of a file with the generated values that the cluster has; `once` renders the file with given ones.
+def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: Inquiry) -> list[Result]:
+    """The results of a file with the generated values that the cluster has, and those of `values` that it has not.
+
+    `results` were rendered with `values`; `once` renders the file with others.
 
     A document with a value that could not be found again is a problem. Raises DocumentError where a value is part of an
     identity or the live one is no text, TemplateRuntimeError where a branch depends on one.
     """
-    values = inquiry.generation.values
     documents = [result for result in results if isinstance(result, Document)]
     found = locations(values, documents)
     for candidates in found:
@@ -45,12 +46,12 @@ def kept(results: list[Result], once: Once, inquiry: Inquiry) -> list[Result]:
             if not inquiry.world.synced(named.group_kind):
                 return [_until_synced(result, inquiry) for result in results]
     given = [_live_value(candidates, inquiry) or value for candidates, value in zip(found, values, strict=True)]
-    made = results if given == values else once(Generation(inquiry.world, given))
+    made = results if given == [*values] else once(given)
     if all(found):
         return made
     # What stands alone nowhere must make no difference.
     others = [value if candidates else changed(value) for candidates, value in zip(found, given, strict=True)]
-    again = once(Generation(inquiry.world, others))
+    again = once(others)
     if len(made) != len(again):
         raise TemplateRuntimeError(f"a branch depends on a generated value; {_ALONE}")
     waits = [result for result in made if isinstance(result, Wait)]

@@ -41,7 +41,9 @@ class Filling:
 
     def text(self, number: int, block: int = 0) -> str:
         """The value as text; in a block scalar that is indented by `block` spaces."""
-        value = self.texts[number] if self.texts and number in self.texts else plain(self.values[number])
+        value = self.texts[number] if self.texts and number in self.texts else self.values[number]
+        if self.carried:
+            value = plain(value)
         if block and type(value) is Indented:
             return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
         return text_of(value)
@@ -102,10 +104,15 @@ class Fields:
     def build(self, filling: Filling) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for key, node, place in self.entries:
-            name = key if type(key) is str else _key(key, filling, place)
+            value: Any = node.build(filling)
+            name: Any = key
+            if type(key) is not str:
+                name = _key(key, filling, place)
+                if type(name) is Observed:
+                    name, value = name.value, name.of(value)
             if name in fields:
                 raise DocumentError(f"the key {name} is there twice", place)
-            fields[plain(name)] = node.build(filling) if type(name) is not Observed else name.of(node.build(filling))
+            fields[name] = value
         for other in self.merged:
             found: Any = other.build(filling)
             if isinstance(found, Unknown):

@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import GeneratorType
 from typing import Any, TypeAlias
@@ -232,7 +232,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def carries(values: Sequence[Any]) -> bool:
+def carries(values: Iterable[Any]) -> bool:
     """Whether one of the values came from the cluster."""
     return not _CARRIERS.isdisjoint(map(type, values))
 

@@ -9,7 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,6 @@ from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields
 from ssa_operator.core.world import OFFLINE, Kin, World
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.faults import line_of, problem_of
-from ssa_operator.rendering.generation import Generation
 from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.keeping import kept
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node
@@ -43,7 +42,7 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
             return Rendered(problems=failed)
         templates = templates.templates
     inquiry = Inquiry(world, parent)
-    variables = {**templates.globals, **_variables(parent), **inquiry.functions}
+    variables = _variables(templates, parent, inquiry)
     results = [result for entry in templates.entries for result in _results(templates, entry, variables, inquiry)]
     if inquiry.asked:
         results = resolved(results, inquiry)
@@ -57,9 +56,10 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
     )
 
 
-def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
+def _variables(templates: Templates, parent: Mapping[str, Any], inquiry: Inquiry) -> dict[str, Any]:
     metadata = _part(parent, "metadata")
-    return {
+    variables = {
+        **templates.globals,
         "object": parent,
         "metadata": metadata,
         "spec": _part(parent, "spec"),
@@ -69,6 +69,9 @@ def _variables(parent: Mapping[str, Any]) -> dict[str, Any]:
         "labels": _part(metadata, "labels"),
         "annotations": _part(metadata, "annotations"),
     }
+    if templates.asks:
+        variables.update(inquiry.functions())
+    return variables
 
 
 def _part(body: Mapping[str, Any], field: str) -> Any:
@@ -81,16 +84,18 @@ def _results(
 ) -> list[Document | Problem | Wait]:
     """What one file gives."""
 
-    def once(generation: Generation | None = None) -> list[Document | Problem | Wait]:
-        inquiry.begin(generation)
+    def once(given: Sequence[str] = ()) -> list[Document | Problem | Wait]:
+        inquiry.begin(given)
         nodes, filling = _nodes(templates, entry, variables)
-        results = [placed(result, inquiry) for node in nodes for result in manifests(node, filling)]
+        results = [result for node in nodes for result in manifests(node, filling)]
+        if filling.carried:
+            results = [placed(result, inquiry) for result in results]
         return [_of_whole(result, uses(inquiry.branches)) for result in results] if inquiry.branches else results
 
     with bounds.bounded():
         try:
             results = once()
-            return kept(results, once, inquiry) if inquiry.generation.values else results
+            return kept(results, inquiry.generation.values, once, inquiry) if inquiry.generation else results
         except AwaitedError as error:
             made_of = uses((*inquiry.branches, *error.unknown.sources))
             return [Wait(place=line_of(error, entry.name), awaited=error.unknown.awaited, uses=made_of)]
@@ -130,7 +135,7 @@ def render_status(templates: Templates | Folder, parent: Mapping[str, Any], worl
     if templates.status is None:
         return StatusFields()
     inquiry = Inquiry(cast(World, world), parent, lenient=True)
-    variables = {**templates.globals, **_variables(parent), **inquiry.functions}
+    variables = _variables(templates, parent, inquiry)
     fields: Mapping[str, Any] = {}
     problems: tuple[Problem, ...] = ()
     with bounds.bounded():

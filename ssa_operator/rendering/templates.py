@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Problem
 from ssa_operator.rendering.documents import parse
 from ssa_operator.rendering.environment import Environment
-from ssa_operator.rendering.functions import REMOVED
+from ssa_operator.rendering.functions import QUESTIONS, REMOVED
 from ssa_operator.rendering.nodes import DocumentError, Node
 from ssa_operator.rendering.places import Lines, Places
 
@@ -27,6 +28,8 @@ SHARED = "_shared"
 
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
+
+_ASKS = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONS))})\b")
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
@@ -50,7 +53,7 @@ class Entry:
 
 
 class Templates:
-    """A folder's templates, ready to render; `digest` names them."""
+    """A folder's templates, ready to render; `digest` names them, `asks` says whether one may ask the cluster."""
 
     def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
         """Compile `files` (name from the templates folder on, and text), those of `_shared` among them.
@@ -62,7 +65,8 @@ class Templates:
         self._files = files
         self._names = list(files)
         self._known = lru_cache(_CACHED_TEXTS)(self._parsed)
-        self._environment = Environment(files, self._full_name)
+        self.asks = any(_ASKS.search(text) for text in files.values())
+        self._environment = Environment(files, self._full_name, self.asks)
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[Problem] = []
         self._checked: set[str] = set()
