@@ -76,7 +76,10 @@ async def _perform(step: Step, cluster: Cluster) -> Outcome:
         case Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.WAIT:
-            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=True)
+            # What waits for another child is woken by that child's event; only what has a manifest could go on by
+            # itself.
+            passing = step.manifest is not None
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=passing)
         case Action.REFUSE | Action.RECREATE:
             return Outcome(
                 step=step,

@@ -13,18 +13,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ssa_operator.controller.act import Cluster, act
+from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
-from ssa_operator.core.rendered import Rendered
+from ssa_operator.core.rendered import Problem, Rendered
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
 from ssa_operator.kube.cache import Cache
@@ -73,22 +74,6 @@ class Subject:
     cache: Cache
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """The children of one parent, as its templates see them."""
-
-    now: float
-    children: Mapping[tuple[str, str], Live]
-
-    @classmethod
-    def of(cls, children: Iterable[Live], now: float) -> Family:
-        return cls(now=now, children={(live.identity.kind, live.identity.name): live for live in children})
-
-    def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
-        live = self.children.get((kind, name))
-        return live.body if live is not None else None
-
-
 class Reconciler:
     """Runs passes. `parents` are the uids of all parents that exist; `claims` says which parent an identity was
     rendered for.
@@ -108,18 +93,17 @@ class Reconciler:
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
             children = self._cluster.children.of(subject.parent.uid)
-            own = render_status(subject.folder, subject.parent.body, Family.of(children, self._now()))
+            own = render_status(subject.folder, subject.parent.body, self._family(children))
             report = make_idle_report(subject.parent, idle, children, own, self._now())
             return await self._publish(subject, memory, report)
         await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
-        rendered = render(subject.folder, subject.parent.body)
-        await self._cluster.children.watch({group_kind(document) for document in rendered.documents})
+        rendered = await self._render(subject)
         observed = self._observe(subject, memory, causes, rendered)
         plan = make_plan(observed, rendered)
         self._claim(memory, subject.parent.uid, plan)
         # What a Secret's templates render may hold its content, whatever kind it is put into.
         outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
-        family = Family.of((outcome.live for outcome in outcomes if outcome.live is not None), self._now())
+        family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
@@ -130,6 +114,21 @@ class Reconciler:
         for identity in memory.claimed:
             self._claims.pop(identity, None)
         memory.claimed = frozenset()
+
+    async def _render(self, subject: Subject) -> Rendered:
+        """The folder, rendered for the parent, with every kind that it renders watched."""
+        children, uid = self._cluster.children, subject.parent.uid
+        rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
+        kinds = _kinds(rendered)
+        unknown = not kinds <= children.kinds.keys()
+        await children.watch(kinds)
+        if unknown and rendered.waits:
+            # What was waited for may be there: nobody had looked yet.
+            rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
+        return _without_lookups(rendered)
+
+    def _family(self, children: Iterable[Live]) -> Family:
+        return Family.of(children, self._cluster.children.kinds, self._now())
 
     def _idle_verdict(self, parent: Live) -> Verdict | None:
         if parent.deleting:
@@ -142,7 +141,7 @@ class Reconciler:
     def _observe(self, subject: Subject, memory: Memory, causes: Cause, rendered: Rendered) -> Observed:
         parent = subject.parent
         own = self._cluster.children.of(parent.uid)
-        named = {live.identity.group_kind for live in own} | {group_kind(document) for document in rendered.documents}
+        named = {live.identity.group_kind for live in own} | _kinds(rendered)
         known = self._cluster.children.kinds
         confirmed = memory.held_at is not None and parent.metadata.annotations.get(RECONCILE_AT, "") != memory.held_at
         return Observed(
@@ -195,6 +194,22 @@ class Reconciler:
             )
             subject.cache.written(applied.live)
         return report
+
+
+def _kinds(rendered: Rendered) -> set[GroupKind]:
+    waiting = {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
+    return {group_kind(document) for document in rendered.documents} | waiting
+
+
+def _without_lookups(rendered: Rendered) -> Rendered:
+    """Looking at objects that aren't the parent's is refused: nothing watches them yet, so it would wait for ever."""
+    questions = [question for question in rendered.asked if not isinstance(question, Reference)]
+    if not questions:
+        return rendered
+    problems = tuple(
+        Problem(f"a template looks up {question}; lookups are not supported yet") for question in questions
+    )
+    return replace(rendered, problems=(*rendered.problems, *problems))
 
 
 def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:

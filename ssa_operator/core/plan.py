@@ -21,7 +21,7 @@ from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
-from ssa_operator.core.rendered import Document, Rendered
+from ssa_operator.core.rendered import Document, Rendered, Wait
 
 
 class Action(StrEnum):
@@ -129,6 +129,11 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
         places.setdefault(step.identity, document.place)
         steps.append(step)
+    for wait in rendered.waits:
+        if wait.identity is not None:
+            step = _waiting(observed, wait, wait.identity)
+            places.setdefault(step.identity, wait.place)
+            steps.append(step)
     left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(live, places)]
     steps += [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live) for live in left if not live.deleting]
@@ -232,6 +237,16 @@ def _by_identity(live: Live) -> Identity:
     return live.identity
 
 
+def _waiting(observed: Observed, wait: Wait, identity: Identity) -> Step:
+    known = observed.kinds.get(identity.group_kind)
+    if known is not None and not known.namespaced:
+        identity = replace(identity, namespace="")
+    elif not identity.namespace:
+        identity = replace(identity, namespace=observed.parent.identity.namespace)
+    live = observed.objects.get(identity)
+    return Step(action=Action.WAIT, identity=identity, reason=str(wait), live=live, place=wait.place)
+
+
 def _orphan(live: Live) -> Step:
     return Step(action=Action.PRUNE, identity=live.identity, live=live, reason="is no longer rendered")
 
@@ -256,7 +271,7 @@ def _made_for(live: Live) -> bool:
 
 def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:
     if not rendered.complete:
-        return "a template failed"
+        return "a template failed" if rendered.problems else "a template waits"
     for step in steps:
         match step.action:
             case Action.REFUSE | Action.WAIT:

@@ -115,7 +115,7 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=min((child.readiness.again_at for child in children if child.readiness.again_at), default=None),
+        again_at=_earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
     )
 
 
@@ -141,6 +141,10 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
         return True
     owned = live.owned_fields("status")
     return bool(owned) and not _covered(json.loads(owned).get("f:status", {}), desired)
+
+
+def _earliest(*moments: float | None) -> float | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _complete(plan: Plan, failures: Sequence[Outcome]) -> bool:
@@ -185,6 +189,11 @@ def _verdict(
             )
     if plan.held:
         return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
+    if plan.rendered.waits:
+        broken = [_child_text(child) for child in children if child.readiness.state is State.FAILED]
+        waiting = [f"{wait.identity or wait.place}: {wait}" for wait in plan.rendered.waits]
+        message = _sentence([*broken, *waiting])
+        return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken))
     unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
     failed = [child for child in unready if child.readiness.state is State.FAILED]
     if unready:
