@@ -1,7 +1,7 @@
 """Golden cases: each folder of tests/cases is a parent, its templates, and what they render.
 
-A case that renders problems too has them in `problems.txt`, one a line. One with a `status.yaml` has the fields of its
-`_status.yaml.j2` there, for the live children in `children.yaml`.
+The live children are in `children.yaml`, problems in `problems.txt` and waits in `waits.txt`, one a line; a case with a
+`status.yaml` has the fields of its `_status.yaml.j2` there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ def read(path: Path) -> list[Any]:
     return [node.build(Filling()) for node in parse(Lines(path.read_text(encoding="utf-8"), path.name))]
 
 
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
 def test_a_case_renders_what_it_expects(name: str) -> None:
     case = CASES / name
@@ -34,12 +38,12 @@ def test_a_case_renders_what_it_expects(name: str) -> None:
     assert folder.problems == ()
     (owner,) = read(case / "resource.yaml")
     assert isinstance(owner, dict)
-    result = render(folder, owner)
-    problems = case / "problems.txt"
-    expected = problems.read_text(encoding="utf-8").splitlines() if problems.exists() else []
-    assert [str(problem) for problem in result.problems] == expected
+    world = FakeWorld(children=tuple(read(case / "children.yaml")) if (case / "children.yaml").exists() else ())
+    result = render(folder, owner, world)
+    assert [str(problem) for problem in result.problems] == lines(case / "problems.txt")
+    assert [f"{wait.place}: {wait}" for wait in result.waits] == lines(case / "waits.txt")
     assert [document.body for document in result.documents] == read(case / "expected.yaml")
     if (case / "status.yaml").exists():
-        status = render_status(folder, owner, FakeWorld(children=tuple(read(case / "children.yaml"))))
+        status = render_status(folder, owner, world)
         assert status.problems == ()
         assert [status.fields] == read(case / "status.yaml")

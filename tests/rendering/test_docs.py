@@ -1,7 +1,7 @@
 """The examples of docs/templates.md do what the page says.
 
 A `jinja` block is a template, or the part of one below its head; the block that follows it is what it renders, or the
-text of its error. The first block is the parent.
+text of its error or wait. The first block is the parent, and the one that begins with `objects:` is in the cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ssa_operator.rendering.documents import parse
 from ssa_operator.rendering.nodes import Filling
 from ssa_operator.rendering.places import Lines
 from ssa_operator.rendering.render import render
-from tests.rendering.author import HEAD, templates
+from tests.rendering.author import HEAD, FakeWorld, live, manifest, templates
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "templates.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -39,12 +39,18 @@ def test_an_example_does_what_the_page_says(number: int) -> None:
     if template.startswith("metadata:"):
         template = template.replace("metadata:\n", "metadata:\n  name: c\n")
         head = head.partition("metadata:")[0]
-    result = render(templates({"example.yaml.j2": head + template}), read(BLOCKS[0][1]))
+    if "stringData:" in template:
+        head = head.replace("ConfigMap", "Secret")
+    files = {"example.yaml.j2": head + template, "service.yaml": manifest("Service", "hello")}
+    (objects,) = (read(text)["objects"] for _, text in BLOCKS if text.startswith("objects:"))
+    secret = live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"})
+    result = render(templates(files), read(BLOCKS[0][1]), FakeWorld(children=(*objects, secret)))
     if kind == "text":
-        assert [str(problem) for problem in result.problems] == [expected.strip()]
+        waits = [f"{wait.place}: {wait}" for wait in result.waits]
+        assert [*map(str, result.problems), *waits] == [expected.strip()]
         return
-    assert result.problems == ()
-    (document,) = result.documents
+    assert (result.problems, result.waits) == ((), ())
+    document, _ = result.documents
     body = {key: value for key, value in document.body.items() if key not in ("apiVersion", "kind")}
     del body["metadata"]["name"]
     assert {key: value for key, value in body.items() if value != {}} == read(expected)
