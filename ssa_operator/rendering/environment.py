@@ -178,12 +178,16 @@ class Environment(ImmutableSandboxedEnvironment):
             return obj[attribute] if attribute in obj else self._missing(obj, attribute)
         if attribute[:2] == "__":
             self.unsafe_undefined(obj, attribute)
+        if type(obj) is Text:
+            return self.getattr(read(obj), attribute)
         return super().getattr(read(obj), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         argument = read(argument)
         if type(argument) is Observed or isinstance(argument, Unknown):
-            return carried(self.getitem, (obj, argument), {})
+            found = carried(self.getitem, (obj, argument), {})
+            missed = isinstance(found, Unknown) and type(argument) is Observed and type(obj) is not Unknown
+            return found.nameless() if missed else found
         if isinstance(argument, Missing):
             str(argument)
         if type(obj) is Observed:
@@ -195,6 +199,8 @@ class Environment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             except (KeyError, TypeError):
                 return self._missing(obj, argument)
+        if type(obj) is Text:
+            return self.getitem(read(obj), argument)
         return super().getitem(read(obj), argument)
 
     def _missing(self, obj: Any, name: Any) -> Missing:
@@ -303,6 +309,7 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
+        parts = tuple([read(part) for part in parts])
         if carries(parts):
             return carried(self.concatenated, parts, {})
         bounds.current().step()

@@ -28,7 +28,7 @@ from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
 from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries, plain, unawaited
 from ssa_operator.rendering.places import EMPTY, RESERVED
-from ssa_operator.rendering.text import Json, Text, Value, indent, trim
+from ssa_operator.rendering.text import Json, Text, Value, indent, spoken, trim
 from ssa_operator.rendering.yaml_text import yaml_text
 
 _JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
@@ -201,7 +201,9 @@ def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
 
 
 def read(value: Any) -> Any:
-    """Template text as the string that it will be; anything else as it is."""
+    """Template text as the string that it will be, with its origins; anything else as it is."""
+    if type(value) is Text:
+        return spoken(value)
     return str(value) if isinstance(value, Stringlike) else value
 
 
@@ -210,6 +212,9 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
+        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        if kwargs:
+            kwargs = {key: read(arg) for key, arg in kwargs.items()}
         if carries(args) or (kwargs and carries(kwargs.values())):
             return carried(applied, args, kwargs)
         try:
@@ -221,8 +226,6 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
         subject = args[passed] if len(args) > passed else None
         if isinstance(subject, Undefined):
             str(subject)
-        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
-        kwargs = {key: read(arg) for key, arg in kwargs.items()}
         if name in _TEXTUAL and not isinstance(subject, str):
             args = (*args[:passed], text_of(subject), *args[passed + 1 :])
         _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
@@ -269,9 +272,8 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def tested(*args: Any) -> Any:
-        if carries(args):
-            return _observed_test(function, tested, args)
-        return function(*args[:passed], *[read(arg) for arg in args[passed:]])
+        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        return _observed_test(function, tested, args) if carries(args) else function(*args)
 
     if passed:
         tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]

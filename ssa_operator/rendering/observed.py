@@ -103,6 +103,10 @@ class Unknown(Missing):
             return Unknown(self.sources, self.awaited, derived=self.derived)
         return Unknown(self.sources, [replace(first, field=(*first.field, name))])
 
+    def nameless(self) -> Unknown:
+        """The same without the name of the last field, which may be a Secret's content."""
+        return Unknown(self.sources, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True)
+
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
         owner, name = self._undefined_obj, self._undefined_name

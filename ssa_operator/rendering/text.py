@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.data import Stringlike, data, json_text, text_of
-from ssa_operator.rendering.observed import Observed, plain
+from ssa_operator.rendering.observed import Observed, carried, plain
 from ssa_operator.rendering.places import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
 
 OPEN = "\ue000"
@@ -93,6 +93,21 @@ def _read(piece: Piece) -> str:
     if isinstance(piece, str):
         return without_marks(piece)
     return text_of(piece.data) if isinstance(piece, Value) else str(piece)
+
+
+def spoken(text: Text) -> Any:
+    """What the text says, with the origins of the values of the cluster that are in it."""
+    values = [piece.data for piece in text.pieces if type(piece) is Carried]
+    if not values:
+        return str(text)
+    return carried(lambda *_: "".join([_read_alone(piece) for piece in text.pieces]), values, {})
+
+
+def _read_alone(piece: Piece) -> str:
+    value = plain(piece.data) if type(piece) is Carried else piece
+    if isinstance(value, (Value, Json)) or value is piece:
+        return _read(value)
+    return text_of(value)
 
 
 def concat(pieces: Iterable[Any]) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -347,6 +348,66 @@ def test_macros_of_other_files_ask_too() -> None:
     files = {"a.yaml.j2": text, "_m.yaml.j2": macro, **SERVICE_FILE}
     assert in_world(files, WORLD).documents[0].body["v"] == "10.0.0.1"
     assert waits(in_world(files, EMPTY)) == ["echoes.example.com/a.yaml.j2:6: waiting for Service/s to be ready"]
+
+
+def test_text_with_a_value_in_it_carries_where_the_value_came_from() -> None:
+    text = (
+        manifest("Service", "s")
+        + "---\n{% set url %}http://{{ child('Service', 's').spec.clusterIP }}:80{% endset %}\n"
+    )
+    text += manifest(
+        "ConfigMap", "c", "v: {{ url }}\nw: {{ url | b64encode }}\nx: {{ url ~ '/' }}\ny: {{ url.split(':') }}\n"
+    )
+    known = in_world({"a.yaml.j2": text}, WORLD)
+    assert [document.uses for document in known.documents] == [(), (Use(CHILD, awaited=True),)]
+    assert known.documents[1].body["v"] == "http://10.0.0.1:80"
+    assert known.documents[1].body["w"] == "aHR0cDovLzEwLjAuMC4xOjgw"
+    assert known.documents[1].body["x"] == "http://10.0.0.1:80/"
+    assert known.documents[1].body["y"] == ["http", "//10.0.0.1", "80"]
+    unknown = in_world({"a.yaml.j2": text}, EMPTY)
+    assert names(unknown) == ["s"]
+    assert [wait.uses for wait in unknown.waits] == [(Use(CHILD, awaited=True),)]
+
+
+def test_values_of_the_cluster_are_data_in_every_position() -> None:
+    nasty = "a: b\n- c\n{{ x }} # d\n"
+    world = FakeWorld(others=(live("ConfigMap", "x", data={"t": nasty, "l": [1, {"a": nasty}]}),))
+    text = "{% set d = lookup('v1', 'ConfigMap', 'x').data %}\n" + manifest("ConfigMap", "c")
+    text += "plain: {{ d.t }}\nquoted: 'x{{ d.t }}'\nblock: |\n  {{ d.t }}\nindented: |\n  {{ d.t | indent(2) }}\n"
+    text += "list: {{ d.l }}\njson: {{ d.l | tojson }}\ntext: 'j={{ d.l | tojson }}'\n{{ d.t }}: key\n"
+    text += "yaml:\n  {{ d | to_yaml | indent(2) }}\n"
+    body = in_world({"a.yaml.j2": text}, world).documents[0].body
+    assert (body["plain"], body["quoted"], body["block"], body["indented"]) == (
+        nasty,
+        f"x{nasty}",
+        f"{nasty}\n",
+        f"{nasty}\n",
+    )
+    assert body["list"] == body["json"] == [1, {"a": nasty}]
+    assert body["text"] == "j=" + json.dumps([1, {"a": nasty}], separators=(",", ":"))
+    assert body[nasty] == "key"
+    assert body["yaml"] == {"t": nasty, "l": [1, {"a": nasty}]}
+
+
+@pytest.mark.parametrize("of", ["lookup('v1', 'ConfigMap', 'x').data", "spec"])
+def test_a_field_that_a_secret_names_is_not_in_the_message(of: str) -> None:
+    secret = live("Secret", "p", data={"k": "aHVzaA=="})
+    result = one(f"{of}[lookup('v1', 'Secret', 'p').data.k | b64decode]", FakeWorld(others=(CONFIG, secret)))
+    assert result.waits
+    assert "hush" not in str(result.waits[0])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["child('Service', 's').__class__", "child('Service', 's')['__class__']",
+     "child('Service', 's') | attr('__class__')",
+     "child.__self__", "child.__func__.__globals__", "lookup.__self__.world", "child('Service', 's').spec.__init__",
+     "child('Service', 's').nope.__class__", "child('Service', 's').spec.clusterIP.__class__",
+     "'{0.__class__}'.format(child('Service', 's'))", "child('Service', 's').spec.ports.append(1)"],
+)  # fmt: skip
+def test_no_way_leads_out_of_what_was_asked(expression: str) -> None:
+    (problem,) = one(expression, WORLD).problems
+    assert "refused for security" in str(problem)
 
 
 def test_a_document_with_a_default_does_not_wait_but_tells_its_use() -> None:
