@@ -88,8 +88,7 @@ class Rendered:
     """Everything that one render of a folder gave.
 
     asked: every question to the cluster, also those of files that failed. again_at: when time alone may change the
-    render, in seconds since the epoch. digest: names the template set. status stays None: its fields come of the
-    children as they are after a pass, and are rendered then.
+    render, in seconds since the epoch. digest: names the template set.
     """
 
     documents: tuple[Document, ...] = ()
@@ -97,7 +96,6 @@ class Rendered:
     problems: tuple[Problem, ...] = ()
     asked: tuple[Question, ...] = ()
     again_at: float | None = None
-    status: Mapping[str, Any] | None = None
     digest: str = ""
 
     @property

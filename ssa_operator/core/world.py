@@ -63,21 +63,17 @@ Question: TypeAlias = Reference | Lookup | Selection
 """What a template can ask for; a Reference is a child of the same parent."""
 
 
-class Kin(Protocol):
-    """The live children of one parent. `now` is in seconds since the epoch."""
+class World(Protocol):
+    """The cluster as one parent's templates see it. `now` is in seconds since the epoch.
+
+    The operator's own writes are in it: an object that an apply just made is not absent.
+    """
 
     @property
     def now(self) -> float: ...
 
     def child(self, kind: str, name: str, /) -> Body | None:
         """The live child of this parent, None where there is none."""
-
-
-class World(Kin, Protocol):
-    """The cluster as one parent's templates see it.
-
-    The operator's own writes are in it: an object that an apply just made is not absent.
-    """
 
     def synced(self, kind: GroupKind, /) -> bool:
         """Whether all objects of a kind are known. Of a kind that the cluster doesn't have it is known: there are

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
-from ssa_operator.core.world import OFFLINE, Kin, World
+from ssa_operator.core.world import OFFLINE, World
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.faults import line_of, problem_of
 from ssa_operator.rendering.inquiry import Inquiry
@@ -123,18 +123,15 @@ def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tup
     )
 
 
-def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: World | Kin) -> StatusFields:
-    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown of the children is left out.
-
-    In a world of nothing but children, only children can be asked for.
-    """
+def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: World) -> StatusFields:
+    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown is left out."""
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return StatusFields()
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
-    inquiry = Inquiry(cast(World, world), parent, lenient=True)
+    inquiry = Inquiry(world, parent, lenient=True)
     variables = _variables(templates, parent, inquiry)
     fields: Mapping[str, Any] = {}
     problems: tuple[Problem, ...] = ()
