@@ -67,6 +67,7 @@ def show(result: Result, console: Console) -> None:
             *("" if count is None else f"{count:g}" for count in counts),
         )
     console.print(table)
+    console.print(f"Cores that were busy with something else: {figures.others}")
     console.print(f"Rendering a manifest, µs of CPU: {costs.render}, ready to be sent {costs.prepared}")
     console.print(f"Jinja text through CSafeLoader: {costs.text}; ratio {costs.ratio}")
 

@@ -27,7 +27,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from benchmarks import workload
+from benchmarks import machine, workload
 from ssa_operator.controller import crds
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.identity import GroupKind
@@ -106,10 +106,12 @@ class Operator:
     cpu: seconds of its whole life. memory: its largest resident set in MiB. Both are known after the block.
     """
 
-    def __init__(self, templates: Path, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, templates: Path, kubeconfig: Path, namespace: str, running: set[int]) -> None:
+        """`running` has its process id while it runs."""
         options = [f"--templates={templates}", f"--kubeconfig={kubeconfig}", f"--namespace={namespace}"]
         self._command = [sys.executable, "-m", "ssa_operator", "run", *options, "--tick-rate=0", "--listen="]
         self._log = templates.with_name(f"{namespace}.log")
+        self._running = running
         self._pid = 0
         self._exit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.cpu = 0.0
@@ -125,6 +127,7 @@ class Operator:
         # asyncio's own processes don't say what they used.
         spawn = os.posix_spawn
         self._pid = spawn(self._command[0], self._command, environment, file_actions=[output])
+        self._running.add(self._pid)
         self._exit = asyncio.ensure_future(asyncio.to_thread(os.wait4, self._pid, 0))
         return self
 
@@ -135,6 +138,7 @@ class Operator:
         if not self._exit.done():
             os.kill(self._pid, signal.SIGKILL)
         _, _, usage = await self._exit
+        self._running.discard(self._pid)
         self.cpu = usage.ru_utime + usage.ru_stime
         # KiB, but bytes on macOS.
         self.memory = usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
@@ -151,15 +155,28 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the API server says of itself: writes to Echos and their children so far, by what and where
-    (`APPLY echoes.example.com/status`), and its seconds of CPU.
+    """What was counted so far.
+
+    writes: to Echos and their children, by what and where (`APPLY echoes.example.com/status`). cpu: the API server's
+    seconds. others: seconds of CPU that went to processes that have nothing to do with the bench, or to the machine's
+    host. time: of `time.perf_counter`.
     """
 
     writes: Counter[str]
     cpu: float
+    others: float
+    time: float
 
     def since(self, before: Count) -> Count:
-        return Count(self.writes - before.writes, self.cpu - before.cpu)
+        """What was counted between two moments."""
+        return Count(
+            self.writes - before.writes, self.cpu - before.cpu, self.others - before.others, self.time - before.time
+        )
+
+    @property
+    def busy_others(self) -> float:
+        """How many cores the others kept busy."""
+        return self.others / self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +199,14 @@ class Bench:
         self._cluster = cluster
         self._session = session
         self._templates = templates
+        self._operators: set[int] = set()
 
     async def prepare(self) -> None:
         """Install the CRD while no controller runs: the garbage collector looks for new ones every 30 s only."""
         for component in ("kwok", "kube-scheduler", "kube-controller-manager"):
             await self._cluster.stop_component(component)
         await crds.install(self.client, crds.load(workload.CRDS))
-        await self._cluster.start_component("kube-controller-manager")
+        self._cluster = await self._cluster.start_component("kube-controller-manager")
         mapper = RESTMapper(self.client)
         for kind in (workload.ECHO, *workload.child_kinds(self.folder)):
             self.resources[kind] = await mapper.resource(kind)
@@ -242,7 +260,7 @@ class Bench:
 
     def operator(self, namespace: str) -> Operator:
         """An operator that looks at one namespace and has no ticks."""
-        return Operator(self._templates, self._cluster.kubeconfig, namespace)
+        return Operator(self._templates, self._cluster.kubeconfig, namespace, self._operators)
 
     @asynccontextmanager
     async def watched(self, namespace: str) -> AsyncIterator[Progress]:
@@ -266,7 +284,9 @@ class Bench:
         if used is None:
             raise RuntimeError("the API server's /metrics have no process_cpu_seconds_total")
         names = {resource.name for resource in self.resources.values()}
-        return Count(_writes(text, names), float(used[1]))
+        own = [os.getpid(), *self._cluster.pids.values(), *self._operators]
+        others = machine.busy() - sum(map(machine.used, own))
+        return Count(_writes(text, names), float(used[1]), others, time.perf_counter())
 
     async def settled(self) -> Count:
         """`count` once there was no write for a while."""

@@ -51,8 +51,9 @@ class Measurement:
 
     create: the POSTs of the Echos; they are within `seconds` for warm only. first: until the first Echo was seen
     converged, 0 where nobody looked. cpu: of the operator's process from start to end, for raw and client of this
-    process while the clock ran. memory: the operator's largest resident set in MiB, 0 where there is none. writes: how
-    many the API server took, by what and where (`APPLY deployments.apps`).
+    process while the clock ran. memory: the operator's largest resident set in MiB, 0 where there is none. others: how
+    many cores anything else on the machine kept busy, which should be next to none. writes: how many the API server
+    took, by what and where (`APPLY deployments.apps`).
     """
 
     contender: Contender
@@ -63,6 +64,7 @@ class Measurement:
     cpu: float
     memory: float = 0.0
     apiserver_cpu: float
+    others: float
     writes: Mapping[str, int]
 
 
@@ -73,6 +75,7 @@ Round = Mapping[Contender, Measurement]
 class Convergence:
     """What all rounds say together, by contender, and the rounds themselves. `children` are those of one Echo.
 
+    others: how many cores had something else to do, over all measurements: more than next to none makes all doubtful.
     share: of the raw client's speed, 1 being all of it; for warm the raw client's POSTs count as well. cpu_per_parent:
     milliseconds, without what a process costs before there is work. applies_per_child and status_writes_per_parent are
     of the worst round.
@@ -81,6 +84,7 @@ class Convergence:
     kubernetes: str
     parents: int
     children: int
+    others: Spread
     seconds: Mapping[str, Spread]
     children_per_second: Mapping[str, Spread]
     share: Mapping[str, Spread]
@@ -149,6 +153,7 @@ async def _send(stage: Bench, contender: Contender, namespace: str, parents: int
         seconds=round(seconds, 3),
         cpu=round(used, 3),
         apiserver_cpu=round(counted.cpu, 2),
+        others=round(counted.busy_others, 2),
         writes=counted.writes,
     )
 
@@ -173,6 +178,7 @@ async def _cold(stage: Bench, contender: Contender, parents: int) -> Measurement
         cpu=round(operator.cpu, 3),
         memory=round(operator.memory, 1),
         apiserver_cpu=round(counted.cpu, 2),
+        others=round(counted.busy_others, 2),
         writes=counted.writes,
     )
 
@@ -199,6 +205,7 @@ async def _warm(stage: Bench, parents: int) -> Measurement:
         cpu=round(operator.cpu, 3),
         memory=round(operator.memory, 1),
         apiserver_cpu=round(counted.cpu, 2),
+        others=round(counted.busy_others, 2),
         writes=counted.writes,
     )
 
@@ -236,6 +243,7 @@ def _summary(kubernetes: str, parents: int, children: int, rounds: list[Round]) 
         kubernetes=kubernetes,
         parents=parents,
         children=children,
+        others=Spread.of(made.others for done in rounds for made in done.values()),
         seconds=spreads(lambda _, made: made.seconds, *Contender),
         children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *everyone),
         share=spreads(_share, *everyone[1:]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 from collections.abc import Iterable
@@ -53,6 +54,30 @@ def description() -> dict[str, Any]:
         "commit": _commit(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},
     }
+
+
+def busy() -> float:
+    """Seconds of CPU that were spent on this machine, for whatever; 0 where the system doesn't say (not Linux).
+
+    Time that the host of a virtual machine took away (steal) counts: it was not there to be used.
+    """
+    user, nice, system, _idle, _waiting, irq, softirq, steal = _ticks(Path("/proc/stat"), slice(1, 9), 8)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def used(pid: int) -> float:
+    """Seconds of CPU of a process; 0 where the system doesn't say, or it has ended."""
+    return sum(_ticks(Path(f"/proc/{pid}/stat"), slice(13, 15), 2)) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(file: Path, columns: slice, count: int) -> list[int]:
+    """Numbers of a file's first line (proc_pid_stat(5), proc_stat(5)); zeros where there is no such file."""
+    try:
+        line = file.read_text().splitlines()[0]
+    except OSError:
+        return [0] * count
+    # The second column of a process is its name in brackets, which may hold blanks.
+    return [int(each) for each in re.sub(r"\(.*\)", "()", line).split()[columns]]
 
 
 def _processor() -> str:
