@@ -71,6 +71,9 @@ async def _parents(client: Client, templates: Path, namespace: str, wanted: str)
             continue
         if kind and kind.lower() not in (resource.kind.lower(), resource.plural, resource.name, *resource.short_names):
             continue
+        if resource.built_in and not kind:
+            # Nothing of the operator is in their status, and there may be thousands: they are shown when asked for.
+            continue
         items, _ = await client.list(resource, namespace if resource.namespaced else "")
         found.extend(live for live in items if not name or live.identity.name == name)
     return found

@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,9 @@ async def established(client: Client, names: Collection[str], deadline: float = 
     """Wait until all of these CRDs are served. Raises DefinitionError where one isn't by the deadline (seconds) or
     can't be.
     """
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
+            raise DefinitionError(f"{name!r} can't be the name of a CRD; write <plural>.<group>")
     waiting = dict.fromkeys(names, "does not exist")
     try:
         async with asyncio.timeout(deadline):

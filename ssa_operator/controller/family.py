@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +20,21 @@ from ssa_operator.core.world import Body, Selection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The live children of one parent, and the kinds that are watched. `now` is in seconds since the epoch."""
+    """What is known around one parent. `now` is in seconds since the epoch.
+
+    children: the parent's own. objects: everything that is watched. kinds: what is watched.
+    """
 
     now: float
-    children: Mapping[Identity, Live]
+    children: Sequence[Live]
+    objects: Mapping[Identity, Live]
     kinds: Mapping[GroupKind, Kind]
 
-    @classmethod
-    def of(cls, children: Iterable[Live], kinds: Mapping[GroupKind, Kind], now: float) -> Family:
-        return cls(now=now, children={live.identity: live for live in children}, kinds=kinds)
-
     def child(self, kind: str, name: str, /) -> Body | None:
-        found = (live for live in self.children.values() if (live.identity.kind, live.identity.name) == (kind, name))
-        return next((live.body for live in found if not live.deleting), None)
+        for live in self.children:
+            if (live.identity.kind, live.identity.name) == (kind, name) and not live.deleting:
+                return live.body
+        return None
 
     def synced(self, kind: GroupKind, /) -> bool:
         return kind in self.kinds and self.kinds[kind].synced
@@ -41,7 +43,7 @@ class Family:
         return kind not in self.kinds or self.kinds[kind].namespaced
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        live = self.children.get(identity)
+        live = self.objects.get(identity)
         return live.body if live is not None else None
 
     def lookup_all(self, _: Selection, /) -> tuple[Mapping[str, Any], ...]:

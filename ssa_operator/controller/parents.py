@@ -55,8 +55,7 @@ class Served:
         """
         if self.definition is not None:
             return has_status(self.definition, self.resource.version)
-        built_in = "." not in self.resource.group or self.resource.group.endswith(".k8s.io")
-        return not built_in and "status" in self.resource.subresources
+        return not self.resource.built_in and "status" in self.resource.subresources
 
 
 class Listener(Protocol):

@@ -128,7 +128,8 @@ class Reconciler:
         return _without_lookups(rendered)
 
     def _family(self, children: Iterable[Live]) -> Family:
-        return Family.of(children, self._cluster.children.kinds, self._now())
+        watched = self._cluster.children
+        return Family(now=self._now(), children=tuple(children), objects=watched, kinds=watched.kinds)
 
     def _idle_verdict(self, parent: Live) -> Verdict | None:
         if parent.deleting:

@@ -23,7 +23,7 @@ from ssa_operator.core.live import Live
 from ssa_operator.core.schedule import Budget, backoff, next_tick
 from ssa_operator.core.status import Report, Result
 from ssa_operator.kube.credentials import CredentialsError
-from ssa_operator.kube.errors import ApiError
+from ssa_operator.kube.errors import ApiError, Unreachable
 
 log = logging.getLogger("ssa_operator")
 
@@ -134,9 +134,11 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        if not (isinstance(error, ApiError) and error.conflict) and str(error) != memory.trouble:
+        if str(error) != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
             memory.trouble = str(error)
-            log.warning("%s: the pass was not finished: %s", key, error)
+            # That the API server is out of reach is said once, by the watches, and not by every parent.
+            level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING
+            log.log(level, "%s: the pass was not finished: %s", key, error)
         if isinstance(error, ApiError) and error.terminal:
             # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
             return

@@ -320,7 +320,8 @@ def _unreachable(request: Request, error: Exception, server: str) -> Unreachable
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
         return Unreachable(request.subject, f"the certificate of {server} can't be trusted: {error}", sent=False)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return Unreachable(request.subject, f"no connection to {server}: {error}", sent=False)
+        cause = getattr(error, "os_error", None) or error
+        return Unreachable(request.subject, f"no connection to {server}: {cause}", sent=False)
     if isinstance(error, TimeoutError):
         return Unreachable(request.subject, f"{server} gave no answer in {REQUEST_TIMEOUT:g} s", sent=True)
     return Unreachable(request.subject, f"the connection to {server} broke: {error or type(error).__name__}", sent=True)

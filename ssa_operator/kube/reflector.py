@@ -248,8 +248,10 @@ class Reflector:
             return wait
         if error.gone:
             log.info("%s: %s; listing again", self.scope, error.message)
-            self._version = ""
-            return 0.0 if self._failures == 1 else wait
+            # The server answers: whatever failed before is over. Only a server that has nothing but 410s is waited for.
+            listed, self._version = bool(self._version), ""
+            self._failures = 0 if listed else self._failures
+            return 0.0 if listed else wait
         if error.unknown_resource or error.forbidden:
             self._version = ""
             self.synced.clear()

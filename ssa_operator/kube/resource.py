@@ -40,6 +40,11 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
+    def built_in(self) -> bool:
+        """Whether Kubernetes itself serves it: its groups have no dot, or end in k8s.io (as those of some CRDs do)."""
+        return "." not in self.group or self.group.endswith(".k8s.io")
+
+    @property
     def confidential(self) -> bool:
         """Whether its objects' content must not reach an error, a log or a status: Secrets."""
         return self.plural == "secrets" and not self.group

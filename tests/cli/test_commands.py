@@ -70,6 +70,34 @@ async def test_render_prints_what_it_can_and_names_what_fails(tmp_path: Path) ->
     assert "echoes.example.com/b.yaml.j2:2: spec.nothing" in err
 
 
+async def test_render_of_a_cluster_scoped_parent_has_no_namespace_to_give(tmp_path: Path) -> None:
+    folder = tmp_path / "namespaces"
+    folder.mkdir()
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: NAMESPACE}\n"
+    (folder / "good.yaml.j2").write_text(manifest.replace("NAMESPACE", "{{ name }}"))
+    (folder / "bad.yaml.j2").write_text(manifest.replace(", namespace: NAMESPACE", ""))
+    parent = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    code, out, err = await run("render", "-", "--as-applied", f"--templates={tmp_path}", stdin=parent)
+    assert code == 1
+    assert yaml.safe_load(out)["metadata"]["namespace"] == "team"
+    assert "namespaces/bad.yaml.j2:1: ConfigMap needs metadata.namespace" in err
+    assert "(for Namespace team)" in err
+
+
+async def test_render_says_what_a_document_would_wait_for(tmp_path: Path) -> None:
+    folder = tmp_path / "echoes.example.com"
+    folder.mkdir()
+    (folder / "a.yaml.j2").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: a}\n")
+    data = "data: {ip: \"{{ child('Service', 'a').spec.clusterIP }}\"}\n"
+    (folder / "b.yaml.j2").write_text(f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: b}}\n{data}")
+    code, out, _ = await run("render", "examples/echo.yaml", f"--templates={tmp_path}")
+    assert code == 0
+    assert yaml.safe_load(out)["kind"] == "Service"
+    assert "# echoes.example.com/b.yaml.j2:4: ConfigMap default/b is waiting for Service/a" in out
+    code, _, _ = await run("render", "examples/echo.yaml", f"--templates={tmp_path}", "--strict")
+    assert code == 1
+
+
 async def test_render_without_a_folder_says_where_it_looked() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
     code, _, err = await run("render", "-", stdin=json.dumps(secret))
