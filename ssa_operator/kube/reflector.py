@@ -124,6 +124,7 @@ class Reflector:
         self._streamed_lists = True
         self._failures = 0
         self._failed_at = 0.0
+        self._gone_at: float | None = None
 
     def listen(self, listener: Callable[[Reflector], None]) -> None:
         """Have `listener` called when `state` or `problem` changes."""
@@ -248,10 +249,11 @@ class Reflector:
             return wait
         if error.gone:
             log.info("%s: %s; listing again", self.scope, error.message)
-            # The server answers: whatever failed before is over. Only a server that has nothing but 410s is waited for.
-            listed, self._version = bool(self._version), ""
-            self._failures = 0 if listed else self._failures
-            return 0.0 if listed else wait
+            self._version = ""
+            # The server answers, so whatever failed before is over; only one that says nothing but 410 is waited for.
+            first = self._gone_at is None or now - self._gone_at > self._timing.healthy
+            self._gone_at = now
+            return 0.0 if first else wait
         if error.unknown_resource or error.forbidden:
             self._version = ""
             self.synced.clear()
