@@ -103,7 +103,8 @@ class Operator:
     """`ssa-operator run` as a process: started by `async with`, ended with the block. Its modules are compiled once for
     all operators with the same templates folder.
 
-    cpu: seconds of its whole life. memory: its largest resident set in MiB. Both are known after the block.
+    cpu: seconds of its whole life. memory: its largest resident set in MiB, 0 where the system doesn't say. Both are
+    known after the block.
     """
 
     def __init__(self, templates: Path, kubeconfig: Path, namespace: str, running: set[int]) -> None:
@@ -124,14 +125,15 @@ class Operator:
         }
         environment = inherited | {"PYTHONPYCACHEPREFIX": str(self._log.with_name("bytecode"))}
         output = (os.POSIX_SPAWN_OPEN, 2, self._log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        # asyncio's own processes don't say what they used.
-        spawn = os.posix_spawn
-        self._pid = spawn(self._command[0], self._command, environment, file_actions=[output])
+        # asyncio's own processes don't say what they used. Spawning returns at once.
+        self._pid = os.posix_spawn(self._command[0], self._command, environment, file_actions=[output])  # noqa: ASYNC221
         self._running.add(self._pid)
         self._exit = asyncio.ensure_future(asyncio.to_thread(os.wait4, self._pid, 0))
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        # Not what wait4 says: a process that was spawned begins with its parent's maximum (getrusage(2), ru_maxrss).
+        self.memory = machine.peak_memory(self._pid)
         if not self._exit.done():
             os.kill(self._pid, signal.SIGTERM)
             await asyncio.wait([self._exit], timeout=15)
@@ -140,8 +142,6 @@ class Operator:
         _, _, usage = await self._exit
         self._running.discard(self._pid)
         self.cpu = usage.ru_utime + usage.ru_stime
-        # KiB, but bytes on macOS.
-        self.memory = usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
     async def until(self, event: Awaitable[None]) -> None:
         """Wait for what the operator is to bring about. Raises RuntimeError with the end of its log if it doesn't."""

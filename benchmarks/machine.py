@@ -70,6 +70,16 @@ def used(pid: int) -> float:
     return sum(_ticks(Path(f"/proc/{pid}/stat"), slice(13, 15), 2)) / os.sysconf("SC_CLK_TCK")
 
 
+def peak_memory(pid: int) -> float:
+    """The largest resident set that a process has had, in MiB; 0 where the system doesn't say, or it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
 def _ticks(file: Path, columns: slice, count: int) -> list[int]:
     """Numbers of a file's first line (proc_pid_stat(5), proc_stat(5)); zeros where there is no such file."""
     try:
