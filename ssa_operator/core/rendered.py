@@ -60,13 +60,14 @@ class Wait:
     """A document that can't be made yet, or a whole file where nothing says which documents it has.
 
     identity: which object waits, None where that is unknown; without a namespace of its own it has the parent's. Its
-    live object must not be pruned; where it is None, nothing may be.
+    live object must not be pruned; where it is None, nothing may be. annotations: those that are known already.
     """
 
     place: Place
     awaited: tuple[Awaited, ...]
     identity: Identity | None = None
     uses: tuple[Use, ...] = ()
+    annotations: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "waiting for " + " and ".join(map(str, self.awaited))

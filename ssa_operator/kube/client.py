@@ -24,7 +24,7 @@ import msgspec
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.core.live import Live
+from ssa_operator.core.live import MANAGER, Live
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.credentials import Credentials
@@ -149,12 +149,15 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
         confidential: bool = False,
+        manager: str = MANAGER,
     ) -> Applied:
         """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError.
 
         With `confidential`, errors and warnings don't quote the body's values; for Secrets they never do.
         """
-        request = calls.apply(resource, namespace, name, body, subresource=subresource, dry_run=dry_run)
+        request = calls.apply(
+            resource, namespace, name, body, subresource=subresource, dry_run=dry_run, manager=manager
+        )
         if confidential:
             request = replace(request, confidential=True)
         response = await self.send(request)

@@ -18,7 +18,7 @@ from ssa_operator.core.world import Lookup
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.generation import Location, changed, locations
 from ssa_operator.rendering.inquiry import Inquiry
-from ssa_operator.rendering.references import identity
+from ssa_operator.rendering.references import annotated, identity
 
 Result: TypeAlias = "Document | Problem | Wait"
 Once: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
@@ -76,7 +76,7 @@ def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: Inquiry)
         return one
     if waits:
         # It may stand alone in what waits.
-        return Wait(place=one.place, awaited=waits[0].awaited, identity=identity(one, inquiry), uses=one.uses)
+        return _wait(one, waits[0].awaited, inquiry)
     return Problem(f"{field_text(field)} is made of a generated value; {_ALONE}", one.place_of(field))
 
 
@@ -87,4 +87,14 @@ def _until_synced(result: Result, inquiry: Inquiry) -> Result:
     version = result.body["apiVersion"]
     question = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
     awaited = Awaited(question, state=f"be known: the watch of {named.group_kind} is not synced")
-    return Wait(place=result.place, awaited=(awaited,), identity=named, uses=result.uses)
+    return _wait(result, (awaited,), inquiry)
+
+
+def _wait(document: Document, awaited: tuple[Awaited, ...], inquiry: Inquiry) -> Wait:
+    return Wait(
+        place=document.place,
+        awaited=awaited,
+        identity=identity(document, inquiry),
+        uses=document.uses,
+        annotations=annotated(document),
+    )

@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ssa_operator.core.identity import Identity, split_api_version
 from ssa_operator.core.instruction import Reference
@@ -24,6 +25,12 @@ def identity(document: Document, inquiry: Inquiry) -> Identity:
     metadata = document.body["metadata"]
     group = split_api_version(document.body["apiVersion"])[0]
     return inquiry.placed(Identity(group, document.body["kind"], metadata.get("namespace") or "", metadata["name"]))
+
+
+def annotated(document: Document) -> Mapping[str, Any]:
+    """The annotations of a document; it may have none."""
+    found: Mapping[str, Any] = document.body["metadata"].get("annotations") or {}
+    return found
 
 
 def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> list[Document | Problem | Wait]:
@@ -60,7 +67,13 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
                 if question in unknown
             )
             settled.append(
-                Wait(place=result.place, awaited=awaited, identity=identity(result, inquiry), uses=result.uses)
+                Wait(
+                    place=result.place,
+                    awaited=awaited,
+                    identity=identity(result, inquiry),
+                    uses=result.uses,
+                    annotations=annotated(result),
+                )
             )
         else:
             settled.append(result)

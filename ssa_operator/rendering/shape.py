@@ -76,7 +76,13 @@ def _manifest(body: Any, place_of: _Whereabouts) -> Document | Problem | Wait:
         awaited = [awaited for value in observed if isinstance(value, Unknown) for awaited in value.awaited]
         if awaited:
             place = place_of(_unknown(body) or ())
-            return Wait(place=place, awaited=tuple(dict.fromkeys(awaited)), identity=_identity(body), uses=made_of)
+            return Wait(
+                place=place,
+                awaited=tuple(dict.fromkeys(awaited)),
+                identity=_identity(body),
+                uses=made_of,
+                annotations=_annotations(body),
+            )
     fault = _fault(body)
     if fault is not None:
         path, message = fault
@@ -115,6 +121,14 @@ def _identity(body: Any) -> Identity | None:
         return None
     api_version, kind, given, name = parts
     return Identity(split_api_version(api_version)[0], kind, given, name)
+
+
+def _annotations(body: Any) -> dict[str, Any]:
+    """What is known of the annotations of a document that waits."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    known = annotations.items() if isinstance(annotations, dict) else ()
+    return {key: value for key, value in known if not isinstance(key, Unknown) and not isinstance(value, Unknown)}
 
 
 def _fault(body: Any) -> tuple[FieldPath, str] | None:

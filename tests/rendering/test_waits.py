@@ -431,3 +431,11 @@ def test_what_a_document_uses_does_not_depend_on_what_the_cluster_has(expression
 
     assert uses(WORLD) == uses(EMPTY)
     assert in_world(files, WORLD).asked == in_world(files, EMPTY).asked
+
+
+def test_what_waits_has_the_annotations_that_are_known_of_it() -> None:
+    value = "{{ child('Service', 's').spec.clusterIP }}"
+    text = manifest("ConfigMap", "c", f"data: {{ip: '{value}'}}\n").replace(
+        "name: c", f"name: c\n  annotations: {{known: 'yes', unknown: '{value}'}}"
+    )
+    assert in_world({"a.yaml.j2": text, **SERVICE_FILE}, EMPTY).waits[0].annotations == {"known": "yes"}
