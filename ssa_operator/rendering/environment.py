@@ -71,6 +71,10 @@ def data_text(value: str) -> str:
     return value
 
 
+_SCOPES = ("_block_vars", "_loop_vars")
+"""What Jinja adds to the arguments of every call within a block or a loop, for functions that take the context."""
+
+
 class _Context(Context):
     """A context whose variables also reach what is imported: a macro of another file sees the parent too."""
 
@@ -225,7 +229,7 @@ class Environment(ImmutableSandboxedEnvironment):
             # `{% call %}` writes the result without `{{ }}`, which else does this.
             return result.placed() if "caller" in kwargs else result
         if isinstance(obj, Missing):
-            return obj.call(*map(read, args), **kwargs)
+            return obj.call(*map(read, args), **_own(kwargs))
         if "caller" in kwargs:
             raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
         args = tuple([read(arg) for arg in args])
@@ -238,7 +242,7 @@ class Environment(ImmutableSandboxedEnvironment):
             return carried(partial(self.call, context), (obj, *args), kwargs)
         try:
             if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
-                return self._call_string(obj, args, kwargs)
+                return self._call_string(obj, args, _own(kwargs))
             if not callable(obj):
                 message = f"a {type(obj).__name__} can't be called; a field beats the method of its name"
                 raise TemplateRuntimeError(message)
@@ -319,6 +323,11 @@ class Environment(ImmutableSandboxedEnvironment):
             return error.unknown
         bounds.current().produce(sum(map(len, texts)))
         return "".join(texts)
+
+
+def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the template wrote."""
+    return {name: arg for name, arg in kwargs.items() if name not in _SCOPES} if kwargs else kwargs
 
 
 def _check_bits(bits: int) -> None:

@@ -87,19 +87,21 @@ def md5(value: Any) -> str:
     return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
 
 
-def k8s_name(value: Any) -> str:
-    """A legal name of an object: lower case letters, digits and `-`, at most 63 characters.
+def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
+    """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
 
     A longer one is shortened, with a hash of the whole at its end.
     """
+    if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
+        raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
     text = _text("k8s_name", value)
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
         raise UnfitValueError("k8s_name: the text has no letter or digit that a name can have")
-    if len(name) <= NAME_LIMIT:
+    if len(name) <= length:
         return name
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
-    return f"{name[: NAME_LIMIT - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
+    return f"{name[: length - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
 
 
 def _text(name: str, value: Any) -> str:

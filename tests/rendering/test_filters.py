@@ -70,6 +70,17 @@ def test_long_names_that_differ_at_the_end_stay_different() -> None:
     assert len(first) == len(second) == 63
 
 
+def test_a_name_can_be_asked_to_be_shorter() -> None:
+    assert k8s_name("x" * 52, 52) == "x" * 52
+    assert value("('x' * 53) | k8s_name(52) | length") == 52
+    assert k8s_name("x" * 53 + "1", 52) != k8s_name("x" * 53 + "2", 52)
+
+
+@pytest.mark.parametrize("length", ["64", "15", "'a'", "true"])
+def test_a_length_that_no_name_can_have_is_an_error(length: str) -> None:
+    assert "length must be a number from 16 to 63" in fault(f"'a' | k8s_name({length})")
+
+
 def test_a_name_of_nothing_legal_is_an_error() -> None:
     assert "no letter or digit" in fault("'---' | k8s_name")
 

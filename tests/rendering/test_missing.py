@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.rendering.author import HEAD, document, fault, field, problem, rendered, value
+from tests.rendering.author import (
+    HEAD,
+    FakeWorld,
+    document,
+    fault,
+    field,
+    in_world,
+    live,
+    problem,
+    rendered,
+    value,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +107,26 @@ def test_a_field_of_what_is_no_mapping_is_an_error_that_says_what_it_is(a: objec
 def test_a_macro_that_is_not_in_the_imported_file_is_an_error() -> None:
     text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "v: {{ m.nope() }}\n"
     assert problem(text, m="x").endswith(":6: nope is not defined in the imported file")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("x.items() | list", [["a", "b,c"]]),
+        ("x.get('n', 1)", 1),
+        ("x.a.split(',')", ["b", "c"]),
+        ("x.a.replace('b', x.a)", "b,c,c"),
+        ("'{}'.format(x.a)", "b,c"),
+        ("child('ConfigMap', 'c').kind.split('g')", ["Confi", "Map"]),
+        ("child('ConfigMap', 'c').metadata.items() | map('first') | list", ["name", "namespace"]),
+    ],
+)
+def test_a_method_can_be_called_within_a_loop_and_within_a_block(call: str, expected: Any) -> None:
+    loop = "v:\n{% for x in [{'a': 'b,c'}] %}\n- {{ " + call + " }}\n{% endfor %}\n"
+    block = "{% block b scoped %}\nv:\n- {{ " + call + " }}\n{% endblock %}\n"
+    for text in (HEAD + loop, "{% set x = {'a': 'b,c'} %}\n" + HEAD + block):
+        (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c"),))).documents
+        assert found.body["v"] == [expected]
 
 
 def test_calling_a_field_says_that_it_beats_the_method() -> None:
