@@ -80,7 +80,13 @@ async def _perform(step: Step, cluster: Cluster) -> Outcome:
             # itself.
             passing = step.manifest is not None
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=passing)
-        case Action.REFUSE | Action.RECREATE:
+        case Action.RECREATE:
+            removed = await _prune(step, cluster)
+            if removed.result is not Result.PRUNED:
+                return removed
+            # It is made again when the deletion is over; where that was at once, nobody tells us.
+            return replace(removed, result=Result.RECREATED, message=step.reason, passing=True)
+        case Action.REFUSE:
             return Outcome(
                 step=step,
                 result=Result.FAILED,
@@ -134,7 +140,7 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
         cluster.children.deleted(live)
     else:
         cluster.children.written(left)
-    return Outcome(step=step, result=Result.PRUNED)
+    return Outcome(step=step, result=Result.PRUNED, live=left)
 
 
 def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ssa_operator.core.identity import GroupKind, Identity
@@ -35,9 +35,13 @@ class Watch:
 
     resource: Resource
     cache: Cache
-    reflectors: tuple[Reflector, ...]
-    tasks: tuple[asyncio.Task[None], ...]
-    patience_ends: float
+    reflectors: list[Reflector] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    patience_ends: float = 0.0
+
+    @property
+    def namespaces(self) -> set[str]:
+        return {reflector.scope.namespace for reflector in self.reflectors}
 
     @property
     def kind(self) -> Kind:
@@ -95,13 +99,18 @@ class Children(Mapping[Identity, Live]):
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
 
-    async def watch(self, kinds: Iterable[GroupKind]) -> None:
-        """Have these kinds watched. Kinds that the cluster doesn't know are passed over.
+    async def watch(self, kinds: Iterable[GroupKind], places: Iterable[tuple[GroupKind, str]] = ()) -> None:
+        """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
+        namespace). Kinds that the cluster doesn't know are passed over.
 
         Waits until the watches are synced or known not to be possible, at most until `SYNC_DEADLINE` after their start:
         a kind that can't be listed holds every pass up once, not each time.
         """
         watches = [self._watches.get(kind) or await self._start(kind) for kind in kinds]
+        for kind, namespace in places if self._namespaces else ():
+            watch = self._watches.get(kind)
+            if watch is not None and namespace and namespace not in watch.namespaces:
+                self._widen(watch, namespace)
         new = [watch for watch in watches if watch is not None and not watch.kind.synced]
         deadline = max((watch.patience_ends for watch in new), default=0.0)
         if deadline > asyncio.get_running_loop().time():
@@ -161,17 +170,19 @@ class Children(Mapping[Identity, Live]):
                 return None
             cache = Cache()
             cache.listen(self._changed)
-            scopes = self._namespaces if resource.namespaced and self._namespaces else ("",)
-            reflectors = tuple(
-                Reflector(self._client, resource, cache, namespace=scope, label_selector=PARENT_UID_LABEL)
-                for scope in scopes
-            )
-            for reflector in reflectors:
-                reflector.listen(lambda _: self._listener.kind_changed())
-            tasks = tuple(asyncio.create_task(each.run(), name=f"watch {resource.name}") for each in reflectors)
-            patience_ends = asyncio.get_running_loop().time() + SYNC_DEADLINE
-            watch = self._watches[kind] = Watch(resource, cache, reflectors, tasks, patience_ends)
+            watch = self._watches[kind] = Watch(resource, cache)
+            for namespace in self._namespaces if resource.namespaced and self._namespaces else ("",):
+                self._widen(watch, namespace)
             return watch
+
+    def _widen(self, watch: Watch, namespace: str) -> None:
+        """Watch one more namespace."""
+        resource = watch.resource
+        reflector = Reflector(self._client, resource, watch.cache, namespace=namespace, label_selector=PARENT_UID_LABEL)
+        reflector.listen(lambda _: self._listener.kind_changed())
+        watch.reflectors.append(reflector)
+        watch.tasks.append(asyncio.create_task(reflector.run(), name=f"watch {resource.name}"))
+        watch.patience_ends = asyncio.get_running_loop().time() + SYNC_DEADLINE
 
     def _changed(self, old: Live | None, new: Live | None) -> None:
         for uid in {live.parent_uid for live in (old, new) if live is not None}:

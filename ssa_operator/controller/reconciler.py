@@ -18,17 +18,32 @@ from ssa_operator.controller.act import Cluster, act
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.upkeep import keep
+from ssa_operator.core import upkeep
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
+from ssa_operator.core.finalization import make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
-from ssa_operator.core.plan import Action, Demand, Observed, Plan, make_plan
-from ssa_operator.core.rendered import Problem, Rendered
+from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
+from ssa_operator.core.plan import Problem as StepProblem
+from ssa_operator.core.rendered import Problem, Rendered, StatusFields
 from ssa_operator.core.schema import MISFIT, declared
-from ssa_operator.core.status import Outcome, Report, Result, Verdict, differs, make_idle_report, make_report
+from ssa_operator.core.status import (
+    Outcome,
+    Report,
+    Result,
+    Verdict,
+    differs,
+    make_deletion_report,
+    make_idle_report,
+    make_report,
+)
+from ssa_operator.core.upkeep import FINALIZER, Records, RecordsError, recorded
 from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import Folder
@@ -44,7 +59,8 @@ class Memory:
     proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
     passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
     to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did not come
-    to their end. trouble: why the last of them did not, in words. report: the last one.
+    to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how often the
+    Job of a finalize hook was made again.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -55,6 +71,7 @@ class Memory:
     unfinished: int = 0
     trouble: str = ""
     report: Report | None = None
+    hook_failures: dict[Identity, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,24 +107,102 @@ class Reconciler:
 
     async def reconcile(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
         """One pass. Raises ApiError where the status can't be written."""
+        if subject.parent.deleting and FINALIZER in subject.parent.metadata.finalizers:
+            return await self._finalize(subject, memory)
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
             children = self._cluster.children.of(subject.parent.uid)
             own = render_status(subject.folder, subject.parent.body, self._family(children))
             report = make_idle_report(subject.parent, idle, children, own, self._now())
             return await self._publish(subject, memory, report)
-        await self._cluster.children.watch(_reported_kinds(subject.parent) if memory.report is None else ())
+        records = upkeep.read(subject.parent)
+        await self._watch_recorded(subject.parent, records, memory)
         rendered = await self._render(subject)
-        observed = self._observe(subject, memory, causes, rendered)
+        observed = self._observe(subject, memory, causes, rendered, records)
         plan = make_plan(observed, rendered)
         self._claim(memory, subject.parent.uid, plan)
+        subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
         # What a Secret's templates render may hold its content, whatever kind it is put into.
         outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
         family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
+        subject = await self._let_go(subject, plan, hooks=rendered.has_hooks)
         return await self._publish(subject, memory, report)
+
+    async def _finalize(self, subject: Subject, memory: Memory) -> Report:
+        """One pass over a parent that is being deleted and that our finalizer keeps."""
+        while True:
+            records = upkeep.read(subject.parent)
+            await self._watch_recorded(subject.parent, records, memory)
+            rendered = (await self._render(subject)).finalizing
+            observed = self._observe(subject, memory, Cause.CHILD, rendered, records)
+            finalization = make_finalization(observed, rendered, self._now(), memory.hook_failures)
+            plan = finalization.plan
+            self._claim(memory, subject.parent.uid, plan)
+            if finalization.finished:
+                subject = await self._keep(subject, Records())
+                return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
+            subject = await self._keep(subject, finalization.records)
+            outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
+            replaced = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
+            for identity in replaced:
+                memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
+            # What we deleted ourselves wakes nobody.
+            if all(each.result is not Result.PRUNED for each in outcomes):
+                break
+        family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
+        own = render_status(subject.folder, subject.parent.body, family)
+        report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
+        _remember(memory, subject.parent, plan, outcomes, report)
+        return await self._publish(subject, memory, report)
+
+    async def _watch_recorded(self, parent: Live, records: Records, memory: Memory) -> None:
+        """Watch what the parent is known to have, also where no template renders it now."""
+        reported = _reported_kinds(parent) if memory.report is None else set()
+        places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
+        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places)
+
+    async def _record(self, subject: Subject, plan: Plan, records: Records, *, hooks: bool) -> tuple[Subject, Plan]:
+        """Keep on the parent what has to outlive us, before anything is made; what can't be recorded is not made."""
+        made = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _MAKING]
+        wanted = recorded(records, made, hooks=hooks)
+        try:
+            return await self._keep(subject, wanted), plan
+        except (ApiError, RecordsError) as error:
+            if isinstance(error, ApiError) and not error.forbidden:
+                raise
+            reason = f"can't be recorded on its parent before it is made: {error}"
+            steps = [
+                _refused(step, reason) if step.manifest is not None and step.manifest.needs_record else step
+                for step in plan.steps
+            ]
+            if hooks:
+                identity = subject.parent.identity
+                steps.append(
+                    _refused(Step(action=Action.REFUSE, identity=identity), f"has hooks to finalize, and {reason}")
+                )
+            return subject, replace(plan, steps=tuple(steps))
+
+    async def _let_go(self, subject: Subject, plan: Plan, *, hooks: bool) -> Subject:
+        """Take what is gone for good off the records."""
+        records = upkeep.read(subject.parent)
+        if not records.inventory or not plan.rendered.complete:
+            return subject
+        children = self._cluster.children
+        rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
+        kinds = children.kinds
+        gone = [
+            identity
+            for identity in records.inventory.keys() - rendered
+            if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children
+        ]
+        return await self._keep(subject, recorded(records.without_children(gone), (), hooks=hooks))
+
+    async def _keep(self, subject: Subject, records: Records) -> Subject:
+        parent = await keep(self._cluster.client, subject.resource, subject.parent, records, subject.cache)
+        return replace(subject, parent=parent)
 
     def forget(self, memory: Memory) -> None:
         """The parent is gone: what it claimed is free."""
@@ -121,7 +216,7 @@ class Reconciler:
         rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
         kinds = _kinds(rendered)
         unknown = not kinds <= children.kinds.keys()
-        await children.watch(kinds)
+        await children.watch(kinds, _places(rendered))
         if unknown and rendered.waits:
             # What was waited for may be there: nobody had looked yet.
             rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
@@ -139,10 +234,13 @@ class Reconciler:
             return Verdict(ready=False, reason="Suspended", message=message, stalled=True)
         return None
 
-    def _observe(self, subject: Subject, memory: Memory, causes: Cause, rendered: Rendered) -> Observed:
+    def _observe(
+        self, subject: Subject, memory: Memory, causes: Cause, rendered: Rendered, records: Records
+    ) -> Observed:
         parent = subject.parent
         own = self._cluster.children.of(parent.uid)
         named = {live.identity.group_kind for live in own} | _kinds(rendered)
+        named |= {identity.group_kind for identity in records.inventory}
         known = self._cluster.children.kinds
         confirmed = memory.held_at is not None and parent.metadata.annotations.get(RECONCILE_AT, "") != memory.held_at
         return Observed(
@@ -157,6 +255,7 @@ class Reconciler:
             converged=memory.converged,
             cluster_scope=subject.folder.settings.cluster_scope,
             confirmed=confirmed,
+            records=records,
         )
 
     def _demand(self, causes: Cause) -> Demand:
@@ -197,9 +296,22 @@ class Reconciler:
         return report
 
 
+_MAKING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
+
+
+def _refused(step: Step, reason: str) -> Step:
+    return replace(step, action=Action.REFUSE, reason=reason, problem=StepProblem.APPLY_FAILED)
+
+
 def _kinds(rendered: Rendered) -> set[GroupKind]:
     waiting = {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
     return {group_kind(document) for document in rendered.documents} | waiting
+
+
+def _places(rendered: Rendered) -> set[tuple[GroupKind, str]]:
+    """Where manifests say that they belong, which may be outside of what the operator looks after."""
+    said = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
+    return {(kind, namespace) for kind, namespace in said if namespace}
 
 
 def _without_lookups(rendered: Rendered) -> Rendered:

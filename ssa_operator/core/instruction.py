@@ -68,6 +68,11 @@ class Instructions:
 DEFAULT = Instructions()
 
 
+def at_deletion(annotations: Mapping[str, object] | None) -> bool:
+    """Whether a manifest with these annotations is a finalize hook: applied only when the parent is being deleted."""
+    return annotations is not None and annotations.get(f"{PREFIX}on") == "finalize"
+
+
 def instructions(annotations: Mapping[str, object]) -> Instructions:
     """The instructions among a manifest's annotations.
 

@@ -24,6 +24,11 @@ from ssa_operator.core.instruction import PREFIX, ApplyPolicy, InstructionError,
 from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
 from ssa_operator.core.rendered import Document
 
+FOREGROUND = "foregroundDeletion"
+"""The finalizer of a parent whose dependants are being collected before it, new ones too: a finalize hook must have no
+owner then (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion).
+"""
+
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 
 _SERVER_OWNED = (
@@ -68,7 +73,7 @@ class Rules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """One object as it is applied: `encoded` is the request's body, `digest` its name in the proof of being
-    unchanged.
+    unchanged. owned: whether it has an owner reference, and so goes with its parent by itself.
     """
 
     identity: Identity
@@ -83,6 +88,11 @@ class Manifest:
     @property
     def api_version(self) -> str:
         return join_api_version(self.identity.group, self.version)
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether Kubernetes doesn't collect it with its parent, so that the operator has to."""
+        return self.instructions.prune and not self.owned
 
 
 def group_kind(document: Document) -> GroupKind:
@@ -112,8 +122,8 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
             f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
         )
         raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
-    _check_supported(asked, legal)
-    owned = asked.prune and legal
+    _check_supported(asked)
+    owned = asked.prune and legal and not (asked.finalize and FOREGROUND in parent.metadata.finalizers)
     _own(metadata, parent, owned)
     _normalise(kind, body)
     try:
@@ -181,22 +191,16 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
     return asked
 
 
-def _check_supported(asked: Instructions, legal: bool) -> None:
+def _check_supported(asked: Instructions) -> None:
     """What would need more than an apply is refused rather than half done."""
     missing = {
         "after": bool(asked.after),
-        "on": asked.finalize,
         "apply": asked.apply is not ApplyPolicy.ALWAYS,
         "recreate": asked.recreate is not Recreate.NEVER,
     }
     for name, used in missing.items():
         if used:
             raise ManifestError(f"has the annotation {PREFIX}{name}, which is not supported yet; remove it")
-    if asked.prune and not legal:
-        raise ManifestError(
-            "is where Kubernetes allows no owner reference to its parent, and cleaning up without one is not supported "
-            f'yet; annotate it with {PREFIX}prune: "false" to keep it when its parent goes'
-        )
 
 
 def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:

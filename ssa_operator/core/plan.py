@@ -22,6 +22,7 @@ from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Document, Rendered, Wait
+from ssa_operator.core.upkeep import Records
 
 
 class Action(StrEnum):
@@ -72,7 +73,8 @@ class Observed:
     rendered.
     converged: the digest of the template set that this parent was last brought to, None where this process has not done
     so yet.
-    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
+    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed. records: what the parent keeps
+    for us.
     """
 
     parent: Live
@@ -86,6 +88,7 @@ class Observed:
     converged: str | None = None
     cluster_scope: bool = False
     confirmed: bool = False
+    records: Records = field(default_factory=Records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +123,22 @@ class Plan:
 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
-    """The plan of one pass over one parent. A parent that is being deleted gets none: its children go with it."""
+    """The plan of one pass over a parent that stays; of one that is being deleted, core.finalization makes it."""
+    rendered = rendered.standing
     steps: list[Step] = []
     places: dict[Identity, Place] = {}
     for document in rendered.documents:
-        step = _step(observed, document)
+        step = step_of(observed, document)
         if step.identity in places and step.manifest is not None:
             step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
         places.setdefault(step.identity, document.place)
         steps.append(step)
     for wait in rendered.waits:
         if wait.identity is not None:
-            step = _waiting(observed, wait, wait.identity)
+            step = step_of_wait(observed, wait, wait.identity)
             places.setdefault(step.identity, wait.place)
             steps.append(step)
-    left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(live, places)]
+    left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(observed, live, places)]
     steps += [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
@@ -155,7 +159,8 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     return Plan(steps=(*steps, *orphans), rendered=rendered)
 
 
-def _step(observed: Observed, document: Document) -> Step:
+def step_of(observed: Observed, document: Document) -> Step:
+    """What one document asks for, apart from all others."""
     kind = observed.kinds.get(group_kind(document))
     provisional = _provisional_identity(observed, document)
     if kind is None:
@@ -237,7 +242,8 @@ def _by_identity(live: Live) -> Identity:
     return live.identity
 
 
-def _waiting(observed: Observed, wait: Wait, identity: Identity) -> Step:
+def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
+    """What a document asks for that waits."""
     known = observed.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
         identity = replace(identity, namespace="")
@@ -255,18 +261,20 @@ def _going(live: Live) -> Step:
     return Step(action=Action.KEEP, identity=live.identity, live=live, reason="is no longer rendered and being deleted")
 
 
-def _is_left(live: Live, places: Mapping[Identity, Place]) -> bool:
+def _is_left(observed: Observed, live: Live, places: Mapping[Identity, Place]) -> bool:
     """Whether no template renders an object that carries our label, and it is we who made it.
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return live.identity not in places and _made_for(live)
+    return live.identity not in places and _made_for(observed, live)
 
 
-def _made_for(live: Live) -> bool:
-    """Whether our apply made it with an owner; a manifest with `prune: "false"` has none, and its object stays."""
+def _made_for(observed: Observed, live: Live) -> bool:
+    """Whether our apply made it with an owner, or recorded it; a manifest with `prune: "false"` has neither, and its
+    object stays.
+    """
     owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
-    return owned and bool(live.owned_fields())
+    return (owned or live.identity in observed.records.inventory) and bool(live.owned_fields())
 
 
 def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:

@@ -9,10 +9,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.core.identity import Identity
+from ssa_operator.core.instruction import at_deletion
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.world import Question
 
@@ -100,9 +101,35 @@ class Rendered:
     digest: str = ""
 
     @property
+    def standing(self) -> Rendered:
+        """Without the finalize hooks: what there is while the parent lives."""
+        return self._only(hooks=False) if self.has_hooks else self
+
+    @property
+    def finalizing(self) -> Rendered:
+        """The finalize hooks alone."""
+        return self._only(hooks=True)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether something has to happen before the parent may go."""
+        return any(map(_is_hook, self.documents)) or any(at_deletion(wait.annotations) for wait in self.waits)
+
+    def _only(self, *, hooks: bool) -> Rendered:
+        return replace(
+            self,
+            documents=tuple(document for document in self.documents if _is_hook(document) is hooks),
+            waits=tuple(wait for wait in self.waits if at_deletion(wait.annotations) is hooks),
+        )
+
+    @property
     def complete(self) -> bool:
         """Whether every template gave all of its documents: only then may anything be pruned."""
         return not self.problems and not self.waits
+
+
+def _is_hook(document: Document) -> bool:
+    return at_deletion(document.body["metadata"].get("annotations"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

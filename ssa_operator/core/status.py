@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from ssa_operator.core.finalization import Finalization
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.place import Place
@@ -126,6 +127,30 @@ def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], o
     )
     return Report(
         status=_status(parent, verdict, entries, own.fields, now), verdict=verdict, children=entries, complete=False
+    )
+
+
+def make_deletion_report(
+    parent: Live, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
+) -> Report:
+    """The report of a pass over a parent that is being deleted; its arguments are those of `make_report`."""
+    plan = finalization.plan
+    failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
+    causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
+    causes += [f"left out, for it can't be rendered: {problem}" for problem in plan.rendered.problems]
+    message = f"is being deleted; {_sentence([cause for cause in causes if cause])}"
+    stalled = bool(failures) and not any(failure.passing for failure in failures)
+    children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+    verdict = Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
+    return Report(
+        status=_status(parent, verdict, children, own.fields, now),
+        verdict=verdict,
+        children=children,
+        complete=False,
+        outcomes=tuple(outcomes),
+        passing=any(outcome.passing for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
+        again_at=_earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
     )
 
 

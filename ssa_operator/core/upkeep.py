@@ -17,6 +17,7 @@ from typing import Any
 from ssa_operator.core.identity import Identity, join_api_version
 from ssa_operator.core.instruction import PREFIX
 from ssa_operator.core.live import Live
+from ssa_operator.core.manifest import Manifest
 
 INVENTORY = f"{PREFIX}inventory"
 ONCE = f"{PREFIX}once"
@@ -73,6 +74,16 @@ class Records:
             return self
         left = {identity: wave for identity, wave in self.inventory.items() if identity not in gone}
         return replace(self, inventory=left)
+
+
+def recorded(records: Records, manifests: Iterable[Manifest], *, hooks: bool) -> Records:
+    """The records that have to be kept before these manifests are applied; `hooks`: whether there are any."""
+    manifests = tuple(manifests)
+    records = records.with_children(made.identity for made in manifests if made.needs_record)
+    # What has an owner now, or is to stay, is not for the finalizer any more.
+    records = records.without_children(made.identity for made in manifests if not made.needs_record)
+    finalizer = hooks or bool(records.inventory)
+    return records if records.finalizer is finalizer else replace(records, finalizer=finalizer)
 
 
 def key(identity: Identity) -> str:

@@ -152,18 +152,23 @@ def test_where_no_owner_is_legal_and_the_folder_allows_it_there_is_no_owner_refe
     assert "ownerReferences" not in found.body["metadata"]
 
 
-def test_what_could_not_be_cleaned_up_is_refused() -> None:
-    with pytest.raises(ManifestError, match="cleaning up without one is not supported yet"):
-        made(config_map(metadata={"namespace": "other"}), cluster_scope=True)
+def test_what_kubernetes_does_not_collect_with_its_parent_needs_a_record_unless_it_is_to_stay() -> None:
+    assert made(config_map(metadata={"namespace": "other"}), cluster_scope=True).needs_record
+    assert not made(config_map(metadata={"namespace": "other", **KEEP}), cluster_scope=True).needs_record
+    assert not made(config_map()).needs_record
+
+
+def test_a_hook_has_no_owner_while_its_parents_dependants_are_being_collected() -> None:
+    hook = config_map(metadata={"annotations": {"ssa-operator.dev/on": "finalize"}})
+    assert made(hook).owned
+    assert not made(hook, parent(finalizers=["foregroundDeletion"])).owned
 
 
 def test_a_manifest_that_is_to_stay_has_no_owner() -> None:
     assert "ownerReferences" not in made(config_map(metadata=KEEP)).body["metadata"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("after", "Job/x"), ("on", "finalize"), ("apply", "Once"), ("recreate", "Orphan")]
-)
+@pytest.mark.parametrize(("name", "value"), [("after", "Job/x"), ("apply", "Once"), ("recreate", "Orphan")])
 def test_an_instruction_that_is_not_built_yet_is_refused_rather_than_half_obeyed(name: str, value: str) -> None:
     with pytest.raises(ManifestError, match=f"ssa-operator.dev/{name}, which is not supported yet"):
         made(config_map(metadata={"annotations": {f"ssa-operator.dev/{name}": value}}))

@@ -1,0 +1,170 @@
+"""What to do while a parent is being deleted and its finalizer keeps it: hooks first, then what nobody else collects.
+
+Promises:
+- No ordinary manifest is applied any more. Finalize hooks are, while the other children still stand; each must become
+  ready, a Job complete. A failed Job is replaced after a backoff.
+- Then the inventory goes, what was made last first; an object goes only if it still carries our label.
+- Deletion needs no template: where one can't be rendered, its hooks are left out, and the inventory goes all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, step_of, step_of_wait
+from ssa_operator.core.readiness import State, readiness
+from ssa_operator.core.rendered import Rendered
+from ssa_operator.core.schedule import backoff
+from ssa_operator.core.upkeep import Records, key
+
+_JOB = GroupKind("batch", "Job")
+_HOOK = "finalize/"
+_DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalization:
+    """The plan of one pass over a parent that is being deleted.
+
+    hooked: whether every hook is done. finished: whether nothing keeps the parent any more. awaited: what does, in
+    words.
+    """
+
+    plan: Plan
+    records: Records
+    hooked: bool
+    finished: bool
+    awaited: str
+
+
+def make_finalization(
+    observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]
+) -> Finalization:
+    """`rendered` are the finalize hooks, `now` is in seconds since the epoch, `failures` says how often each hook's Job
+    failed before the one that is there.
+    """
+    hooks, again_at = _hooks(observed, rendered, now, failures)
+    undone = [step for step in hooks if step.reason != _DONE]
+    waits = [wait for wait in rendered.waits if wait.identity is None]
+    hooked = not undone and not waits
+    left = _inventory(observed, hooked, {step.identity for step in hooks})
+    leaving = {step.identity for step in left}
+    standing = [step for step in hooks if step.identity not in leaving]
+    covered = {step.identity for step in hooks} | leaving
+    others = [
+        Step(action=Action.KEEP, identity=live.identity, live=live, reason="stands until its parent goes")
+        for live in observed.own
+        if live.identity not in covered
+    ]
+    if again_at is not None:
+        again_at = again_at if rendered.again_at is None else min(again_at, rendered.again_at)
+        rendered = replace(rendered, again_at=again_at)
+    awaited = [f"{step.identity} {step.reason}" for step in undone] + [f"{wait.place}: {wait}" for wait in waits]
+    awaited += [f"{step.identity} {step.reason}" for step in left]
+    return Finalization(
+        plan=Plan(steps=(*standing, *left, *others), rendered=rendered),
+        records=_records(observed, hooks, hooked=hooked and bool(left)),
+        hooked=hooked,
+        finished=hooked and not left,
+        awaited="; ".join(awaited),
+    )
+
+
+def _hooks(
+    observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]
+) -> tuple[list[Step], float | None]:
+    steps, moments = [], []
+    for document in rendered.documents:
+        step, again_at = _hook(observed, step_of(observed, document), now, failures)
+        steps.append(step)
+        if again_at is not None:
+            moments.append(again_at)
+    steps += [step_of_wait(observed, wait, wait.identity) for wait in rendered.waits if wait.identity is not None]
+    return steps, min(moments, default=None)
+
+
+def _hook(observed: Observed, step: Step, now: float, failures: Mapping[Identity, int]) -> tuple[Step, float | None]:
+    """A hook's step, and when it has to be looked at again."""
+    if observed.records.once.get(_HOOK + key(step.identity)) == _DONE:
+        return replace(step, action=Action.KEEP, reason=_DONE), None
+    live = step.live
+    if step.manifest is None or live is None or live.deleting or live.parent_uid != observed.parent.uid:
+        return step, None
+    if step.action not in (Action.APPLY, Action.UNCHANGED):
+        return step, None
+    found = readiness(live.body, now)
+    if found.state is State.CURRENT or not step.manifest.instructions.wait:
+        return replace(step, action=Action.UNCHANGED, reason=_DONE), None
+    if found.state is not State.FAILED or live.identity.group_kind != _JOB:
+        # Whatever it says of itself is what users have to read.
+        return replace(step, reason=found.message or step.reason), found.again_at
+    due = _failed_at(live.body, now) + backoff(failures.get(step.identity, 0) + 1, 0.0)
+    if now < due:
+        return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
+    return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None
+
+
+def _failed_at(body: Mapping[str, object], now: float) -> float:
+    status = body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for condition in conditions or ():
+        if condition.get("type") == "Failed" and condition.get("lastTransitionTime"):
+            return datetime.fromisoformat(condition["lastTransitionTime"]).timestamp()
+    return now
+
+
+def _inventory(observed: Observed, hooked: bool, hooks: AbstractSet[Identity]) -> list[Step]:
+    """A step for each recorded object that is still there; those of the last wave go now, the others after them.
+
+    Hooks that had to be recorded themselves come into it when all of them are done.
+    """
+    steps: list[Step] = []
+    for wave in observed.records.waves:
+        candidates = wave if hooked else [identity for identity in wave if identity not in hooks]
+        standing = [step for identity in candidates if (step := _leaving(observed, identity)) is not None]
+        if not hooked:
+            standing = [_kept(step, "stands until the finalize hooks are done") for step in standing]
+        elif steps:
+            standing = [_kept(step, f"goes after {steps[0].identity}") for step in standing]
+        steps += standing
+    return steps
+
+
+def _kept(step: Step, reason: str) -> Step:
+    return replace(step, action=Action.KEEP, reason=reason) if step.action is Action.PRUNE else step
+
+
+def _leaving(observed: Observed, identity: Identity) -> Step | None:
+    """What to do with one recorded object, None where there is none (any more) that is ours."""
+    kind = observed.kinds.get(identity.group_kind)
+    if kind is None:
+        return None  # the cluster has no such kind any more, and so no object of it
+    if kind.problem:
+        return Step(action=Action.REFUSE, identity=identity, reason=kind.problem, problem=Problem.APPLY_FAILED)
+    if not kind.synced:
+        reason = f"waits: the watch of {identity.group_kind} is not synced yet"
+        return Step(action=Action.WAIT, identity=identity, reason=reason)
+    live = observed.objects.get(identity)
+    if live is None or live.parent_uid != observed.parent.uid:
+        return None
+    if live.deleting:
+        return Step(action=Action.KEEP, identity=identity, live=live, reason="is being deleted")
+    return Step(action=Action.PRUNE, identity=identity, live=live, reason="goes with its parent")
+
+
+def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Records:
+    """What has to be on record before this pass acts.
+
+    Hooks that are done are, before the first object goes: a Job that its TTL removes meanwhile must not run again.
+    """
+    records = observed.records.with_children(
+        step.identity for step in hooks if step.manifest is not None and step.manifest.needs_record
+    )
+    if hooked:
+        done = {_HOOK + key(step.identity): _DONE for step in hooks}
+        records = replace(records, once={**records.once, **done})
+    return records
