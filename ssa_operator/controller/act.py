@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ssa_operator.controller.children import Children
-from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.manifest import Manifest
 from ssa_operator.core.place import Place, parse_field
 from ssa_operator.core.plan import Action, Plan, Problem, Step
+from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.status import Outcome, Result
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError
 
+KEPT_UNTIL = "kept until"
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
 
@@ -40,14 +43,15 @@ class Cluster:
     confidential: bool = False
 
 
-async def act(plan: Plan, cluster: Cluster) -> tuple[Outcome, ...]:
-    """Carry out every step; the outcomes stand in the order of the steps."""
+async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
+    """Carry out every step; the outcomes stand in the order of the steps. `now` is in seconds since the epoch."""
     outcomes: dict[int, Outcome] = {}
     for stage in _stages(plan.steps):
         if stage and stage[0][1].action is Action.PRUNE and any(o.result is Result.FAILED for o in outcomes.values()):
             outcomes |= {position: _kept(step) for position, step in stage}
             continue
-        done = await asyncio.gather(*(_perform(step, cluster) for _, step in stage))
+        ready = _ready(outcomes.values(), now)
+        done = await asyncio.gather(*(_perform(_in_order(step, ready), cluster) for _, step in stage))
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
     return tuple(outcomes[position] for position in range(len(plan.steps)))
 
@@ -58,6 +62,22 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
         stage = 2 if step.action is Action.PRUNE else 0 if step.identity.group_kind in _FIRST else 1
         stages[stage].append((position, step))
     return stages
+
+
+def _ready(outcomes: Iterable[Outcome], now: float) -> set[Identity]:
+    return {
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.live is not None and readiness(outcome.live.body, now).state is State.CURRENT
+    }
+
+
+def _in_order(step: Step, ready: AbstractSet[Identity]) -> Step:
+    """A prune, unless what takes the object's place is not ready yet."""
+    missing = sorted(step.after - ready) if step.action is Action.PRUNE else ()
+    if not missing:
+        return step
+    return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
 
 
 def _kept(step: Step) -> Outcome:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from ssa_operator.controller.act import Cluster, act
+from ssa_operator.controller.act import KEPT_UNTIL, Cluster, act
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
@@ -60,7 +60,8 @@ class Memory:
     passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
     to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did not come
     to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how often the
-    Job of a finalize hook was made again.
+    Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no longer
+    rendered.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Memory:
     trouble: str = ""
     report: Report | None = None
     hook_failures: dict[Identity, int] = field(default_factory=dict)
+    successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,7 @@ class Reconciler:
         self._claim(memory, subject.parent.uid, plan)
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
         # What a Secret's templates render may hold its content, whatever kind it is put into.
-        outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
+        outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential), self._now())
         family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_report(subject.parent, plan, outcomes, own, self._now())
@@ -145,7 +147,7 @@ class Reconciler:
                 subject = await self._keep(subject, Records())
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
             subject = await self._keep(subject, finalization.records)
-            outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential))
+            outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential), self._now())
             replaced = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
             for identity in replaced:
                 memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
@@ -255,6 +257,7 @@ class Reconciler:
             converged=memory.converged,
             cluster_scope=subject.folder.settings.cluster_scope,
             confirmed=confirmed,
+            successors=memory.successors if memory.report is not None else _kept_before(parent, own),
             records=records,
         )
 
@@ -336,6 +339,7 @@ def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome,
         elif step.action is Action.UNCHANGED:
             proofs[step.identity] = memory.proofs[step.identity]
     memory.proofs = proofs
+    memory.successors = {step.identity: step.after for step in plan.steps if step.after}
     memory.failures = memory.failures + 1 if report.passing else 0
     if plan.held:
         if memory.held_at is None:
@@ -345,16 +349,29 @@ def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome,
         memory.converged = plan.rendered.digest
 
 
+def _kept_before(parent: Live, own: Iterable[Live]) -> dict[Identity, frozenset[Identity]]:
+    """What an earlier process kept until something else is ready: until all others of its kind are, for all we know."""
+    kinds: dict[GroupKind, set[Identity]] = {}
+    for live in own:
+        kinds.setdefault(live.identity.group_kind, set()).add(live.identity)
+    kept = (
+        Identity(entry.get("group", ""), entry["kind"], entry.get("namespace", ""), entry.get("name", ""))
+        for entry in _reported(parent)
+        if KEPT_UNTIL in entry.get("message", "")
+    )
+    return {identity: frozenset(kinds.get(identity.group_kind, ())) - {identity} for identity in kept}
+
+
 def _reported_kinds(parent: Live) -> set[GroupKind]:
     """The kinds that an earlier process reported in the parent's status: what it made has to be found again, also
     where no template renders it now.
     """
+    return {GroupKind(entry.get("group", ""), entry["kind"]) for entry in _reported(parent)}
+
+
+def _reported(parent: Live) -> list[Mapping[str, str]]:
+    """The entries of `status.resources`."""
     status = parent.body.get("status")
     entries = status.get("resources") if isinstance(status, Mapping) else None
-    if not isinstance(entries, list):
-        return set()
-    return {
-        GroupKind(entry.get("group", ""), entry["kind"])
-        for entry in entries
-        if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str)
-    }
+    found = entries if isinstance(entries, list) else []
+    return [entry for entry in found if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str)]

@@ -73,8 +73,8 @@ class Observed:
     rendered.
     converged: the digest of the template set that this parent was last brought to, None where this process has not done
     so yet.
-    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed. records: what the parent keeps
-    for us.
+    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed. successors: for an object
+    that is no longer rendered, those of its kind that were made in its stead. records: what the parent keeps for us.
     """
 
     parent: Live
@@ -88,12 +88,16 @@ class Observed:
     converged: str | None = None
     cluster_scope: bool = False
     confirmed: bool = False
+    successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     records: Records = field(default_factory=Records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One child: the action and the reason for it, in words that can stand in a status."""
+    """One child: the action and the reason for it, in words that can stand in a status.
+
+    after: what has to be ready before; of a prune, what takes the object's place.
+    """
 
     action: Action
     identity: Identity
@@ -102,6 +106,7 @@ class Step:
     live: Live | None = None
     problem: Problem | None = None
     place: Place | None = None
+    after: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +145,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             steps.append(step)
     left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(observed, live, places)]
     steps += [_going(live) for live in left if live.deleting]
-    orphans = [_orphan(live) for live in left if not live.deleting]
+    orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
     if orphans and _mistrusted(observed, rendered, orphans):
         held = (
@@ -253,8 +258,24 @@ def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     return Step(action=Action.WAIT, identity=identity, reason=str(wait), live=live, place=wait.place)
 
 
-def _orphan(live: Live) -> Step:
-    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason="is no longer rendered")
+def _orphan(live: Live, successors: frozenset[Identity]) -> Step:
+    reason = "is no longer rendered"
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, after=successors)
+
+
+def _successors(observed: Observed, live: Live, steps: Sequence[Step]) -> frozenset[Identity]:
+    """What takes the place of an object that is no longer rendered: those of its kind that are made in the passes in
+    which it goes. A child that got another name is never gone before the new one is ready.
+    """
+    before = observed.successors.get(live.identity, frozenset())
+    return frozenset(
+        step.identity
+        for step in steps
+        if step.manifest is not None
+        and step.manifest.instructions.wait
+        and step.identity.group_kind == live.identity.group_kind
+        and (step.identity in before or (step.action is Action.APPLY and step.live is None))
+    )
 
 
 def _going(live: Live) -> Step:

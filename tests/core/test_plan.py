@@ -13,6 +13,7 @@ from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.plan import Action, Demand, Kind, Plan, Problem, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
+from ssa_operator.core.upkeep import Records
 from tests.core.objects import (
     CONFIG_MAP,
     OTHER_UID,
@@ -214,3 +215,31 @@ def test_every_child_has_exactly_one_step_and_nothing_rendered_is_ever_pruned(
 
 def test_the_label_leads_to_the_parent() -> None:
     assert made(config_map()).body["metadata"]["labels"][PARENT_UID_LABEL] == parent().uid
+
+
+def test_what_gets_another_name_goes_after_the_new_one() -> None:
+    (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
+    assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
+    assert old.after == {new.identity}
+    # In later passes the new one exists; it is remembered what it was made for.
+    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.after})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].after == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].after == {config_map_identity("other")}
+
+
+def test_what_nobody_waits_for_keeps_no_old_one() -> None:
+    body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
+    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].after == frozenset()
+
+
+def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
+    orphan = child("old", ownerReferences=[])
+    recorded = Records(inventory={orphan.identity: 1}, finalizer=True)
+    assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
+    plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
+    assert [step.action for step in plan.steps] == [Action.PRUNE]
+
+
+def test_a_finalize_hook_is_not_part_of_a_living_parent() -> None:
+    hook = config_map("hook", metadata={"annotations": {"ssa-operator.dev/on": "finalize"}})
+    assert actions(make_plan(observed(), rendered(config_map(), hook))) == {"settings": Action.APPLY}

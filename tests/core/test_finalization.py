@@ -1,0 +1,168 @@
+"""What happens while a parent is being deleted: played to its end, with every choice of the cluster's open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.finalization import Finalization, make_finalization
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.plan import Action, Kind
+from ssa_operator.core.rendered import Problem, Rendered
+from ssa_operator.core.upkeep import Records, written
+from ssa_operator.core.upkeep import read as read_records
+from tests.core.objects import OTHER_UID, PARENT_UID, document, observed, parent
+
+JOB = GroupKind("batch", "Job")
+NAMESPACE = GroupKind("", "Namespace")
+NOW = 1_700_000_000.0
+FINALIZE = {"ssa-operator.dev/on": "finalize"}
+
+
+def hook(name: str) -> dict[str, Any]:
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": FINALIZE}, "spec": {}}
+
+
+def live(identity: Identity, status: dict[str, Any] | None = None, owner: str = PARENT_UID, **metadata: Any) -> Live:
+    body = {
+        "apiVersion": f"{identity.group}/v1" if identity.group else "v1",
+        "kind": identity.kind,
+        "metadata": {
+            "name": identity.name,
+            "namespace": identity.namespace,
+            "uid": f"uid-{identity.name}",
+            "labels": {PARENT_UID_LABEL: owner},
+        }
+        | metadata,
+    }
+    return Live.of(body | ({"status": status} if status else {}))
+
+
+def job(name: str) -> Identity:
+    return Identity("batch", "Job", "default", name)
+
+
+def space(name: str) -> Identity:
+    return Identity("", "Namespace", "", name)
+
+
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "2023-11-14T22:13:20Z"}]}
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
+
+
+@dataclass
+class World:
+    """A cluster of a few objects, and what was done in it."""
+
+    records: Records
+    objects: dict[Identity, Live]
+    hooks: tuple[str, ...] = ()
+    done: list[str] = field(default_factory=list)
+    now: float = NOW
+
+    def plan(self, **more: Any) -> Finalization:
+        # Through the parent's annotations, as after a restart.
+        kept = read_records(Live.of(written(parent(), self.records)))
+        kinds = {kind: Kind(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
+        seen = observed(*self.objects.values(), kinds=kinds, records=kept, cluster_scope=True)
+        rendered = Rendered(documents=tuple(document(hook(name)) for name in self.hooks), **more)
+        return make_finalization(
+            replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, self.now, {}
+        )
+
+    def act(self, finalization: Finalization) -> None:
+        self.records = finalization.records
+        for step in finalization.plan.steps:
+            match step.action:
+                case Action.APPLY:
+                    if step.identity not in self.objects:
+                        self.done.append(f"made {step.identity.name}")
+                        self.objects[step.identity] = live(step.identity)
+                case Action.PRUNE | Action.RECREATE:
+                    self.done.append(f"deleted {step.identity.name}")
+                    del self.objects[step.identity]
+                case _:
+                    pass
+
+
+@given(
+    waves=st.lists(st.integers(1, 4), max_size=5),
+    hooks=st.integers(0, 3),
+    chance=st.lists(st.sampled_from([COMPLETE, FAILED, None]), max_size=12),
+    standing=st.sets(st.integers(0, 4)),
+)
+def test_hooks_are_done_before_anything_goes_and_what_was_made_last_goes_first(
+    waves: list[int], hooks: int, chance: list[dict[str, Any] | None], standing: set[int]
+) -> None:
+    inventory = {space(f"s{n}"): wave for n, wave in enumerate(waves)}
+    there = {identity: live(identity) for n, identity in enumerate(inventory) if n in standing}
+    world = World(Records(inventory=inventory, finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks)))
+    for turn in range(100):
+        finalization = world.plan()
+        if finalization.finished:
+            break
+        world.act(finalization)
+        world.now += 1000
+        for identity in [each for each in world.objects if each.group_kind == JOB]:
+            status = chance[turn % len(chance)] if chance and turn < 50 else COMPLETE
+            world.objects[identity] = live(identity, status)
+    assert finalization.finished
+    assert not [identity for identity in world.objects if identity.group_kind == NAMESPACE]
+    gone = [entry.removeprefix("deleted ") for entry in world.done if entry.startswith("deleted s")]
+    assert set(gone) == {identity.name for identity in there}
+    order = [inventory[space(name)] for name in gone]
+    assert order == sorted(order, reverse=True)
+    if gone:
+        first = world.done.index(f"deleted {gone[0]}")
+        assert {f"made h{n}" for n in range(hooks)} <= set(world.done[:first])
+        assert not [entry for entry in world.done[first:] if entry.startswith("made")]
+
+
+def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> None:
+    world = World(Records(inventory={space("s"): 1}, finalizer=True), {space("s"): live(space("s"))}, ("h",))
+    world.objects[job("h")] = live(job("h"), COMPLETE)
+    finalization = world.plan()
+    assert finalization.hooked
+    world.records = finalization.records  # the process dies here, and the Job goes
+    del world.objects[job("h")]
+    world.act(world.plan())
+    assert world.done == ["deleted s"]
+
+
+def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
+    world = World(Records(finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
+    world.now = NOW + 0.1
+    waiting = world.plan()
+    assert [step.action for step in waiting.plan.steps] == [Action.UNCHANGED]
+    assert waiting.plan.rendered.again_at == NOW + 0.5
+    world.now = NOW + 0.5
+    assert [step.action for step in world.plan().plan.steps] == [Action.RECREATE]
+
+
+def test_what_lost_our_label_or_has_another_parents_is_left_alone() -> None:
+    theirs = live(space("s"), owner=OTHER_UID)
+    assert World(Records(inventory={space("s"): 1}, finalizer=True), {space("s"): theirs}).plan().finished
+
+
+def test_a_kind_that_the_cluster_lacks_keeps_nothing() -> None:
+    gone = Identity("old.example.com", "Gadget", "", "g")
+    assert World(Records(inventory={gone: 1}, finalizer=True), {}).plan().finished
+
+
+def test_a_hook_that_can_not_be_rendered_keeps_nothing() -> None:
+    world = World(Records(finalizer=True), {})
+    assert world.plan(problems=(Problem("no field x"),)).finished
+
+
+def test_what_goes_after_something_else_says_so() -> None:
+    waves = {space("base"): 1, space("top"): 2}
+    world = World(Records(inventory=waves, finalizer=True), {each: live(each) for each in waves})
+    steps = {step.identity.name: (step.action, step.reason) for step in world.plan().plan.steps}
+    assert steps == {
+        "top": (Action.PRUNE, "goes with its parent"),
+        "base": (Action.KEEP, "goes after Namespace top"),
+    }
