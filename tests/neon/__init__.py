@@ -1,0 +1,1 @@
+"""The operator of NeonDatabase: its templates, its CRD, and both on a real control plane."""
