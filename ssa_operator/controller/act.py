@@ -74,7 +74,7 @@ def _ready(outcomes: Iterable[Outcome], now: float) -> set[Identity]:
 
 def _in_order(step: Step, ready: AbstractSet[Identity]) -> Step:
     """A prune, unless what takes the object's place is not ready yet."""
-    missing = sorted(step.after - ready) if step.action is Action.PRUNE else ()
+    missing = sorted(step.successors - ready) if step.action is Action.PRUNE else ()
     if not missing:
         return step
     return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")

@@ -339,7 +339,7 @@ def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome,
         elif step.action is Action.UNCHANGED:
             proofs[step.identity] = memory.proofs[step.identity]
     memory.proofs = proofs
-    memory.successors = {step.identity: step.after for step in plan.steps if step.after}
+    memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
     memory.failures = memory.failures + 1 if report.passing else 0
     if plan.held:
         if memory.held_at is None:

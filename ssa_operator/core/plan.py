@@ -96,7 +96,7 @@ class Observed:
 class Step:
     """One child: the action and the reason for it, in words that can stand in a status.
 
-    after: what has to be ready before; of a prune, what takes the object's place.
+    successors: of a prune, what takes the object's place and has to be ready before.
     """
 
     action: Action
@@ -106,7 +106,7 @@ class Step:
     live: Live | None = None
     problem: Problem | None = None
     place: Place | None = None
-    after: frozenset[Identity] = frozenset()
+    successors: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +260,7 @@ def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
 
 def _orphan(live: Live, successors: frozenset[Identity]) -> Step:
     reason = "is no longer rendered"
-    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, after=successors)
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
 
 
 def _successors(observed: Observed, live: Live, steps: Sequence[Step]) -> frozenset[Identity]:

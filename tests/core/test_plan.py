@@ -220,16 +220,16 @@ def test_the_label_leads_to_the_parent() -> None:
 def test_what_gets_another_name_goes_after_the_new_one() -> None:
     (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
     assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
-    assert old.after == {new.identity}
+    assert old.successors == {new.identity}
     # In later passes the new one exists; it is remembered what it was made for.
-    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.after})
-    assert make_plan(later, rendered(config_map("new"))).steps[1].after == {new.identity}
-    assert make_plan(later, rendered(config_map("other"))).steps[1].after == {config_map_identity("other")}
+    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.successors})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].successors == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].successors == {config_map_identity("other")}
 
 
 def test_what_nobody_waits_for_keeps_no_old_one() -> None:
     body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
-    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].after == frozenset()
+    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].successors == frozenset()
 
 
 def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
