@@ -5,6 +5,7 @@ Promises:
 - No failure of one step keeps another from being tried, and each says where in which template the refused field was
   written.
 - An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
+- What is made is made only where it is absent. Where it turns out to be there, it is planned again as what it is.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ssa_operator.controller.children import Children
+from ssa_operator.core.existing import only_if_absent, takeover
 from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest
 from ssa_operator.core.place import Place, parse_field
-from ssa_operator.core.plan import Action, Plan, Problem, Step
+from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, judged
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.status import Outcome, Result
-from ssa_operator.kube.client import Client
+from ssa_operator.kube import request as calls
+from ssa_operator.kube.client import Applied, Client
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError
+from ssa_operator.kube.resource import Resource
 
 KEPT_UNTIL = "kept until"
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
@@ -35,23 +40,27 @@ _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io"
 class Cluster:
     """Where a plan is carried out: the client, and the watches that learn of what it wrote.
 
-    confidential: whether the API server's words are not to be shown, as they may quote a Secret.
+    confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
+    fields are taken over with an object that exists.
     """
 
     client: Client
     children: Children
     confidential: bool = False
+    former: AbstractSet[str] = frozenset()
 
 
 async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
-    """Carry out every step; the outcomes stand in the order of the steps. `now` is in seconds since the epoch."""
+    """Carry out every step; the outcomes stand in the order of the steps. The step of an outcome is another one than
+    was planned where its object turned out to exist. `now` is in seconds since the epoch.
+    """
     outcomes: dict[int, Outcome] = {}
     for stage in _stages(plan.steps):
         if stage and stage[0][1].action is Action.PRUNE and any(o.result is Result.FAILED for o in outcomes.values()):
             outcomes |= {position: _kept(step) for position, step in stage}
             continue
         ready = _ready(outcomes.values(), now)
-        done = await asyncio.gather(*(_perform(_in_order(step, ready), cluster) for _, step in stage))
+        done = await asyncio.gather(*(_perform(_in_order(step, ready), plan.observed, cluster) for _, step in stage))
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
     return tuple(outcomes[position] for position in range(len(plan.steps)))
 
@@ -86,11 +95,11 @@ def _kept(step: Step) -> Outcome:
     )
 
 
-async def _perform(step: Step, cluster: Cluster) -> Outcome:
+async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
     match step.action:
         case Action.APPLY:
             assert step.manifest is not None
-            return await _apply(step, step.manifest, cluster)
+            return await _apply(step, step.manifest, observed, cluster)
         case Action.PRUNE:
             return await _prune(step, cluster)
         case Action.UNCHANGED | Action.KEEP:
@@ -117,14 +126,17 @@ async def _perform(step: Step, cluster: Cluster) -> Outcome:
             )
 
 
-async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
-    identity = manifest.identity
+async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cluster) -> Outcome:
     try:
-        resource = await cluster.children.resource(identity.group_kind, manifest.version)
-        with cluster.children.writing(identity):
-            applied = await cluster.client.apply(
-                resource, identity.namespace, identity.name, manifest.encoded, confidential=cluster.confidential
-            )
+        resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
+        with cluster.children.writing(manifest.identity):
+            applied = step.live or await _make(manifest, resource, cluster)
+            if isinstance(applied, Live):
+                if step.live is None:
+                    step = judged(observed, step, applied)
+                    if step.action is not Action.APPLY:
+                        return await _perform(step, observed, cluster)
+                applied = await _take(applied, manifest, resource, cluster)
             cluster.children.written(applied.live)
     except (UnknownKind, CredentialsError) as error:
         return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
@@ -139,6 +151,48 @@ async def _apply(step: Step, manifest: Manifest, cluster: Cluster) -> Outcome:
     else:
         result = Result.CONFIGURED
     return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+
+
+async def _make(manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied | Live:
+    """Apply what shall not be there yet; where something is, that is returned."""
+    try:
+        return await _send(manifest, only_if_absent(manifest), resource, cluster)
+    except ApiError as error:
+        if not error.conflict:
+            raise
+        try:
+            return await cluster.client.get(resource, manifest.identity.name, manifest.identity.namespace)
+        except ApiError as missing:
+            raise error if missing.not_found else missing from None
+
+
+async def _take(live: Live, manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied:
+    """Apply to what is there; the first time with all that its former managers wrote, so that it goes."""
+    if live.owned_fields():
+        return await _send(manifest, manifest.encoded, resource, cluster)
+    await _take_over(live, manifest, resource, cluster)
+    applied = await _send(manifest, manifest.encoded, resource, cluster)
+    if not live.metadata.managed_fields and await _take_over(applied.live, manifest, resource, cluster):
+        # Who wrote what had no managers has a name only now.
+        applied = await _send(manifest, manifest.encoded, resource, cluster)
+    return applied
+
+
+async def _take_over(live: Live, manifest: Manifest, resource: Resource, cluster: Cluster) -> bool:
+    """Make the fields of an object's former managers ours; whether there were any."""
+    patch = takeover(live, manifest.api_version, cluster.former)
+    if patch is None:
+        return False
+    identity = manifest.identity
+    await cluster.client.send(calls.merge_patch(resource, identity.namespace, identity.name, patch))
+    return True
+
+
+async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cluster) -> Applied:
+    identity = manifest.identity
+    return await cluster.client.apply(
+        resource, identity.namespace, identity.name, body, confidential=cluster.confidential
+    )
 
 
 async def _prune(step: Step, cluster: Cluster) -> Outcome:

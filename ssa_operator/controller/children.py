@@ -156,8 +156,8 @@ class Children(Mapping[Identity, Live]):
         if watch is not None:
             watch.cache.deleted(live)
 
-    async def resource(self, kind: GroupKind, version: str) -> Resource:
-        """How the cluster serves a kind in a version. Raises UnknownKind."""
+    async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
+        """How the cluster serves a kind in a version, or the one that it prefers. Raises UnknownKind."""
         return await self._mapper.resource(kind, version)
 
     async def _start(self, kind: GroupKind) -> Watch | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.core.identity import GroupKind, Identity
@@ -22,13 +22,15 @@ from ssa_operator.core.world import Body, Selection
 class Family:
     """What is known around one parent. `now` is in seconds since the epoch.
 
-    children: the parent's own. objects: everything that is watched. kinds: what is watched.
+    children: the parent's own. objects: everything that is watched. strangers: what exists without our label, where
+    that was asked for. kinds: what is watched.
     """
 
     now: float
     children: Sequence[Live]
     objects: Mapping[Identity, Live]
     kinds: Mapping[GroupKind, Kind]
+    strangers: Mapping[Identity, Live] = field(default_factory=dict)
 
     def child(self, kind: str, name: str, /) -> Body | None:
         for live in self.children:
@@ -43,7 +45,7 @@ class Family:
         return kind not in self.kinds or self.kinds[kind].namespaced
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        live = self.objects.get(identity)
+        live = self.objects.get(identity) or self.strangers.get(identity)
         return live.body if live is not None else None
 
     def lookup_all(self, _: Selection, /) -> tuple[Mapping[str, Any], ...]:

@@ -18,13 +18,14 @@ from ssa_operator.controller.act import KEPT_UNTIL, Cluster, act
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.strangers import Strangers, meet
 from ssa_operator.controller.upkeep import keep
 from ssa_operator.core import upkeep
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.finalization import make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.instruction import Reference
+from ssa_operator.core.instruction import ApplyPolicy, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
@@ -119,13 +120,17 @@ class Reconciler:
             return await self._publish(subject, memory, report)
         records = upkeep.read(subject.parent)
         await self._watch_recorded(subject.parent, records, memory)
-        rendered = await self._render(subject)
+        rendered, strangers = await self._render(subject)
         observed = self._observe(subject, memory, causes, rendered, records)
+        observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
         plan = make_plan(observed, rendered)
+        more = await self._meet(set(plan.unseen) - set(rendered.generated))
+        if more:
+            strangers |= more
+            plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
         self._claim(memory, subject.parent.uid, plan)
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
-        # What a Secret's templates render may hold its content, whatever kind it is put into.
-        outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential), self._now())
+        outcomes = await act(plan, self._cluster_for(subject), self._now())
         family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_report(subject.parent, plan, outcomes, own, self._now())
@@ -138,8 +143,10 @@ class Reconciler:
         while True:
             records = upkeep.read(subject.parent)
             await self._watch_recorded(subject.parent, records, memory)
-            rendered = (await self._render(subject)).finalizing
+            rendered, strangers = await self._render(subject)
+            rendered = rendered.finalizing
             observed = self._observe(subject, memory, Cause.CHILD, rendered, records)
+            observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
             finalization = make_finalization(observed, rendered, self._now(), memory.hook_failures)
             plan = finalization.plan
             self._claim(memory, subject.parent.uid, plan)
@@ -147,7 +154,7 @@ class Reconciler:
                 subject = await self._keep(subject, Records())
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
             subject = await self._keep(subject, finalization.records)
-            outcomes = await act(plan, replace(self._cluster, confidential=subject.resource.confidential), self._now())
+            outcomes = await act(plan, self._cluster_for(subject), self._now())
             replaced = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
             for identity in replaced:
                 memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
@@ -212,21 +219,40 @@ class Reconciler:
             self._claims.pop(identity, None)
         memory.claimed = frozenset()
 
-    async def _render(self, subject: Subject) -> Rendered:
-        """The folder, rendered for the parent, with every kind that it renders watched."""
-        children, uid = self._cluster.children, subject.parent.uid
-        rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
+    async def _meet(self, identities: Iterable[Identity]) -> Strangers:
+        return await meet(identities, self._cluster.client, self._cluster.children)
+
+    async def _render(self, subject: Subject) -> tuple[Rendered, Strangers]:
+        """The folder, rendered for the parent, with every kind that it renders watched. What shall hold generated
+        values and isn't watched is looked for first: its values are kept.
+        """
+        children, body = self._cluster.children, subject.parent.body
+        family = self._family(children.of(subject.parent.uid))
+        rendered = render(subject.folder, body, family)
         kinds = _kinds(rendered)
         unknown = not kinds <= children.kinds.keys()
         await children.watch(kinds, _places(rendered))
         if unknown and rendered.waits:
             # What was waited for may be there: nobody had looked yet.
-            rendered = render(subject.folder, subject.parent.body, self._family(children.of(uid)))
-        return _without_lookups(rendered)
+            family = self._family(children.of(subject.parent.uid))
+            rendered = render(subject.folder, body, family)
+        strangers = await self._meet(rendered.generated)
+        if strangers.found:
+            rendered = render(subject.folder, body, replace(family, strangers=strangers.found))
+        return _without_lookups(rendered), strangers
 
     def _family(self, children: Iterable[Live]) -> Family:
         watched = self._cluster.children
         return Family(now=self._now(), children=tuple(children), objects=watched, kinds=watched.kinds)
+
+    def _cluster_for(self, subject: Subject) -> Cluster:
+        """Where the plans of one parent are carried out."""
+        return replace(
+            self._cluster,
+            # What a Secret's templates render may hold its content, whatever kind it is put into.
+            confidential=subject.resource.confidential,
+            former=subject.folder.settings.former_managers,
+        )
 
     def _idle_verdict(self, parent: Live) -> Verdict | None:
         if parent.deleting:
@@ -268,7 +294,12 @@ class Reconciler:
         return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN
 
     def _claim(self, memory: Memory, uid: str, plan: Plan) -> None:
-        claimed = frozenset(step.identity for step in plan.steps if step.manifest is not None)
+        claimed = frozenset(
+            step.identity
+            for step in plan.steps
+            # What is made only where it is absent takes nothing away from anybody.
+            if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
+        )
         for identity in memory.claimed - claimed:
             self._claims.pop(identity, None)
         self._claims.update(dict.fromkeys(claimed, uid))

@@ -66,7 +66,7 @@ def make_finalization(
     awaited = [f"{step.identity} {step.reason}" for step in undone] + [f"{wait.place}: {wait}" for wait in waits]
     awaited += [f"{step.identity} {step.reason}" for step in left]
     return Finalization(
-        plan=Plan(steps=(*standing, *left, *others), rendered=rendered),
+        plan=Plan(steps=(*standing, *left, *others), rendered=rendered, observed=observed),
         records=_records(observed, hooks, hooked=hooked and bool(left)),
         hooked=hooked,
         finished=hooked and not left,

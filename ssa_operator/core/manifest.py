@@ -195,7 +195,7 @@ def _check_supported(asked: Instructions) -> None:
     """What would need more than an apply is refused rather than half done."""
     missing = {
         "after": bool(asked.after),
-        "apply": asked.apply is not ApplyPolicy.ALWAYS,
+        "apply": asked.apply is ApplyPolicy.ONCE,
         "recreate": asked.recreate is not Recreate.NEVER,
     }
     for name, used in missing.items():

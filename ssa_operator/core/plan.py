@@ -17,7 +17,9 @@ from enum import StrEnum
 from typing import assert_never
 
 from ssa_operator.core.drift import Proof, proven
+from ssa_operator.core.existing import is_former_self, other_controller
 from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.instruction import ApplyPolicy
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
@@ -65,7 +67,8 @@ class Kind:
 class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
-    objects: every watched object, whoever's it is. own: those with this parent's label.
+    objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
+    shows. hidden: why others could not be looked at. own: those with this parent's label.
     kinds: the kinds of these, of what is rendered and of what was last reported; one that is not here is unknown to the
     cluster.
     proofs: what our last applies left behind.
@@ -90,6 +93,8 @@ class Observed:
     confirmed: bool = False
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     records: Records = field(default_factory=Records)
+    strangers: Mapping[Identity, Live] = field(default_factory=dict)
+    hidden: Mapping[Identity, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +118,27 @@ class Step:
 class Plan:
     """The steps of one pass, in the order of the templates, prunes last; and what became of pruning.
 
-    held: why children that are no longer rendered are kept until somebody confirms, '' where nothing is held.
-    blocked: what else keeps them for now.
+    observed: what it was made from. held: why children that are no longer rendered are kept until somebody confirms, ''
+    where nothing is held. blocked: what else keeps them for now.
     """
 
     steps: tuple[Step, ...]
     rendered: Rendered
+    observed: Observed
     held: str = ""
     blocked: str = ""
+
+    @property
+    def unseen(self) -> tuple[Identity, ...]:
+        """What is made only where it is absent, and what the watches don't show: it may exist without our label."""
+        return tuple(
+            step.identity
+            for step in self.steps
+            if step.action is Action.APPLY
+            and step.live is None
+            and step.manifest is not None
+            and step.manifest.instructions.apply is not ApplyPolicy.ALWAYS
+        )
 
     @property
     def prunes(self) -> tuple[Step, ...]:
@@ -155,13 +173,13 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
         orphans = [
             replace(step, action=Action.KEEP, reason="is no longer rendered; its deletion is held") for step in orphans
         ]
-        return Plan(steps=(*steps, *orphans), rendered=rendered, held=held)
+        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, held=held)
     blocked = _prune_blocked(observed, rendered, steps)
     if orphans and blocked:
         reason = f"is no longer rendered; kept because {blocked}"
         orphans = [replace(step, action=Action.KEEP, reason=reason) for step in orphans]
-        return Plan(steps=(*steps, *orphans), rendered=rendered, blocked=blocked)
-    return Plan(steps=(*steps, *orphans), rendered=rendered)
+        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, blocked=blocked)
+    return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed)
 
 
 def step_of(observed: Observed, document: Document) -> Step:
@@ -183,17 +201,43 @@ def step_of(observed: Observed, document: Document) -> Step:
         return _refusal(provisional, str(error), document)
     if kind.problem:
         return _refusal(made.identity, kind.problem, document, Problem.APPLY_FAILED)
-    live = observed.objects.get(made.identity)
+    if made.identity in observed.hidden:
+        why = f"may exist already, and can't be looked at: {observed.hidden[made.identity]}"
+        return _refusal(made.identity, why, document, Problem.APPLY_FAILED)
+    live = observed.objects.get(made.identity) or observed.strangers.get(made.identity)
     step = Step(action=Action.APPLY, identity=made.identity, manifest=made, live=live, place=document.place)
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
-    owner = _other_parent(observed, made.identity, live)
-    if owner:
-        return _refusal(made.identity, f"belongs to {owner} already; give it another name", document)
+    return judged(observed, step, live)
+
+
+def judged(observed: Observed, step: Step, live: Live | None) -> Step:
+    """The step of a manifest whose object is `live`, or isn't there: also where that turned out only when it was to be
+    made.
+    """
+    made = step.manifest
+    assert made is not None
+    step = replace(step, live=live)
+    # A hook is applied until it is done, and has a record of its own for that.
+    policy = ApplyPolicy.ALWAYS if made.instructions.finalize else made.instructions.apply
+    if policy is ApplyPolicy.ALWAYS:
+        owner = _other_parent(observed, made.identity, live)
+        if owner:
+            return _refusal(made.identity, f"belongs to {owner} already; give it another name", made.document)
     if live is None:
         return replace(step, reason="does not exist")
     if live.deleting:
         return replace(step, action=Action.WAIT, reason="is being deleted; it is made again when it is gone")
+    if policy is not ApplyPolicy.ALWAYS:
+        if is_former_self(live, observed.parent):
+            reason = f"is left from a former {observed.parent.identity}; it is made again when it is gone"
+            return replace(step, action=Action.WAIT, reason=reason)
+        return replace(step, action=Action.KEEP, reason="exists and is left alone")
+    controller = other_controller(live, observed.parent)
+    if controller is not None:
+        who = f"{controller.kind} {controller.name}"
+        why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
+        return _refusal(made.identity, why, made.document, Problem.CONFLICT)
     if observed.demand is Demand.UNPROVEN and proven(made, live, observed.proofs.get(made.identity)):
         return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
     return replace(step, reason=_why_apply(made, live, observed))
@@ -232,7 +276,7 @@ def _other_parent(observed: Observed, identity: Identity, live: Live | None) -> 
     claimant = observed.claims.get(identity, mine)
     if claimant != mine and claimant in observed.parents:
         return f"another parent (uid {claimant})"
-    if live is None or live.parent_uid == mine:
+    if live is None or live.parent_uid in ("", mine):
         return ""
     if live.parent_uid in observed.parents:
         return f"another parent (uid {live.parent_uid})"

@@ -47,13 +47,15 @@ class Awaited:
 class Document:
     """One manifest as its template says it: `body` is plain JSON data, `place` its first line.
 
-    `place_of(path)` is the line that wrote a field, or the nearest field around it.
+    `place_of(path)` is the line that wrote a field, or the nearest field around it. drawn: the generated values of its
+    file.
     """
 
     body: Mapping[str, Any]
     place: Place
     place_of: Callable[[FieldPath], Place]
     uses: tuple[Use, ...] = ()
+    drawn: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,8 @@ class Problem:
 class Rendered:
     """Everything that one render of a folder gave.
 
-    asked: every question to the cluster, also those of files that failed. again_at: when time alone may change the
+    asked: every question to the cluster, also those of files that failed. generated: which objects hold generated
+    values. again_at: when time alone may change the
     render, in seconds since the epoch. digest: names the template set.
     """
 
@@ -97,6 +100,7 @@ class Rendered:
     waits: tuple[Wait, ...] = ()
     problems: tuple[Problem, ...] = ()
     asked: tuple[Question, ...] = ()
+    generated: tuple[Identity, ...] = ()
     again_at: float | None = None
     digest: str = ""
 

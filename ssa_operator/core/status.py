@@ -189,7 +189,7 @@ def _child(outcome: Outcome, now: float) -> Child:
         found = Readiness(State.NOT_FOUND, outcome.message)
     else:
         found = readiness(live.body, now)
-        if step.action is Action.KEEP:
+        if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
     return Child(identity=step.identity, uid=live.uid if live else "", readiness=found, counts=counts)
 

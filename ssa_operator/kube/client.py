@@ -24,6 +24,7 @@ import msgspec
 from yarl import URL
 
 from ssa_operator import __version__
+from ssa_operator.core.existing import in_version
 from ssa_operator.core.live import MANAGER, Live
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.clock import SYSTEM, Clock
@@ -160,8 +161,22 @@ class Client:
         )
         if confidential:
             request = replace(request, confidential=True)
-        response = await self.send(request)
+        try:
+            response = await self.send(request)
+        except ApiError as error:
+            if dry_run or not error.missing_version:
+                raise
+            await self._forget_version(resource, namespace, name, error.missing_version)
+            response = await self.send(request)
         return Applied(live=_live(response.body, request), created=response.status == 201, warnings=response.warnings)
+
+    async def _forget_version(self, resource: Resource, namespace: str, name: str, version: str) -> None:
+        """Make the fields that an object's managers wrote in a version that is gone fields of the present one. With
+        them as they are, the object can't be applied to any more.
+        """
+        live = await self.get(resource, name, namespace)
+        patch = in_version(live, resource.api_version, instead_of=version)
+        await self.send(calls.merge_patch(resource, namespace, name, patch))
 
     async def create(self, resource: Resource, namespace: str, body: bytes, *, dry_run: bool = False) -> Applied:
         """POST of an encoded object. Raises ApiError (`already_exists`)."""

@@ -22,6 +22,7 @@ _TERMINAL_MESSAGES = (
     "failed to convert new object",
     "error decoding from json",
 )
+_MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
 _TERMINATING = "because it is being terminated"
 _NO_SUCH_PATH = "404 page not found"
 
@@ -109,6 +110,14 @@ class ApiError(Exception):
         if self.namespace_terminating:
             return False
         return self.code in _TERMINAL_CODES or any(text in self.message for text in _TERMINAL_MESSAGES)
+
+    @property
+    def missing_version(self) -> str:
+        """The version that managedFields name and the CRD no longer has, '' where that is not the matter
+        (kubernetes/kubernetes#111937).
+        """
+        found = _MISSING_VERSION.search(self.message)
+        return found[1] if found else ""
 
     @property
     def not_found(self) -> bool:

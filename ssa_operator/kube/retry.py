@@ -44,7 +44,7 @@ def _may_repeat(request: Request, error: ApiError) -> bool:
         return request.repeatable or not error.sent
     if error.throttled:
         return True  # refused before it was looked at
-    return request.repeatable and error.code >= 500
+    return request.repeatable and error.code >= 500 and not error.missing_version
 
 
 def watch_pause(failures: int, chance: float) -> float:

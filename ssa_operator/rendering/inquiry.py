@@ -35,14 +35,16 @@ class Inquiry:
 
     asked: each question with the line that asked it first. again_at: when time alone may change an answer. branches:
     what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
+    holders: the objects that hold generated values, of all files.
     """
 
-    __slots__ = ("_given", "_lenient", "_metadata", "again_at", "asked", "branches", "generation", "world")
+    __slots__ = ("_given", "_lenient", "_metadata", "again_at", "asked", "branches", "generation", "holders", "world")
 
     def __init__(self, world: World, parent: Mapping[str, Any], lenient: bool = False) -> None:
         self.world = world
         self.asked: dict[Question, Place | None] = {}
         self.again_at: float | None = None
+        self.holders: dict[Identity, None] = {}
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
         self.begin()

@@ -8,6 +8,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from jinja2 import TemplateRuntimeError
@@ -45,17 +46,22 @@ def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: Inqu
             named = identity(location.document, inquiry)
             if not inquiry.world.synced(named.group_kind):
                 return [_until_synced(result, inquiry) for result in results]
+            inquiry.holders[named] = None
     given = [_live_value(candidates, inquiry) or value for candidates, value in zip(found, values, strict=True)]
     made = results if given == [*values] else once(given)
     if all(found):
-        return made
+        return [_drawn(result, given) for result in made]
     # What stands alone nowhere must make no difference.
     others = [value if candidates else changed(value) for candidates, value in zip(found, given, strict=True)]
     again = once(others)
     if len(made) != len(again):
         raise TemplateRuntimeError(f"a branch depends on a generated value; {_ALONE}")
     waits = [result for result in made if isinstance(result, Wait)]
-    return [_judged(one, other, waits, inquiry) for one, other in zip(made, again, strict=True)]
+    return [_drawn(_judged(one, other, waits, inquiry), given) for one, other in zip(made, again, strict=True)]
+
+
+def _drawn(result: Result, values: Sequence[str]) -> Result:
+    return replace(result, drawn=tuple(values)) if isinstance(result, Document) else result
 
 
 def _live_value(candidates: Sequence[Location], inquiry: Inquiry) -> str | None:

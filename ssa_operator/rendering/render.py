@@ -51,6 +51,7 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, Problem)]),
         asked=tuple(inquiry.asked),
+        generated=tuple(inquiry.holders),
         again_at=inquiry.again_at,
         digest=templates.digest,
     )

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssa_operator.core.durations import parse_duration
+from ssa_operator.core.live import MANAGER
 from ssa_operator.rendering.documents import parse
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node, find
 from ssa_operator.rendering.places import Lines
 
 SETTINGS = "_settings.yaml"
 
-_KEYS = ("interval", "version", "clusterScope")
+_KEYS = ("interval", "version", "clusterScope", "formerManagers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,14 @@ class Settings:
     """What a folder says of itself.
 
     interval: seconds between two ticks, None for the operator's own. version: the resource's version to read, None for
-    the preferred one. cluster_scope: whether children may be outside of the parent's namespace.
+    the preferred one. cluster_scope: whether children may be outside of the parent's namespace. former_managers: field
+    managers whose fields become ours when an object that exists is taken over.
     """
 
     interval: float | None = None
     version: str | None = None
     cluster_scope: bool = False
+    former_managers: frozenset[str] = frozenset()
 
 
 DEFAULT = Settings()
@@ -59,7 +62,22 @@ def _settings(found: Any, node: Node) -> Settings:
         raise DocumentError("version must be a name such as v1", find(node, ("version",), Filling()))
     if not isinstance(cluster_scope, bool):
         raise DocumentError("clusterScope must be true or false", find(node, ("clusterScope",), Filling()))
-    return Settings(interval=_interval(found.get("interval"), node), version=version, cluster_scope=cluster_scope)
+    return Settings(
+        interval=_interval(found.get("interval"), node),
+        version=version,
+        cluster_scope=cluster_scope,
+        former_managers=_former_managers(found.get("formerManagers", []), node),
+    )
+
+
+def _former_managers(value: Any, node: Node) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        place = find(node, ("formerManagers",), Filling())
+        raise DocumentError("formerManagers must be a list of field managers such as [helm]", place)
+    if MANAGER in value:
+        place = find(node, ("formerManagers",), Filling())
+        raise DocumentError(f"formerManagers: {MANAGER} is the operator itself; remove it", place)
+    return frozenset(value)
 
 
 def _interval(value: Any, node: Node) -> float | None:

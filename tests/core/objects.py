@@ -62,7 +62,9 @@ def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **m
                 "uid": uid,
                 "resourceVersion": "7",
                 "labels": {PARENT_UID_LABEL: owner},
-                "ownerReferences": [{"kind": "Echo", "name": "web", "uid": owner, "controller": True}],
+                "ownerReferences": [
+                    {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": owner, "controller": True}
+                ],
                 "managedFields": [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}],
             }
             | metadata,

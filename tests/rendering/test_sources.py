@@ -119,6 +119,11 @@ def test_a_folder_that_failed_to_load_says_so_in_every_render(tmp_path: Path) ->
         ({"a.yaml": HEAD, "_settings.yaml": "Interval: 5s\n"}, "_settings.yaml:1: Interval is not a setting; did"),
         ({"a.yaml": HEAD, "_settings.yaml": "zzz: 1\n"}, "_settings.yaml:1: zzz is not a setting; known are"),
         ({"a.yaml": HEAD, "_settings.yaml": "clusterScope: yes\n"}, "_settings.yaml:1: clusterScope must be true"),
+        ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a list"),
+        (
+            {"a.yaml": HEAD, "_settings.yaml": "formerManagers: [ssa-operator]\n"},
+            "_settings.yaml:1: formerManagers: ssa-operator is the operator itself",
+        ),
         ({"a.yaml": HEAD, "_settings.yaml": "version: 1\n"}, "_settings.yaml:1: version must be a name such as v1"),
         ({"a.yaml": HEAD, "_settings.yaml": "- a\n"}, "_settings.yaml:1: settings are a mapping of interval"),
         ({"a.yaml": HEAD, "_settings.yaml": "a: [\n"}, "_settings.yaml:1: did not find"),
@@ -150,8 +155,11 @@ def test_a_folder_that_lost_all_of_its_templates_keeps_the_last_good_ones(tmp_pa
 def test_settings(tmp_path: Path) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     assert echoes(load(tmp_path)).settings == Settings(interval=None, version=None, cluster_scope=False)
-    write(tmp_path, {f"{ECHOES}/_settings.yaml": "interval: 1m30s\nversion: v1beta1\nclusterScope: true\n"})
-    assert echoes(load(tmp_path)).settings == Settings(interval=90.0, version="v1beta1", cluster_scope=True)
+    text = "interval: 1m30s\nversion: v1beta1\nclusterScope: true\nformerManagers: [helm]\n"
+    write(tmp_path, {f"{ECHOES}/_settings.yaml": text})
+    assert echoes(load(tmp_path)).settings == Settings(
+        interval=90.0, version="v1beta1", cluster_scope=True, former_managers=frozenset({"helm"})
+    )
     write(tmp_path, {f"{ECHOES}/_settings.yaml": "# nothing yet\n"})
     assert echoes(load(tmp_path)).settings == Settings()
 
