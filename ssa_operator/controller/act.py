@@ -1,7 +1,8 @@
 """Carrying out a plan: one request a step, failures as values.
 
 Promises:
-- Namespaces and CRDs go first, then everything else at once; objects are pruned only after everything was applied.
+- Namespaces and CRDs go first, then everything else at once, but for what depends on something else: that comes after
+  it. Objects are pruned only after everything was applied.
 - No failure of one step keeps another from being tried, and each says where in which template the refused field was
   written.
 - An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from ssa_operator.core.existing import only_if_absent, takeover
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest
+from ssa_operator.core.order import depths, held
 from ssa_operator.core.place import Place, parse_field
 from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, judged
 from ssa_operator.core.readiness import State, readiness
@@ -55,22 +57,29 @@ async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
     was planned where its object turned out to exist. `now` is in seconds since the epoch.
     """
     outcomes: dict[int, Outcome] = {}
+    by_identity: dict[Identity, Outcome] = {}
     for stage in _stages(plan.steps):
-        if stage and stage[0][1].action is Action.PRUNE and any(o.result is Result.FAILED for o in outcomes.values()):
-            outcomes |= {position: _kept(step) for position, step in stage}
+        if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
+            outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
         ready = _ready(outcomes.values(), now)
-        done = await asyncio.gather(*(_perform(_in_order(step, ready), plan.observed, cluster) for _, step in stage))
+        turns = (_in_turn(_in_order(step, ready), by_identity, plan.observed, cluster, now) for _, step in stage)
+        done = await asyncio.gather(*turns)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
+        for outcome in done:
+            by_identity.setdefault(outcome.step.identity, outcome)
     return tuple(outcomes[position] for position in range(len(plan.steps)))
 
 
 def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
-    stages: list[list[tuple[int, Step]]] = [[], [], []]
+    depth = depths(steps)
+    stages: dict[tuple[bool, int, bool], list[tuple[int, Step]]] = {}
     for position, step in enumerate(steps):
-        stage = 2 if step.action is Action.PRUNE else 0 if step.identity.group_kind in _FIRST else 1
-        stages[stage].append((position, step))
-    return stages
+        turn = depth.get(step.identity, 0)
+        prune = step.action is Action.PRUNE
+        later = prune or turn > 0 or step.identity.group_kind not in _FIRST
+        stages.setdefault((prune, turn, later), []).append((position, step))
+    return [stages[key] for key in sorted(stages)]
 
 
 def _ready(outcomes: Iterable[Outcome], now: float) -> set[Identity]:
@@ -89,10 +98,26 @@ def _in_order(step: Step, ready: AbstractSet[Identity]) -> Step:
     return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
 
 
-def _kept(step: Step) -> Outcome:
-    return Outcome(
-        step=step, result=Result.WAITING, live=step.live, message="is no longer rendered; kept because an apply failed"
-    )
+def _unfinished(outcomes: Iterable[Outcome]) -> str:
+    """Why nothing may be pruned, '' where nothing speaks against it."""
+    for outcome in outcomes:
+        if outcome.result is Result.FAILED:
+            return "an apply failed"
+        if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
+            return f"{outcome.step.identity} is {outcome.message}"
+    return ""
+
+
+def _kept(step: Step, why: str) -> Outcome:
+    message = f"is no longer rendered; kept because {why}"
+    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message)
+
+
+async def _in_turn(
+    step: Step, before: Mapping[Identity, Outcome], observed: Observed, cluster: Cluster, now: float
+) -> Outcome:
+    waiting = held(step, before, now) if step.after or step.lost else None
+    return waiting or await _perform(step, observed, cluster)
 
 
 async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:

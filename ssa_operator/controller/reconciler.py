@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +28,7 @@ from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import ApplyPolicy, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
+from ssa_operator.core.order import Series, stirred
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
 from ssa_operator.core.plan import Problem as StepProblem
 from ssa_operator.core.rendered import Problem, Rendered, StatusFields
@@ -58,7 +59,8 @@ class Memory:
     """What this process remembers of a parent between two passes.
 
     proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
-    passes in a row that failed in passing. converged: the digest of the template set that the parent was last brought
+    passes in a row that failed in passing. series: those in a row that changed what
+    templates read. converged: the digest of the template set that the parent was last brought
     to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did not come
     to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how often the
     Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no longer
@@ -68,6 +70,7 @@ class Memory:
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
     claimed: frozenset[Identity] = frozenset()
     failures: int = 0
+    series: Series = field(default_factory=Series)
     converged: str | None = None
     held_at: str | None = None
     unfinished: int = 0
@@ -136,6 +139,11 @@ class Reconciler:
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
         subject = await self._let_go(subject, plan, hooks=rendered.has_hooks)
+        report = self._followed(memory, report, rendered, outcomes)
+        if memory.series.at_once:
+            # The next pass knows more: it writes the status.
+            memory.report = report
+            return report
         return await self._publish(subject, memory, report)
 
     async def _finalize(self, subject: Subject, memory: Memory) -> Report:
@@ -165,6 +173,7 @@ class Reconciler:
         own = render_status(subject.folder, subject.parent.body, family)
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
+        report = self._followed(memory, report, rendered, outcomes)
         return await self._publish(subject, memory, report)
 
     async def _watch_recorded(self, parent: Live, records: Records, memory: Memory) -> None:
@@ -212,6 +221,16 @@ class Reconciler:
     async def _keep(self, subject: Subject, records: Records) -> Subject:
         parent = await keep(self._cluster.client, subject.resource, subject.parent, records, subject.cache)
         return replace(subject, parent=parent)
+
+    def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
+        """The report with the moment of the next pass, where this one changed what templates read."""
+        now = self._now()
+        changed = stirred(rendered, outcomes, now)
+        memory.series = memory.series.continued(changed) if changed else Series()
+        if not changed:
+            return report
+        following = now + memory.series.pause
+        return replace(report, again_at=min(following, report.again_at or following))
 
     def forget(self, memory: Memory) -> None:
         """The parent is gone: what it claimed is free."""
@@ -365,7 +384,11 @@ def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome,
         step = outcome.step
         if step.manifest is None or outcome.live is None:
             continue
-        if step.action is Action.APPLY and outcome.result is not Result.FAILED:
+        if outcome.result is Result.WAITING:
+            # It was not applied now; what an earlier apply left behind is as good as before.
+            if step.identity in memory.proofs:
+                proofs[step.identity] = memory.proofs[step.identity]
+        elif step.action is Action.APPLY and outcome.result is not Result.FAILED:
             proofs[step.identity] = proof(step.manifest, outcome.live)
         elif step.action is Action.UNCHANGED:
             proofs[step.identity] = memory.proofs[step.identity]

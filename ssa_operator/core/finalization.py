@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, step_of, step_of_wait
+from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, ordered, step_of, step_of_wait
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schedule import backoff
@@ -53,13 +53,13 @@ def make_finalization(
     hooked = not undone and not waits
     left = _inventory(observed, hooked, {step.identity for step in hooks})
     leaving = {step.identity for step in left}
-    standing = [step for step in hooks if step.identity not in leaving]
     covered = {step.identity for step in hooks} | leaving
     others = [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason="stands until its parent goes")
         for live in observed.own
         if live.identity not in covered
     ]
+    standing = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
     if again_at is not None:
         again_at = again_at if rendered.again_at is None else min(again_at, rendered.again_at)
         rendered = replace(rendered, again_at=again_at)
@@ -85,6 +85,15 @@ def _hooks(
             moments.append(again_at)
     steps += [step_of_wait(observed, wait, wait.identity) for wait in rendered.waits if wait.identity is not None]
     return steps, min(moments, default=None)
+
+
+def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list[Step]:
+    """The hooks with what has to come before each: other hooks, or children that still stand."""
+    uses = {(each.body["kind"], each.body["metadata"]["name"]): each.uses for each in rendered.documents}
+    uses |= {(each.identity.kind, each.identity.name): each.uses for each in rendered.waits if each.identity}
+    steps = [*hooks, *others]
+    own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
+    return ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
 
 
 def _hook(observed: Observed, step: Step, now: float, failures: Mapping[Identity, int]) -> tuple[Step, float | None]:

@@ -91,7 +91,7 @@ def instructions(annotations: Mapping[str, object]) -> Instructions:
         recreate=Recreate(_choice("recreate", found.get("recreate", Recreate.NEVER), tuple(Recreate))),
         prune=_choice("prune", found.get("prune", "true"), ("true", "false")) == "true",
         apply=ApplyPolicy(_choice("apply", found.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
-        after=_references(found.get("after", "")),
+        after=references(found.get("after", "")),
         finalize="on" in found and _choice("on", found["on"], ("finalize",)) == "finalize",
         wait=_choice("wait", found.get("wait", "true"), ("true", "false")) == "true",
     )
@@ -105,13 +105,14 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _references(value: object) -> tuple[Reference, ...]:
-    references = []
+def references(value: object) -> tuple[Reference, ...]:
+    """The manifests that an annotation `after` names. Raises InstructionError where it is no list of `Kind/name`."""
+    named = []
     for item in str(value).split(","):
         if not item.strip():
             continue
         kind, slash, name = item.strip().partition("/")
-        if not (kind and slash and name):
+        if not (kind.strip() and slash and name.strip()) or "/" in name:
             raise InstructionError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
-        references.append(Reference(kind, name))
-    return tuple(references)
+        named.append(Reference(kind.strip(), name.strip()))
+    return tuple(named)

@@ -194,7 +194,6 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
 def _check_supported(asked: Instructions) -> None:
     """What would need more than an apply is refused rather than half done."""
     missing = {
-        "after": bool(asked.after),
         "apply": asked.apply is ApplyPolicy.ONCE,
         "recreate": asked.recreate is not Recreate.NEVER,
     }

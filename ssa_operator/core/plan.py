@@ -3,6 +3,7 @@
 Promises:
 - One step a child: nothing is both applied and pruned, and no child is left out.
 - A manifest that breaks a rule is refused alone; everything that does not depend on it is applied.
+- Manifests that depend on each other in a circle are refused, each with the path.
 - Pruning is planned only where it is proven right: every template rendered, nothing refused or waiting, every watch
   synced, and the object still carries our label and our managedFields. A changed template set that leaves nothing is
   held back until somebody confirms it.
@@ -18,12 +19,13 @@ from typing import assert_never
 
 from ssa_operator.core.drift import Proof, proven
 from ssa_operator.core.existing import is_former_self, other_controller
+from ssa_operator.core.graph import Edge, Graph, graph
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.instruction import ApplyPolicy
+from ssa_operator.core.instruction import ApplyPolicy, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
-from ssa_operator.core.rendered import Document, Rendered, Wait
+from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
 from ssa_operator.core.upkeep import Records
 
 
@@ -49,6 +51,7 @@ class Demand(StrEnum):
 class Problem(StrEnum):
     """Why a step is refused or fails; the reasons of the condition Ready."""
 
+    DEPENDENCY_CYCLE = "DependencyCycle"
     INVALID_MANIFEST = "InvalidManifest"
     CONFLICT = "Conflict"
     APPLY_FAILED = "ApplyFailed"
@@ -101,7 +104,9 @@ class Observed:
 class Step:
     """One child: the action and the reason for it, in words that can stand in a status.
 
-    successors: of a prune, what takes the object's place and has to be ready before.
+    successors: of a prune, what takes the object's place and has to be ready before. after: the other steps that have
+    to come first. lost: what has to come first and is no step, with the reason. awaited: what it waits for. proven:
+    whether the manifest is applied already and nobody changed our fields.
     """
 
     action: Action
@@ -112,6 +117,10 @@ class Step:
     problem: Problem | None = None
     place: Place | None = None
     successors: frozenset[Identity] = frozenset()
+    after: tuple[Edge, ...] = ()
+    lost: tuple[tuple[Reference, str], ...] = ()
+    awaited: tuple[Awaited, ...] = ()
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,17 +159,21 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     rendered = rendered.standing
     steps: list[Step] = []
     places: dict[Identity, Place] = {}
+    uses: list[tuple[Use, ...]] = []
     for document in rendered.documents:
         step = step_of(observed, document)
         if step.identity in places and step.manifest is not None:
             step = _refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
         places.setdefault(step.identity, document.place)
         steps.append(step)
+        uses.append(document.uses)
     for wait in rendered.waits:
         if wait.identity is not None:
             step = step_of_wait(observed, wait, wait.identity)
             places.setdefault(step.identity, wait.place)
             steps.append(step)
+            uses.append(wait.uses)
+    steps = ordered(steps, uses, rendered)
     left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(observed, live, places)]
     steps += [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
@@ -238,9 +251,42 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         who = f"{controller.kind} {controller.name}"
         why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
         return _refusal(made.identity, why, made.document, Problem.CONFLICT)
-    if observed.demand is Demand.UNPROVEN and proven(made, live, observed.proofs.get(made.identity)):
-        return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
+    if proven(made, live, observed.proofs.get(made.identity)):
+        if observed.demand is Demand.UNPROVEN:
+            return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
+        return replace(step, reason="everything is applied now", proven=True)
     return replace(step, reason=_why_apply(made, live, observed))
+
+
+def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Use]], rendered: Rendered) -> list[Step]:
+    """The steps, each with its uses, with what has to come before each; those that are in a circle are refused."""
+    if not any(uses):
+        return [*steps]
+    found = graph((step.identity, own) for step, own in zip(steps, uses, strict=True))
+    paths: dict[Identity, str] = {}
+    for cycle in found.cycles():
+        for identity in cycle:
+            paths.setdefault(identity, found.path(cycle))
+    return [_after(step, found, paths, rendered) for step in steps]
+
+
+def _after(step: Step, found: Graph, paths: Mapping[Identity, str], rendered: Rendered) -> Step:
+    identity = step.identity
+    if identity in paths and step.action is not Action.REFUSE:
+        reason = f"is in a dependency cycle: {paths[identity]}; remove one of these dependencies"
+        return replace(step, action=Action.REFUSE, reason=reason, problem=Problem.DEPENDENCY_CYCLE)
+    lost = tuple((child, _why_lost(child, rendered)) for child in found.elsewhere.get(identity, ()))
+    return replace(step, after=found.edges[identity], lost=lost)
+
+
+def _why_lost(child: Reference, rendered: Rendered) -> str:
+    """Why no step is the child that is asked for: there is one for each that a template renders."""
+    for problem in rendered.problems:
+        if any((each.kind, each.name) == (child.kind, child.name) for each in problem.of):
+            return f"it can't be rendered: {problem}"
+    if rendered.problems:
+        return f"a template that failed may render it: {rendered.problems[0]}"
+    return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
 
 def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
@@ -299,7 +345,9 @@ def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     elif not identity.namespace:
         identity = replace(identity, namespace=observed.parent.identity.namespace)
     live = observed.objects.get(identity)
-    return Step(action=Action.WAIT, identity=identity, reason=str(wait), live=live, place=wait.place)
+    return Step(
+        action=Action.WAIT, identity=identity, reason=str(wait), live=live, place=wait.place, awaited=wait.awaited
+    )
 
 
 def _orphan(live: Live, successors: frozenset[Identity]) -> Step:

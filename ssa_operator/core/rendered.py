@@ -20,13 +20,16 @@ from ssa_operator.core.world import Question
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Something of the cluster that a document was made of.
+    """Something of the cluster that a document was made of, or (`after`) only comes after.
 
     awaited: whether the document waits where the cluster doesn't have it; false for `ready`, `default` and the like.
+    place: the template line that asks.
     """
 
     question: Question
     awaited: bool
+    after: bool = False
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a template or one of its documents can't be used; `str` is the sentence users read."""
+    """Why a template or one of its documents can't be used; `str` is the sentence users read.
+
+    of: the documents that it keeps from being made, where that is known.
+    """
 
     message: str
     place: Place | None = None
+    of: tuple[Identity, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -26,12 +26,14 @@ from ssa_operator.core.plan import Action, Plan, Problem, Step
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Problem as RenderProblem
 from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.world import Question
 
 RESERVED = ("conditions", "observedGeneration", "resources")
 MESSAGE_LIMIT = 4096
 ENTRY_LIMIT = 512
 RESOURCES_LIMIT = 1000
 CAUSES_LIMIT = 8
+CAUSE_LIMIT = 256
 
 
 class Result(StrEnum):
@@ -64,12 +66,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """One entry of `status.resources`, and whether its readiness counts for the parent."""
+    """One entry of `status.resources`, and whether its readiness counts for the parent.
+
+    awaits: whether it is not applied because it waits for something else. refused: whether applying it failed.
+    """
 
     identity: Identity
     uid: str
     readiness: Readiness
     counts: bool = True
+    awaits: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +113,14 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     epoch.
     """
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+    children = _explained(children, outcomes)
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     verdict = _verdict(plan, (*plan.rendered.problems, *own.problems), failures, children)
     return Report(
         status=_status(parent, verdict, children, own.fields, now),
         verdict=verdict,
         children=children,
-        complete=_complete(plan, failures),
+        complete=_complete(plan, outcomes),
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
@@ -172,10 +180,10 @@ def _earliest(*moments: float | None) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _complete(plan: Plan, failures: Sequence[Outcome]) -> bool:
+def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
     """Whether the cluster is what the templates say: everything applied, nothing kept that they no longer render."""
-    waiting = any(step.action is Action.WAIT for step in plan.steps)
-    return plan.rendered.complete and not (failures or waiting or plan.held or plan.blocked)
+    unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
+    return plan.rendered.complete and not (unfinished or plan.held or plan.blocked)
 
 
 def _child(outcome: Outcome, now: float) -> Child:
@@ -191,7 +199,57 @@ def _child(outcome: Outcome, now: float) -> Child:
         found = readiness(live.body, now)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
-    return Child(identity=step.identity, uid=live.uid if live else "", readiness=found, counts=counts)
+    awaits = outcome.result is Result.WAITING and bool(step.awaited)
+    return Child(
+        identity=step.identity,
+        uid=live.uid if live else "",
+        readiness=found,
+        counts=counts,
+        awaits=awaits,
+        refused=outcome.result is Result.FAILED,
+    )
+
+
+def _explained(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> tuple[Child, ...]:
+    """The children, those that wait with the reason why what they wait for isn't there yet."""
+    if not any(child.awaits for child in children):
+        return children
+    by_identity = {child.identity: child for child in children}
+    steps = {outcome.step.identity: outcome.step for outcome in reversed(outcomes)}
+    return tuple(
+        replace(child, readiness=replace(child.readiness, message=_waiting_text(steps[child.identity], by_identity)))
+        if child.awaits
+        else child
+        for child in children
+    )
+
+
+def _waiting_text(step: Step, children: Mapping[Identity, Child]) -> str:
+    causes: dict[Question, str] = dict(step.lost)
+    for edge in step.after:
+        if edge.target in children:
+            causes[edge.use.question] = _cause(children[edge.target])
+    parts = []
+    for awaited in step.awaited:
+        cause = causes.get(awaited.question, "")
+        parts.append(f"{awaited} ({_bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
+    return "waiting for " + " and ".join(parts)
+
+
+def _cause(child: Child) -> str:
+    """Why a child isn't ready, as who waits for it says it; '' where there is nothing to say."""
+    message = child.readiness.message
+    match child.readiness.state:
+        case State.FAILED:
+            return message if child.refused else f"it failed: {message}"
+        case State.WAITING:
+            return f"it is {message}" if message.startswith("waiting") else f"it {message}"
+        case State.TERMINATING:
+            return "it is being deleted"
+        case State.IN_PROGRESS:
+            return message
+        case State.CURRENT | State.NOT_FOUND:
+            return ""
 
 
 def _verdict(
@@ -214,9 +272,10 @@ def _verdict(
             )
     if plan.held:
         return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
-    if plan.rendered.waits:
-        broken = [_child_text(child) for child in children if child.readiness.state is State.FAILED]
-        waiting = [f"{wait.identity or wait.place}: {wait}" for wait in plan.rendered.waits]
+    waiting = [_child_text(child) for child in children if child.awaits]
+    waiting += [f"{wait.place}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
+    if waiting:
+        broken = [_child_text(child) for child in children if child.counts and child.readiness.state is State.FAILED]
         message = _sentence([*broken, *waiting])
         return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken))
     unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]

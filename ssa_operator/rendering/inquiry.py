@@ -2,7 +2,7 @@
 
 Promises:
 - Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
-  until the child is ready.
+  until the child is ready, unless its readiness counts for nobody.
 - In a lenient render nothing waits: a child need not be ready for its fields to be read.
 - Everything that was asked is recorded, with the template line that asked.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from types import FrameType
@@ -35,16 +36,37 @@ class Inquiry:
 
     asked: each question with the line that asked it first. again_at: when time alone may change an answer. branches:
     what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
-    holders: the objects that hold generated values, of all files.
+    holders: the objects that hold generated values, of all files. unready: the children that are there and were not
+    read because they are not ready; `uncounted` are those that need not be.
     """
 
-    __slots__ = ("_given", "_lenient", "_metadata", "again_at", "asked", "branches", "generation", "holders", "world")
+    __slots__ = (
+        "_given",
+        "_lenient",
+        "_metadata",
+        "_uncounted",
+        "again_at",
+        "asked",
+        "branches",
+        "generation",
+        "holders",
+        "unready",
+        "world",
+    )
 
-    def __init__(self, world: World, parent: Mapping[str, Any], lenient: bool = False) -> None:
+    def __init__(
+        self,
+        world: World,
+        parent: Mapping[str, Any],
+        lenient: bool = False,
+        uncounted: AbstractSet[Reference] = frozenset(),
+    ) -> None:
         self.world = world
         self.asked: dict[Question, Place | None] = {}
         self.again_at: float | None = None
         self.holders: dict[Identity, None] = {}
+        self.unready: set[Reference] = set()
+        self._uncounted = uncounted
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
         self.begin()
@@ -75,8 +97,10 @@ class Inquiry:
     def _child(self, kind: str, name: str) -> Observed | Unknown:
         question = Reference(_text("child", "kind", kind), _text("child", "name", name))
         source = self._source(question, self.world.child(kind, name))
-        if source.body is not None and (self._lenient or self._is_ready(source.body)):
-            return Observed(source.body, (source,))
+        if source.body is not None:
+            if self._lenient or question in self._uncounted or self._is_ready(source.body):
+                return Observed(source.body, (source,))
+            self.unready.add(question)
         return Unknown((source,), [Awaited(question, state="be ready")], whole=True)
 
     def _lookup(
@@ -151,8 +175,16 @@ class Inquiry:
         return False
 
     def _source(self, question: Question, body: Any, awaited: bool = True) -> Source:
-        self.asked.setdefault(question, _asking_line())
-        return Source(question=question, body=body, branches=self.branches, awaited=awaited, lenient=self._lenient)
+        place = _asking_line()
+        self.asked.setdefault(question, place)
+        return Source(
+            question=question,
+            body=body,
+            branches=self.branches,
+            awaited=awaited,
+            lenient=self._lenient,
+            place=place,
+        )
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
         found = readiness(body, self.world.now)

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from jinja2 import TemplateRuntimeError
 from jinja2.utils import missing
 
-from ssa_operator.core.place import FieldPath
+from ssa_operator.core.place import FieldPath, Place
 from ssa_operator.core.rendered import Awaited
 from ssa_operator.core.world import Lookup, Question, Selection
 from ssa_operator.rendering.missing import METHODS, Missing, MissingFieldError, path_of
@@ -29,7 +29,7 @@ class Source:
     """One answer of the cluster: what was asked for and the live body, None where there is none.
 
     branches: what the control flow of the file depends on so far; a source adds itself. awaited: whether what is made
-    of it waits. lenient: whether nothing waits.
+    of it waits. lenient: whether nothing waits. place: the template line that asked.
     """
 
     question: Question
@@ -37,6 +37,7 @@ class Source:
     branches: list[Source]
     awaited: bool = True
     lenient: bool = False
+    place: Place | None = None
 
 
 Sources: TypeAlias = tuple[Source, ...]

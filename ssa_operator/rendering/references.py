@@ -1,4 +1,4 @@
-"""What `child` means: a manifest of the same render.
+"""What `child` and `after` mean: a manifest of the same render.
 
 Promises:
 - A child that no template renders is a problem that suggests the nearest names; so is one that could be two manifests.
@@ -13,9 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from ssa_operator.core.identity import Identity, split_api_version
-from ssa_operator.core.instruction import Reference
+from ssa_operator.core.instruction import PREFIX, Reference, at_deletion
+from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
 from ssa_operator.rendering.inquiry import Inquiry
+
+WAIT = f"{PREFIX}wait"
+"""The annotation of a manifest whose readiness counts for nobody, with the value "false"."""
 
 _NAMES_LIMIT = 8
 
@@ -37,7 +41,7 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
     """The results of all files once it is known which children there are: without those that are made of a child that
     no template renders, and a wait in place of those that are made of a child that can't be judged yet.
     """
-    asked = [question for question in inquiry.asked if isinstance(question, Reference)]
+    asked = _references(results, inquiry)
     if not asked:
         return list(results)
     identities = dict.fromkeys(_identities(results, inquiry))
@@ -51,13 +55,27 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
         for question, matches in meant.items()
         if question not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
     }
+    hooks = {
+        Reference(each.kind, each.name)
+        for result in results
+        if _is_hook(result)
+        for each in _identities([result], inquiry)
+    }
     settled: list[Document | Problem | Wait] = []
+    lost: dict[Reference, list[Identity]] = {question: [] for question in faults}
     for result in results:
         if isinstance(result, Problem):
             settled.append(result)
             continue
         questions = [use.question for use in result.uses]
-        if any(question in faults for question in questions):
+        if wrong := [question for question in questions if isinstance(question, Reference) and question in faults]:
+            lost[wrong[0]] += _identities([result], inquiry)
+            continue
+        if never := [use for use in result.uses if use.awaited and use.question in hooks and not _is_hook(result)]:
+            message = (
+                f"{never[0].question} is applied only when the parent is being deleted; nothing else can wait for it"
+            )
+            settled.append(Problem(message, never[0].place, tuple(_identities([result], inquiry))))
             continue
         unknown = [question for question in questions if question in unsynced]
         if unknown and isinstance(result, Document):
@@ -77,7 +95,45 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
             )
         else:
             settled.append(result)
-    return [*settled, *(Problem(message, inquiry.asked[question]) for question, message in faults.items())]
+    return [
+        *settled,
+        *(Problem(message, asked[question], tuple(lost[question])) for question, message in faults.items()),
+    ]
+
+
+def uncounted(results: Sequence[Document | Problem | Wait]) -> set[Reference]:
+    """The children whose readiness counts for nobody, as their manifests say."""
+    found = set()
+    for result in results:
+        if isinstance(result, Document):
+            metadata = result.body["metadata"]
+            if _says_no_wait(metadata.get("annotations")):
+                found.add(Reference(result.body["kind"], metadata["name"]))
+        elif isinstance(result, Wait) and result.identity is not None and _says_no_wait(result.annotations):
+            found.add(Reference(result.identity.kind, result.identity.name))
+    return found
+
+
+def _is_hook(result: Document | Problem | Wait) -> bool:
+    if isinstance(result, Problem):
+        return False
+    return at_deletion(
+        result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
+    )
+
+
+def _says_no_wait(annotations: Mapping[str, Any] | None) -> bool:
+    return annotations is not None and annotations.get(WAIT) == "false"
+
+
+def _references(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> dict[Reference, Place | None]:
+    """Every child that is asked for, also by `after` alone, and the first line that does."""
+    asked = {question: place for question, place in inquiry.asked.items() if isinstance(question, Reference)}
+    for result in results:
+        for use in () if isinstance(result, Problem) else result.uses:
+            if use.after and isinstance(use.question, Reference):
+                asked.setdefault(use.question, use.place)
+    return asked
 
 
 def _identities(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> Iterator[Identity]:
@@ -101,7 +157,8 @@ def _faults(
     for question, matches in meant.items():
         if len(matches) > 1:
             names = " or ".join(map(str, matches))
-            yield question, f"{question} could be {names}; use lookup with a namespace"
+            apart = "use lookup with a namespace" if question in inquiry.asked else "give one of them another name"
+            yield question, f"{question} could be {names}; {apart}"
         elif not matches and not failed and not open_waits:
             yield question, f"no template renders {question}; {_hint(question, identities)}"
         elif not matches and not failed and stuck:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ssa_operator.core.instruction import Reference
 from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.world import OFFLINE, World
 from ssa_operator.rendering import bounds
@@ -21,8 +22,8 @@ from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.keeping import kept
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node
 from ssa_operator.rendering.observed import AwaitedError, Unknown, known, settled
-from ssa_operator.rendering.references import placed, resolved
-from ssa_operator.rendering.shape import manifests, uses
+from ssa_operator.rendering.references import placed, resolved, uncounted
+from ssa_operator.rendering.shape import joined, manifests, uses
 from ssa_operator.rendering.templates import Entry, Templates
 from ssa_operator.rendering.text import Composition
 
@@ -42,10 +43,14 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
             return Rendered(problems=failed)
         templates = templates.templates
     inquiry = Inquiry(world, parent)
-    variables = _variables(templates, parent, inquiry)
-    results = [result for entry in templates.entries for result in _results(templates, entry, variables, inquiry)]
-    if inquiry.asked:
-        results = resolved(results, inquiry)
+    results = _all_results(templates, parent, inquiry)
+    known: set[Reference] = set()
+    # What a child's readiness counts for is known only once its manifest is rendered.
+    while inquiry.unready and not (more := inquiry.unready & uncounted(results)) <= known:
+        known |= more
+        inquiry = Inquiry(world, parent, uncounted=known)
+        results = _all_results(templates, parent, inquiry)
+    results = resolved(results, inquiry)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
@@ -55,6 +60,11 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
         again_at=inquiry.again_at,
         digest=templates.digest,
     )
+
+
+def _all_results(templates: Templates, parent: Mapping[str, Any], inquiry: Inquiry) -> list[Document | Problem | Wait]:
+    variables = _variables(templates, parent, inquiry)
+    return [result for entry in templates.entries for result in _results(templates, entry, variables, inquiry)]
 
 
 def _variables(templates: Templates, parent: Mapping[str, Any], inquiry: Inquiry) -> dict[str, Any]:
@@ -108,10 +118,7 @@ def _of_whole(result: Document | Problem | Wait, more: tuple[Use, ...]) -> Docum
     """A result with what its whole file depends on."""
     if isinstance(result, Problem):
         return result
-    awaited = {use.question: use.awaited for use in result.uses}
-    for use in more:
-        awaited[use.question] = awaited.get(use.question, False) or use.awaited
-    return replace(result, uses=tuple(Use(question, waits) for question, waits in awaited.items()))
+    return replace(result, uses=joined(result.uses, more))
 
 
 def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tuple[tuple[Node, ...], Filling]:

@@ -7,11 +7,13 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ssa_operator.core.identity import Identity, split_api_version
+from ssa_operator.core.instruction import PREFIX, InstructionError, references
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Document, Problem, Use, Wait
 from ssa_operator.core.world import Question
@@ -76,26 +78,51 @@ def _manifest(body: Any, place_of: _Whereabouts) -> Document | Problem | Wait:
         awaited = [awaited for value in observed if isinstance(value, Unknown) for awaited in value.awaited]
         if awaited:
             place = place_of(_unknown(body) or ())
+            annotations = _annotations(body)
             return Wait(
                 place=place,
                 awaited=tuple(dict.fromkeys(awaited)),
                 identity=_identity(body),
-                uses=made_of,
-                annotations=_annotations(body),
+                uses=joined(made_of, _after(annotations, place_of)),
+                annotations=annotations,
             )
     fault = _fault(body)
     if fault is not None:
         path, message = fault
-        return Problem(message, place_of(path))
+        named = _identity(body)
+        return Problem(message, place_of(path), (named,) if named is not None else ())
+    if body["metadata"].get("annotations"):
+        made_of = joined(made_of, _after(body["metadata"]["annotations"], place_of))
     return Document(body=body, place=place_of(()), place_of=place_of, uses=made_of)
 
 
 def uses(sources: Iterable[Source]) -> tuple[Use, ...]:
     """What something is made of, each question once."""
-    awaited: dict[Question, bool] = {}
-    for source in sources:
-        awaited[source.question] = awaited.get(source.question, False) or source.awaited
-    return tuple(Use(question, waits) for question, waits in awaited.items())
+    return joined(Use(source.question, source.awaited, place=source.place) for source in sources)
+
+
+def joined(*groups: Iterable[Use]) -> tuple[Use, ...]:
+    """The uses of all groups, each question once: awaited where one of its uses is, and then in the place of that."""
+    found: dict[Question, Use] = {}
+    for use in itertools.chain(*groups):
+        known = found.setdefault(use.question, use)
+        if known is not use:
+            first = use if use.awaited and not known.awaited else known
+            found[use.question] = replace(first, after=use.after or known.after)
+    return tuple(found.values())
+
+
+def _after(annotations: Mapping[str, Any], place_of: _Whereabouts) -> tuple[Use, ...]:
+    """What the annotation `after` names; one that can't be read is refused with the manifest."""
+    key = f"{PREFIX}after"
+    if key not in annotations:
+        return ()
+    try:
+        named = references(annotations[key])
+    except InstructionError:
+        return ()
+    place = place_of(("metadata", "annotations", key))
+    return tuple(Use(reference, awaited=True, after=True, place=place) for reference in named)
 
 
 def _unknown(value: Any) -> FieldPath | None:

@@ -95,3 +95,8 @@ def observed(*own: Live, others: tuple[Live, ...] = (), **fields: Any) -> Observ
 
 def config_map_identity(name: str = "settings") -> Identity:
     return Identity("", "ConfigMap", "default", name)
+
+
+def job(name: str = "migrate", **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name} | fields.pop("metadata", {})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}} | fields

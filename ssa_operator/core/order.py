@@ -1,0 +1,154 @@
+"""Whether a step's turn has come: what it depends on is applied, and ready.
+
+Promises:
+- What is judged is the dependency after this pass applied it: a change of both goes through one after the other, also
+  where the old state of the first one was ready.
+- A dependency that failed, is refused, or waits itself holds back everything that depends on it.
+- A manifest that says `wait: "false"` is only asked to be there.
+- What is applied already and unchanged is not held back: there is nothing to do for it.
+- What a pass itself wrote and a template reads is known afterwards: no event would tell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from ssa_operator.core.graph import Edge, waves
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.instruction import Reference
+from ssa_operator.core.live import Live
+from ssa_operator.core.plan import Action, Step
+from ssa_operator.core.readiness import State, readiness
+from ssa_operator.core.rendered import Awaited, Document, Rendered, Wait
+from ssa_operator.core.schedule import backoff
+from ssa_operator.core.status import Outcome, Result
+from ssa_operator.core.world import Lookup, Question, Selection
+
+REPEATS = 5
+"""Passes of a series that may follow at once though they change nothing new."""
+
+LINKS = 1000
+"""Links of the longest chain that is made without a pause."""
+
+_CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+
+
+def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
+    """How many others have to come before each step, one after the other; {} where none has to."""
+    if not any(step.after for step in steps):
+        return {}
+    found = waves({step.identity: [edge.target for edge in step.after] for step in steps})
+    return {identity: depth for depth, wave in enumerate(found) for identity in wave}
+
+
+def held(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
+    """What becomes of a step whose turn hasn't come, None where it has. `outcomes` are those of the steps before it;
+    `now` is in seconds since the epoch.
+    """
+    if step.action is not Action.APPLY and step.action is not Action.RECREATE:
+        return None
+    awaited = [Awaited(child, state="be ready") for child, _ in step.lost]
+    awaited += [_awaited(edge) for edge in step.after if not _met(edge, outcomes.get(edge.target), now)]
+    if not awaited:
+        return None
+    if step.proven:
+        return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+    waiting = replace(step, awaited=tuple(awaited))
+    message = "waiting for " + " and ".join(map(str, awaited))
+    return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Passes in a row that each changed what templates read: a chain is made link by link, a circle has no end.
+
+    seen: what they changed. repeats: how many of them changed only what others had changed before.
+    """
+
+    seen: frozenset[Identity] = frozenset()
+    repeats: int = 0
+
+    def continued(self, changed: AbstractSet[Identity]) -> Series:
+        """The series with another pass."""
+        return Series(self.seen | changed, self.repeats + (changed <= self.seen))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether another pass follows without a pause."""
+        return bool(self.seen) and not self.pause
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next pass; what may have no end is slowed down."""
+        endless = max(self.repeats - REPEATS, len(self.seen) - LINKS)
+        return backoff(endless, 0.0) if endless > 0 else 0.0
+
+
+def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> frozenset[Identity]:
+    """What the pass changed that templates read, so that another render may give something else.
+
+    What only a manifest itself reads of its object doesn't count: it would never come to rest.
+    """
+    if not rendered.asked:
+        return frozenset()
+    readers: dict[Question, set[Reference | None]] = {question: set() for question in rendered.asked}
+    results: tuple[Document | Wait, ...] = (*rendered.documents, *rendered.waits)
+    for result in results:
+        for use in result.uses:
+            readers.setdefault(use.question, set()).add(_name(result))
+    changed = (outcome for outcome in outcomes if outcome.result in _CHANGED and outcome.live is not None)
+    return frozenset(outcome.step.identity for outcome in changed if _is_read(outcome, readers, now))
+
+
+def _is_read(outcome: Outcome, readers: Mapping[Question, AbstractSet[Reference | None]], now: float) -> bool:
+    identity, live = outcome.step.identity, outcome.live
+    itself = Reference(identity.kind, identity.name)
+    for question, names in readers.items():
+        match question:
+            case Reference():
+                found = question == itself and _usable(outcome, now)
+            case Lookup():
+                found = question.identity == identity
+            case Selection():
+                found = live is not None and _selects(question, live)
+        if found and names != {itself}:
+            return True
+    return False
+
+
+def _selects(selection: Selection, live: Live) -> bool:
+    within = selection.namespace in ("", live.identity.namespace)
+    labels = live.metadata.labels
+    same_kind = selection.group_kind == live.identity.group_kind
+    return same_kind and within and all(labels.get(name) == value for name, value in selection.labels)
+
+
+def _name(result: Document | Wait) -> Reference | None:
+    if isinstance(result, Document):
+        return Reference(result.body["kind"], result.body["metadata"]["name"])
+    return Reference(result.identity.kind, result.identity.name) if result.identity is not None else None
+
+
+def _met(edge: Edge, outcome: Outcome | None, now: float) -> bool:
+    if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
+        return False
+    if outcome.live is None:
+        # What is not made again, once it was done and went, is as good as there.
+        return outcome.result is Result.UNCHANGED and outcome.step.manifest is not None
+    return not edge.ready or _usable(outcome, now)
+
+
+def _usable(outcome: Outcome, now: float) -> bool:
+    """Whether a child may be read: it is ready, or its readiness counts for nobody."""
+    made, live = outcome.step.manifest, outcome.live
+    if live is None:
+        return False
+    if made is not None and not made.instructions.wait:
+        return True
+    return readiness(live.body, now).state is State.CURRENT
+
+
+def _awaited(edge: Edge) -> Awaited:
+    return Awaited(edge.use.question, state="be ready" if edge.ready else "be applied")

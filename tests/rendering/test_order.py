@@ -1,0 +1,122 @@
+"""Order without a value, and children whose readiness counts for nobody, as templates ask for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.instruction import PREFIX, Reference
+from ssa_operator.core.rendered import Rendered, Use
+from tests.rendering.author import FakeWorld, in_world, live, manifest
+
+JOB = Reference("Job", "j")
+JOB_FILE = {"job.yaml.j2": manifest("Job", "j", api_version="batch/v1")}
+NO_WAIT = f'  annotations: {{{PREFIX}wait: "false"}}\n'
+RUNNING = live("Job", "j", api_version="batch/v1", spec={}, status={"active": 1})
+EMPTY = FakeWorld()
+
+
+def after(value: str, rest: str = "") -> str:
+    return manifest("ConfigMap", "c", f"  annotations:\n    {PREFIX}after: {value}\n{rest}")
+
+
+def names(result: Rendered) -> list[str]:
+    return [document.body["metadata"]["name"] for document in result.documents]
+
+
+def problems(result: Rendered) -> list[str]:
+    return [str(problem) for problem in result.problems]
+
+
+def test_after_is_a_use_of_the_document_with_the_line_that_says_it() -> None:
+    result = in_world({"a.yaml.j2": after('"Job/{{ spec.n }}, Job/j"'), **JOB_FILE}, EMPTY, {"n": "j"})
+    (use,) = result.documents[0].uses
+    assert use == Use(JOB, awaited=True, after=True)
+    assert str(use.place) == "echoes.example.com/a.yaml.j2:6"
+
+
+def test_after_and_a_value_of_the_same_child_are_one_use() -> None:
+    result = in_world(
+        {"a.yaml.j2": after("Job/j", "v: {{ child('Job', 'j').spec.x | default(1) }}\n"), **JOB_FILE}, EMPTY
+    )
+    assert result.documents[0].uses == (Use(JOB, awaited=True, after=True),)
+
+
+def test_after_is_known_of_a_document_that_waits_for_a_value() -> None:
+    result = in_world({"a.yaml.j2": after("Job/j", "v: {{ lookup('v1', 'Secret', 'x').data }}\n"), **JOB_FILE}, EMPTY)
+    (wait,) = result.waits
+    assert Use(JOB, awaited=True, after=True) in wait.uses
+
+
+def test_after_a_manifest_that_nobody_renders_is_a_problem_that_suggests_names() -> None:
+    result = in_world(
+        {"a.yaml.j2": after("Job/jj"), "b.yaml": after("Secret/zzz").replace(": c\n", ": d\n"), **JOB_FILE}, EMPTY
+    )
+    assert names(result) == ["j"]
+    assert problems(result) == [
+        "echoes.example.com/a.yaml.j2:6: no template renders Job/jj; did you mean Job/j?",
+        "echoes.example.com/b.yaml:6: no template renders Secret/zzz; rendered are ConfigMap/c, ConfigMap/d, Job/j",
+    ]
+    assert result.problems[0].of == (Identity("", "ConfigMap", "n", "c"),)
+
+
+def test_after_one_of_two_manifests_of_that_name_is_a_problem() -> None:
+    both = manifest("Secret", "s") + "---\n" + manifest("Secret", "s\n  namespace: far")
+    (found,) = problems(in_world({"a.yaml.j2": after("Secret/s"), "b.yaml": both}, EMPTY))
+    assert found.endswith("Secret/s could be Secret n/s or Secret far/s; give one of them another name")
+
+
+def test_after_a_manifest_of_a_template_that_failed_is_no_problem_of_its_own() -> None:
+    failing = {"job.yaml.j2": manifest("Job", "j", "v: {{ spec.nope }}\n")}
+    result = in_world({"a.yaml.j2": after("Job/j"), **failing}, EMPTY)
+    assert names(result) == ["c"]
+    assert len(result.problems) == 1
+
+
+def test_after_a_kind_whose_objects_are_not_known_yet_waits() -> None:
+    result = in_world({"a.yaml.j2": after("Job/j"), **JOB_FILE}, FakeWorld(unsynced=frozenset({"Job"})))
+    assert [str(wait) for wait in result.waits] == [
+        "waiting for Job/j to be known: the watch of Job.batch is not synced"
+    ]
+
+
+def test_after_a_finalize_hook_is_a_problem_but_for_another_hook() -> None:
+    hook = manifest("Job", "j", f"  annotations: {{{PREFIX}on: finalize}}\n", "batch/v1")
+    other = f"  annotations: {{{PREFIX}on: finalize, {PREFIX}after: Job/j}}\n"
+    result = in_world({"a.yaml": after("Job/j"), "job.yaml": hook, "z.yaml": manifest("Job", "z", other)}, EMPTY)
+    assert names(result) == ["j", "z"]
+    (found,) = problems(result)
+    assert found.startswith("echoes.example.com/a.yaml:6: Job/j is applied only when the parent is being deleted; ")
+
+
+READS = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Job', 'j').status.active }}\n")}
+CARELESS = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
+
+
+@pytest.mark.parametrize("name", ["0.yaml", "0.yaml.j2", "z.yaml.j2"])
+def test_a_field_of_a_child_whose_readiness_counts_for_nobody_only_has_to_be_there(name: str) -> None:
+    world = FakeWorld(children=(RUNNING,))
+    result = in_world({**READS, name: CARELESS}, world)
+    assert {document.body.get("v") for document in result.documents} == {1, None}
+    assert [str(wait) for wait in in_world({**READS, **JOB_FILE}, world).waits] == ["waiting for Job/j to be ready"]
+    assert [str(wait) for wait in in_world({**READS, name: CARELESS}, EMPTY).waits] == ["waiting for Job/j to be ready"]
+
+
+def test_the_child_itself_may_wait_meanwhile() -> None:
+    waiting = manifest("Job", "j", NO_WAIT + "v: {{ lookup('v1', 'Secret', 'x').data }}\n", api_version="batch/v1")
+    result = in_world({**READS, "job.yaml.j2": waiting}, FakeWorld(children=(RUNNING,)))
+    assert names(result) == ["c"]
+
+
+def test_ready_still_tells_the_truth_of_a_child_whose_readiness_counts_for_nobody() -> None:
+    text = READS["a.yaml.j2"] + "ready: {{ ready(child('Job', 'j')) }}\n"
+    result = in_world({"a.yaml.j2": text, "job.yaml": CARELESS}, FakeWorld(children=(RUNNING,)))
+    assert result.documents[0].body["ready"] is False
+
+
+def test_children_that_are_known_only_by_others_need_not_be_ready_either() -> None:
+    second = "{% if child('Job', 'j').status.active %}\n" + manifest("Job", "k", NO_WAIT, "batch/v1") + "{% endif %}\n"
+    third = manifest("ConfigMap", "d", "v: {{ child('Job', 'k').status.active }}\n")
+    running = live("Job", "k", api_version="batch/v1", spec={}, status={"active": 2})
+    files = {"b.yaml.j2": second, "c.yaml.j2": third, "d.yaml": CARELESS}
+    assert names(in_world(files, FakeWorld(children=(RUNNING, running)))) == ["k", "d", "j"]
