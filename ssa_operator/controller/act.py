@@ -12,23 +12,24 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ssa_operator.controller.children import Children
+from ssa_operator.controller.cluster import Cluster
+from ssa_operator.controller.failure import failed, failed_request, place_of_error
+from ssa_operator.controller.recreation import immutable, recreate
 from ssa_operator.core.existing import only_if_absent, takeover
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest
 from ssa_operator.core.order import depths, held
-from ssa_operator.core.place import Place, parse_field
 from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, judged
 from ssa_operator.core.readiness import State, readiness
+from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.status import Outcome, Result
 from ssa_operator.kube import request as calls
-from ssa_operator.kube.client import Applied, Client
+from ssa_operator.kube.client import Applied
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError
@@ -36,20 +37,6 @@ from ssa_operator.kube.resource import Resource
 
 KEPT_UNTIL = "kept until"
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where a plan is carried out: the client, and the watches that learn of what it wrote.
-
-    confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
-    fields are taken over with an object that exists.
-    """
-
-    client: Client
-    children: Children
-    confidential: bool = False
-    former: AbstractSet[str] = frozenset()
 
 
 async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
@@ -104,7 +91,7 @@ def _unfinished(outcomes: Iterable[Outcome]) -> str:
         if outcome.result is Result.FAILED:
             return "an apply failed"
         if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
-            return f"{outcome.step.identity} is {outcome.message}"
+            return f"{outcome.step.identity}: {outcome.message}"
     return ""
 
 
@@ -154,6 +141,11 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
 async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cluster) -> Outcome:
     try:
         resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
+    except (UnknownKind, CredentialsError) as error:
+        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+    except ApiError as error:
+        return failed_request(step, error)
+    try:
         with cluster.children.writing(manifest.identity):
             applied = step.live or await _make(manifest, resource, cluster)
             if isinstance(applied, Live):
@@ -163,18 +155,36 @@ async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cl
                         return await _perform(step, observed, cluster)
                 applied = await _take(applied, manifest, resource, cluster)
             cluster.children.written(applied.live)
-    except (UnknownKind, CredentialsError) as error:
-        return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+    except CredentialsError as error:
+        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
     except ValueError as error:
-        return _failed(step, str(error), problem=Problem.INVALID_MANIFEST)
+        return failed(step, str(error), problem=Problem.INVALID_MANIFEST)
     except ApiError as error:
-        return _refused(step, manifest, error)
-    if applied.created:
-        result = Result.CREATED
-    elif step.live is not None and step.live.resource_version == applied.live.resource_version:
-        result = Result.UNCHANGED
+        found = immutable(step, manifest, resource, error, cluster)
+        if found is None:
+            return _refused(step, manifest, error)
     else:
-        result = Result.CONFIGURED
+        return _applied(step, manifest, applied)
+    outcome = await recreate(found, cluster)
+    if outcome is not None:
+        return outcome
+    gone = replace(
+        step, live=None, reason=f"{found.field} is immutable", recreation=Recreation(manifest.digest, made=False)
+    )
+    return await _apply(gone, manifest, observed, cluster)
+
+
+def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
+    if not applied.created:
+        # An apply that went through ends the row of refusals.
+        step = replace(step, recreation=None)
+        same = step.live is not None and step.live.resource_version == applied.live.resource_version
+        result = Result.UNCHANGED if same else Result.CONFIGURED
+    elif step.recreation is not None and not step.recreation.made:
+        step = replace(step, recreation=Recreation(manifest.digest, made=True))
+        result = Result.RECREATED
+    else:
+        result = Result.CREATED
     return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
 
 
@@ -229,12 +239,12 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
     except UnknownKind:
         return Outcome(step=step, result=Result.PRUNED)
     except CredentialsError as error:
-        return _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
     except ApiError as error:
         # Made again by somebody else under the same name: not ours to delete.
         if error.conflict:
             return Outcome(step=step, result=Result.PRUNED)
-        return _failed_request(step, error)
+        return failed_request(step, error)
     if left is None:
         cluster.children.deleted(live)
     else:
@@ -248,39 +258,9 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
         message = (
             f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
         )
-        return _failed(step, message, problem=Problem.CONFLICT)
-    for field in _fields(error):
-        path = parse_field(field, manifest.body)
-        if path:
-            place = manifest.document.place_of(path)
-            return _failed_request(step, error, place)
-    return _failed_request(step, error)
-
-
-# `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
-# field "spec.a"`
-_FIELD_IN_MESSAGE = re.compile(r'(?<=: )\.[^\s:]+(?=: )|(?<=unknown field ")[^"]+')
-
-
-def _fields(error: ApiError) -> list[str]:
-    causes = [cause.field for cause in error.causes if cause.field and not cause.field.startswith("<")]
-    return causes or _FIELD_IN_MESSAGE.findall(error.message)
-
-
-def _failed(
-    step: Step, message: str, *, problem: Problem, passing: bool = False, place: Place | None = None
-) -> Outcome:
-    return Outcome(
-        step=step,
-        result=Result.FAILED,
-        live=step.live,
-        message=message,
-        problem=problem,
-        passing=passing,
-        place=place or step.place,
-    )
-
-
-def _failed_request(step: Step, error: ApiError, place: Place | None = None) -> Outcome:
-    failed = _failed(step, str(error), problem=Problem.APPLY_FAILED, passing=not error.terminal, place=place)
-    return replace(failed, retry_after=error.retry_after or 0.0)
+        return failed(step, message, problem=Problem.CONFLICT)
+    outcome = failed_request(step, error, place_of_error(manifest, error))
+    if step.recreation is not None and not step.recreation.made:
+        # We have deleted it: it is missing until this goes through, as when a quota still counts the old object.
+        return replace(outcome, passing=True)
+    return outcome

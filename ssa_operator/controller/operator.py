@@ -17,8 +17,8 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from ssa_operator.controller.act import Cluster
 from ssa_operator.controller.children import Children
+from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
@@ -59,7 +59,8 @@ class Operator:
         self._sources: Sources | None = None
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
-        self._reconciler = Reconciler(Cluster(client, self.children), self._uids.keys(), options.apply)
+        cluster = Cluster(client=client, children=self.children, definitions=self.definitions)
+        self._reconciler = Reconciler(cluster, self._uids.keys(), options.apply)
         self._unsettled: set[str] = set()
         self._changed_kinds: set[GroupKind] = set()
         self._settled = False

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from ssa_operator.controller.act import KEPT_UNTIL, Cluster, act
+from ssa_operator.controller.act import KEPT_UNTIL, act
+from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
@@ -31,6 +32,7 @@ from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.order import Series, stirred
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
 from ssa_operator.core.plan import Problem as StepProblem
+from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.rendered import Problem, Rendered, StatusFields
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import (
@@ -58,16 +60,17 @@ RECONCILE_AT = "ssa-operator.dev/reconcile-at"
 class Memory:
     """What this process remembers of a parent between two passes.
 
-    proofs: what the last apply of each child left behind. claimed: the identities that it was rendered into. failures:
-    passes in a row that failed in passing. series: those in a row that changed what
-    templates read. converged: the digest of the template set that the parent was last brought
-    to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did not come
-    to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how often the
-    Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no longer
-    rendered.
+    proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
+    claimed: the identities that it was rendered into. failures: passes in a row that failed in passing. series: those
+    in a row that changed what templates read. converged: the digest of the template set that the parent was last
+    brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
+    not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
+    often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
+    longer rendered.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
+    recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     claimed: frozenset[Identity] = frozenset()
     failures: int = 0
     series: Series = field(default_factory=Series)
@@ -163,7 +166,11 @@ class Reconciler:
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
             subject = await self._keep(subject, finalization.records)
             outcomes = await act(plan, self._cluster_for(subject), self._now())
-            replaced = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
+            replaced = [
+                each.step.identity
+                for each in outcomes
+                if each.step.action is Action.RECREATE and each.result is Result.RECREATED
+            ]
             for identity in replaced:
                 memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
             # What we deleted ourselves wakes nobody.
@@ -296,6 +303,7 @@ class Reconciler:
             own=own,
             kinds={kind: known[kind] for kind in named | _reported_kinds(parent) if kind in known},
             proofs=memory.proofs,
+            recreations=memory.recreations,
             demand=self._demand(causes),
             parents=self._parents,
             claims=self._claims,
@@ -394,6 +402,7 @@ def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome,
             proofs[step.identity] = memory.proofs[step.identity]
     memory.proofs = proofs
     memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
+    memory.recreations = _recreations(memory, outcomes)
     memory.failures = memory.failures + 1 if report.passing else 0
     if plan.held:
         if memory.held_at is None:
@@ -414,6 +423,17 @@ def _kept_before(parent: Live, own: Iterable[Live]) -> dict[Identity, frozenset[
         if KEPT_UNTIL in entry.get("message", "")
     )
     return {identity: frozenset(kinds.get(identity.group_kind, ())) - {identity} for identity in kept}
+
+
+def _recreations(memory: Memory, outcomes: tuple[Outcome, ...]) -> dict[Identity, Recreation]:
+    """What is known of each child that is still rendered; one that waits or is refused keeps what was known."""
+    found = {}
+    for outcome in outcomes:
+        step = outcome.step
+        recreation = step.recreation if step.manifest is not None else memory.recreations.get(step.identity)
+        if recreation is not None:
+            found[step.identity] = recreation
+    return found
 
 
 def _reported_kinds(parent: Live) -> set[GroupKind]:

@@ -54,6 +54,17 @@ _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
 }
 
 
+NEVER_RECREATED = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("", "PersistentVolumeClaim"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+    }
+)
+"""Kinds whose objects hold others or data that would go with them: they are never deleted to be made anew."""
+
+
 class ManifestError(ValueError):
     """A manifest that may not be applied; its text says of it what is wrong and what to do ("is …", "has …")."""
 
@@ -123,6 +134,7 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
         )
         raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
     _check_supported(asked)
+    _check_recreate(asked, kind)
     owned = asked.prune and legal and not (asked.finalize and FOREGROUND in parent.metadata.finalizers)
     _own(metadata, parent, owned)
     _normalise(kind, body)
@@ -195,11 +207,19 @@ def _check_supported(asked: Instructions) -> None:
     """What would need more than an apply is refused rather than half done."""
     missing = {
         "apply": asked.apply is ApplyPolicy.ONCE,
-        "recreate": asked.recreate is not Recreate.NEVER,
     }
     for name, used in missing.items():
         if used:
             raise ManifestError(f"has the annotation {PREFIX}{name}, which is not supported yet; remove it")
+
+
+def _check_recreate(asked: Instructions, kind: GroupKind) -> None:
+    if asked.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
+        raise ManifestError(
+            f"has the annotation {PREFIX}recreate: {asked.recreate}, but a {kind.kind} is never deleted to be made "
+            "anew, as its content would go with it; remove the annotation, and delete the object yourself if it has to "
+            "change"
+        )
 
 
 def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:

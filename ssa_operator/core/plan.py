@@ -25,6 +25,7 @@ from ssa_operator.core.instruction import ApplyPolicy, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
+from ssa_operator.core.recreation import Recreation, leaving
 from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
 from ssa_operator.core.upkeep import Records
 
@@ -74,7 +75,7 @@ class Observed:
     shows. hidden: why others could not be looked at. own: those with this parent's label.
     kinds: the kinds of these, of what is rendered and of what was last reported; one that is not here is unknown to the
     cluster.
-    proofs: what our last applies left behind.
+    proofs: what our last applies left behind. recreations: what was deleted to be made anew.
     parents: the uids of all parents that exist. claims: the uid of the parent for which each identity was last
     rendered.
     converged: the digest of the template set that this parent was last brought to, None where this process has not done
@@ -91,6 +92,7 @@ class Observed:
     demand: Demand
     parents: AbstractSet[str] = frozenset()
     claims: Mapping[Identity, str] = field(default_factory=dict)
+    recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     converged: str | None = None
     cluster_scope: bool = False
     confirmed: bool = False
@@ -107,6 +109,7 @@ class Step:
     successors: of a prune, what takes the object's place and has to be ready before. after: the other steps that have
     to come first. lost: what has to come first and is no step, with the reason. awaited: what it waits for. proven:
     whether the manifest is applied already and nobody changed our fields.
+    recreation: that the object was deleted to be made anew before, None where it wasn't.
     """
 
     action: Action
@@ -121,6 +124,7 @@ class Step:
     lost: tuple[tuple[Reference, str], ...] = ()
     awaited: tuple[Awaited, ...] = ()
     proven: bool = False
+    recreation: Recreation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +222,14 @@ def step_of(observed: Observed, document: Document) -> Step:
         why = f"may exist already, and can't be looked at: {observed.hidden[made.identity]}"
         return _refusal(made.identity, why, document, Problem.APPLY_FAILED)
     live = observed.objects.get(made.identity) or observed.strangers.get(made.identity)
-    step = Step(action=Action.APPLY, identity=made.identity, manifest=made, live=live, place=document.place)
+    step = Step(
+        action=Action.APPLY,
+        identity=made.identity,
+        manifest=made,
+        live=live,
+        place=document.place,
+        recreation=observed.recreations.get(made.identity),
+    )
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
     return judged(observed, step, live)
@@ -238,9 +249,10 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         if owner:
             return _refusal(made.identity, f"belongs to {owner} already; give it another name", made.document)
     if live is None:
-        return replace(step, reason="does not exist")
+        pending = step.recreation is not None and not step.recreation.made
+        return replace(step, reason="was deleted to be made anew" if pending else "does not exist")
     if live.deleting:
-        return replace(step, action=Action.WAIT, reason="is being deleted; it is made again when it is gone")
+        return replace(step, action=Action.WAIT, reason=leaving(live))
     if policy is not ApplyPolicy.ALWAYS:
         if is_former_self(live, observed.parent):
             reason = f"is left from a former {observed.parent.identity}; it is made again when it is gone"

@@ -77,6 +77,15 @@ def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
+def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+    """The whole schema of one version of a CRD, None where the version is missing or has none."""
+    for served in definition.get("spec", {}).get("versions", ()):
+        if served.get("name") == version:
+            schema: Mapping[str, Any] | None = served.get("schema", {}).get("openAPIV3Schema")
+            return schema
+    return None
+
+
 def has_status(definition: Mapping[str, Any], version: str) -> bool:
     """Whether a version of a CRD has the status subresource."""
     return any(

@@ -18,8 +18,18 @@ HIDDEN = "(the server's words are not shown: they may hold the Secret's content)
 _FIXED_ENDINGS = (
     "field is immutable",
     "field is immutable when `immutable` is set",
+    "may not change once set",
+    "cannot change roleRef",
 )
-"""apimachinery/pkg/api/validation and pkg/apis/core/validation; after `Invalid value: <the value>: `."""
+"""apimachinery/pkg/api/validation and pkg/apis/*/validation; after `Invalid value: <the value>: `."""
+
+_FIXED_BEGINNINGS = (
+    "updates to statefulset spec for fields other than",
+    "pod updates may not change fields other than",
+    "pod updates may not add or remove containers",
+    "may not be changed in an update",
+)
+"""pkg/apis/*/validation; after `Forbidden: `, where no value stands. What follows may be a difference of values."""
 
 _LABELS = {
     "FieldValueRequired": "Required value",
@@ -51,6 +61,9 @@ def redacted_cause(reason: str, message: str) -> str:
     for ending in _FIXED_ENDINGS:
         if message.endswith(f": {ending}"):
             return f"{label}: {ending}"
+    for beginning in _FIXED_BEGINNINGS:
+        if message.startswith(f"Forbidden: {beginning}"):
+            return f"Forbidden: {beginning}"
     return label
 
 

@@ -146,12 +146,15 @@ def apply(
     )
 
 
-def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "") -> Request:
+def merge_patch(
+    resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "", dry_run: bool = False
+) -> Request:
     """A JSON merge patch. It is not repeated by itself: it may carry a resourceVersion."""
+    query: Query = (("fieldManager", MANAGER),)
     return Request(
         method="PATCH",
         path=resource.path(namespace, name, subresource),
-        query=(("fieldManager", MANAGER),),
+        query=(*query, ("dryRun", "All")) if dry_run else query,
         subject=f"patch of {resource.describe(namespace, name)}" + (f" ({subresource})" if subresource else ""),
         body=body,
         content_type=MERGE_PATCH,

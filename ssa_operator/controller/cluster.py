@@ -1,0 +1,29 @@
+"""Where plans are carried out.
+
+Promises:
+- It is one value: what a pass writes with, and the watches that learn of what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from ssa_operator.controller.children import Children
+from ssa_operator.controller.definitions import Definitions
+from ssa_operator.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The client, and the watches of children and of CRDs.
+
+    confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
+    fields are taken over with an object that exists.
+    """
+
+    client: Client
+    children: Children
+    definitions: Definitions
+    confidential: bool = False
+    former: AbstractSet[str] = frozenset()

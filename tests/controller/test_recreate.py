@@ -1,0 +1,524 @@
+"""An immutable field changes: the object stays, or is deleted and made anew where its manifest asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ssa_operator.controller.options import Options
+from ssa_operator.core.live import Live
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Client
+from ssa_operator.kube.resource import Resource
+from tests.controller.desk import Desk, definition, not_ready_because, operating, ready_condition
+
+pytestmark = pytest.mark.cluster
+
+MakeOptions = Callable[..., Options]
+Body = dict[str, Any]
+
+GROUP = "recreate.example.com"
+BOXES = f"boxes.{GROUP}"
+
+TEMPLATE = """\
+{% for manifest in spec.manifests %}
+---
+{{ manifest | to_yaml }}
+{% endfor %}
+"""
+"""A Box's manifests are in its spec, so that a test changes them by one `kubectl apply`."""
+
+FROZEN = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
+"""The schema of a field that can't change, without a word about that."""
+
+
+@pytest.fixture
+async def boxes(desk: Desk, templates: Path) -> Path:
+    """The templates of Boxes, whose CRD is installed; and of Things, which are their children."""
+    (templates / BOXES).mkdir()
+    (templates / BOXES / "any.yaml.j2").write_text(TEMPLATE)
+    things = definition("things", GROUP, "Thing")
+    fields = {
+        "frozen": FROZEN,
+        "worded": {
+            "type": "string",
+            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}],
+        },
+        "size": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 10", "message": "is immutable law"}]},
+        "stubborn": {"type": "string", "x-kubernetes-validations": [{"rule": "self != self && self == oldSelf"}]},
+    }
+    things["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": fields,
+    }
+    await desk.apply(definition("boxes", GROUP, "Box"), things)
+    await desk.kubectl("wait", "--for=condition=Established", f"crd/{BOXES}", f"crd/things.{GROUP}")
+    return templates
+
+
+def box(*manifests: Body, **annotations: str) -> Body:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Box",
+        "metadata": {
+            "name": "box",
+            "annotations": {f"ssa-operator.dev/{key}": value for key, value in annotations.items()},
+        },
+        "spec": {"manifests": list(manifests)},
+    }
+
+
+def manifest(api_version: str, kind: str, recreate: str = "", **fields: Any) -> Body:
+    annotations = {"ssa-operator.dev/recreate": recreate} if recreate else {}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "web", "annotations": annotations}, **fields}
+
+
+def thing(recreate: str = "", **spec: Any) -> Body:
+    return manifest(f"{GROUP}/v1", "Thing", recreate, spec=spec)
+
+
+def pods(**labels: str) -> Body:
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    return {"metadata": {"labels": labels}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
+
+
+def deployment(recreate: str = "", *, app: str = "one", **spec: Any) -> Body:
+    selected = {"selector": {"matchLabels": {"app": app}}, "template": pods(app=app)}
+    return manifest("apps/v1", "Deployment", recreate, spec={"replicas": 1, **selected, **spec})
+
+
+def stateful_set(recreate: str = "", *, storage: str = "", storage_class: str = "standard", **spec: Any) -> Body:
+    selected: Body = {"serviceName": "web", "selector": {"matchLabels": {"app": "db"}}, "template": pods(app="db")}
+    if storage:
+        resources = {"requests": {"storage": storage}}
+        claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class, "resources": resources}
+        selected["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    return manifest("apps/v1", "StatefulSet", recreate, spec={"replicas": 2, **selected, **spec})
+
+
+def job(recreate: str = "", image: str = "one") -> Body:
+    container = {"name": "main", "image": image}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return manifest("batch/v1", "Job", recreate, spec={"template": template})
+
+
+def config_map(name: str) -> Body:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
+def uid(body: Body) -> str:
+    found: str = body["metadata"]["uid"]
+    return found
+
+
+def made_anew(old: Body) -> Callable[[Body], bool]:
+    return lambda body: uid(body) != uid(old)
+
+
+def conflict(*words: str) -> Callable[[Body], bool]:
+    return not_ready_because("Conflict", "immutable", "ssa-operator.dev/recreate", *words)
+
+
+async def test_without_the_annotation_the_object_stays_and_the_status_says_what_can_be_done(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(deployment(), config_map("extra")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.apply(box(deployment(app="two")))
+        words = ("Deployment", "web", "spec.selector", "Background", f"{BOXES}/any.yaml.j2:")
+        parent = await desk.until(BOXES, "box", conflict(*words))
+        stalled = next(each for each in parent["status"]["conditions"] if each["type"] == "Stalled")
+        assert stalled["status"] == "True"
+        # Nothing is pruned while an apply fails.
+        await desk.until("configmaps", "extra", lambda _: True)
+        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+
+        await desk.apply(box(deployment()))
+        await desk.ready(BOXES, "box")
+        await desk.gone("configmaps", "extra")
+
+
+@pytest.mark.parametrize("strategy", ["Background", "Foreground", "Orphan"])
+async def test_a_deployment_is_made_anew_where_its_manifest_asks_for_it(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ssa_operator")
+    async with operating(client, options()):
+        await desk.apply(box(deployment(strategy)))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        (before,) = list((await desk.view("replicasets.apps")).cache)
+        await desk.apply(box(deployment(strategy, app="two")))
+        new = await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        assert new["spec"]["selector"] == {"matchLabels": {"app": "two"}}
+        if strategy == "Orphan":
+            left = await desk.until("replicasets.apps", before.identity.name, lambda _: True)
+            assert "ownerReferences" not in left["metadata"]
+        else:
+            await desk.gone("replicasets.apps", before.identity.name)
+    assert f"Deployment {desk.namespace}/web recreated" in caplog.text
+
+
+async def test_a_stateful_set_keeps_its_pods_with_orphan(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(stateful_set("Orphan")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+        names = ("web-0", "web-1")
+        before = {name: uid(await desk.until("pods", name, lambda _: True)) for name in names}
+        await desk.apply(box(stateful_set("Orphan", podManagementPolicy="Parallel")))
+        new = await desk.until("statefulsets.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        for name in names:
+            adopted = await desk.until("pods", name, owned_by(new))
+            assert uid(adopted) == before[name]
+
+
+def owned_by(owner: Body) -> Callable[[Body], bool]:
+    return lambda body: any(each["uid"] == uid(owner) for each in body["metadata"].get("ownerReferences", ()))
+
+
+@pytest.fixture
+async def expandable(desk: Desk) -> AsyncIterator[str]:
+    """A StorageClass whose volumes can grow, and are bound as those of `standard`."""
+    name = f"{desk.namespace}-expandable"
+    standard = await desk.until("storageclasses.storage.k8s.io", "standard", lambda _: True)
+    kept = {key: standard[key] for key in ("apiVersion", "kind", "provisioner", "volumeBindingMode")}
+    await desk.apply({**kept, "metadata": {"name": name}, "allowVolumeExpansion": True})
+    yield name
+    await desk.kubectl("delete", "storageclass", name)
+
+
+async def test_volumes_grow_before_their_stateful_set_is_made_anew(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, expandable: str
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(stateful_set("Orphan", storage="1Gi", storage_class=expandable)))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+        before = [await desk.until("persistentvolumeclaims", f"data-web-{n}", is_bound) for n in (0, 1)]
+        await desk.apply(box(stateful_set("Orphan", storage="2Gi", storage_class=expandable)))
+        await desk.until("statefulsets.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        for claim in before:
+            grown = await desk.until("persistentvolumeclaims", claim["metadata"]["name"], lambda _: True)
+            assert grown["spec"]["resources"]["requests"]["storage"] == "2Gi"
+            assert uid(grown) == uid(claim)
+
+
+async def test_a_stateful_set_stays_where_its_volumes_cannot_grow(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(stateful_set("Orphan", storage="1Gi")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+        await desk.apply(box(stateful_set("Orphan", storage="2Gi")))
+        words = ("data-web-", "can't grow from 1Gi to 2Gi", "must support resize", "kept as it is")
+        await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
+        assert uid(await desk.until("statefulsets.apps", "web", lambda _: True)) == uid(old)
+
+
+def is_bound(body: Body) -> bool:
+    return bool(body.get("status", {}).get("phase") == "Bound")
+
+
+async def test_volumes_that_would_go_with_their_stateful_set_keep_it(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    policy: Body = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}
+    async with operating(client, options()):
+        await desk.apply(box(stateful_set("Background", storage="1Gi", **policy)))
+        await desk.ready(BOXES, "box")
+        changed = {**policy, "podManagementPolicy": "Parallel"}
+        await desk.apply(box(stateful_set("Background", storage="1Gi", **changed)))
+        await desk.until(BOXES, "box", conflict("whenDeleted", "Orphan"))
+        claim = await desk.until("persistentvolumeclaims", "data-web-0", lambda _: True)
+        await desk.apply(box(stateful_set("Orphan", storage="1Gi", **changed)))
+        await desk.until("statefulsets.apps", "web", lambda body: body["spec"]["podManagementPolicy"] == "Parallel")
+        await desk.ready(BOXES, "box")
+        assert uid(await desk.until("persistentvolumeclaims", "data-web-0", lambda _: True)) == uid(claim)
+
+
+async def test_a_completed_job_is_replaced_by_its_changed_manifest(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(job("Background")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("jobs.batch", "web", lambda _: True)
+        await desk.apply(box(job("Background", "two")))
+        new = await desk.until("jobs.batch", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        assert new["spec"]["template"]["spec"]["containers"][0]["image"] == "two"
+
+
+async def test_a_service_with_a_port_of_its_own_is_made_anew(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    """Only one Service at a time can have the port and the address."""
+    port = {"port": 80, "nodePort": 30917}
+    spec = {"type": "LoadBalancer", "ports": [port], "clusterIP": "10.0.91.7", "selector": {"app": "one"}}
+
+    def service(load_balancer: str) -> Body:
+        return manifest("v1", "Service", "Background", spec={**spec, "loadBalancerClass": load_balancer})
+
+    async with operating(client, options()):
+        await desk.apply(box(service("example.com/one")))
+        old = await desk.until("services", "web", lambda _: True)
+        await desk.apply(box(service("example.com/two")))
+        new = await desk.until("services", "web", made_anew(old))
+    assert (new["spec"]["clusterIP"], new["spec"]["ports"][0]["nodePort"]) == ("10.0.91.7", 30917)
+
+
+async def test_a_quota_that_is_used_up_by_the_old_object_is_no_obstacle(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    hard = {"count/deployments.apps": "1"}
+    await desk.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one"}, "spec": {"hard": hard}})
+    await desk.until("resourcequotas", "one", lambda body: bool(body.get("status", {}).get("used")))
+    async with operating(client, options()):
+        await desk.apply(box(deployment("Background")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.until("resourcequotas", "one", lambda body: body["status"]["used"] == hard)
+        await desk.apply(box(deployment("Background", app="two")))
+        await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+
+
+async def test_an_invalid_new_manifest_keeps_the_old_object(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(deployment("Background")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        wrong = deployment("Background", app="two", template=pods(app="three"))
+        await desk.apply(box(wrong))
+        words = ("kept as it is", "dry run", "spec.template.metadata.labels", f"Deployment {desk.namespace}/web failed")
+        await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
+        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+
+
+async def test_a_custom_resource_is_made_anew_whether_its_rule_has_words_or_not(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    things = f"things.{GROUP}"
+    async with operating(client, options()):
+        await desk.apply(box(thing(frozen="a", worded="a")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until(things, "web", lambda _: True)
+        await desk.apply(box(thing(frozen="b", worded="a")))
+        await desk.until(BOXES, "box", conflict("spec.frozen", "failed rule: self == oldSelf"))
+        await desk.apply(box(thing(frozen="a", worded="b")))
+        await desk.until(BOXES, "box", conflict("spec.worded"))
+        assert uid(await desk.until(things, "web", lambda _: True)) == uid(old)
+        await desk.apply(box(thing("Background", frozen="b", worded="a")))
+        new = await desk.until(things, "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        await desk.apply(box(thing("Background", frozen="b", worded="b")))
+        await desk.until(things, "web", made_anew(new))
+        await desk.ready(BOXES, "box")
+
+
+async def test_an_ordinary_rule_of_a_crd_never_deletes_anything(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    things = f"things.{GROUP}"
+    async with operating(client, options()):
+        await desk.apply(box(thing("Background", size=1)))
+        await desk.ready(BOXES, "box")
+        old = await desk.until(things, "web", lambda _: True)
+        await desk.apply(box(thing("Background", size=11)))
+        await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "spec.size", "is immutable law"))
+        assert uid(await desk.until(things, "web", lambda _: True)) == uid(old)
+
+
+async def test_an_object_that_is_refused_again_is_not_deleted_a_second_time(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    """Its rule refuses every change, one that changes nothing too."""
+    things = f"things.{GROUP}"
+    async with operating(client, options()):
+        await desk.apply(box(thing("Background", stubborn="a")))
+        await desk.ready(BOXES, "box")
+        first = await desk.until(things, "web", lambda _: True)
+        await desk.apply(box(thing("Background", stubborn="a"), **{"reconcile-at": "1"}))
+        second = await desk.until(things, "web", made_anew(first))
+        await desk.apply(box(thing("Background", stubborn="a"), **{"reconcile-at": "2"}))
+        await desk.until(BOXES, "box", conflict("spec.stubborn", "not deleted a second time"))
+        await desk.apply(box(thing("Background", stubborn="a"), config_map("later"), **{"reconcile-at": "3"}))
+        await desk.until(BOXES, "box", reports("later"))
+        assert uid(await desk.until(things, "web", lambda _: True)) == uid(second)
+        # Another manifest is another matter.
+        await desk.apply(box(thing("Background", stubborn="b")))
+        await desk.until(things, "web", made_anew(second))
+        await desk.ready(BOXES, "box")
+
+
+def reports(name: str) -> Callable[[Body], bool]:
+    return lambda body: any(each["name"] == name for each in body["status"]["resources"])
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        ),
+    ],
+)
+async def test_what_holds_data_is_never_made_anew(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, api_version: str, kind: str, spec: Body
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(manifest(api_version, kind, "Background", spec=spec)))
+        await desk.until(BOXES, "box", not_ready_because("InvalidManifest", kind, "never deleted"))
+        await desk.apply(box(manifest(api_version, kind, spec=spec)))
+        await desk.ready(BOXES, "box")
+        await desk.apply(box(manifest(api_version, kind, spec={**spec, "accessModes": ["ReadOnlyMany"]})))
+        await desk.until(BOXES, "box", conflict("spec.accessModes", "delete the object yourself"))
+
+
+async def test_an_object_that_somebody_else_made_is_never_deleted(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    theirs = deployment(app="theirs")
+    del theirs["metadata"]["annotations"]
+    await desk.apply(theirs)
+    old = await desk.until("deployments.apps", "web", lambda _: True)
+    async with operating(client, options()):
+        await desk.apply(box(deployment("Background")))
+        await desk.until(BOXES, "box", conflict("was not made for this parent"))
+        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+
+
+class Meddler(Client):
+    """A client whose first delete comes late: somebody else replaces the object just before."""
+
+    before_delete: Callable[[Resource, str, str], Any] | None = None
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
+    ) -> Live | None:
+        if self.before_delete is not None:
+            meddle, self.before_delete = self.before_delete, None
+            await meddle(resource, namespace, name)
+        return await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
+
+
+@pytest.fixture
+async def meddler(cluster: Cluster) -> AsyncIterator[Meddler]:
+    async with Meddler(await credentials.load(str(cluster.kubeconfig), None)) as client:
+        yield client
+
+
+async def test_what_took_the_name_meanwhile_is_not_deleted(
+    meddler: Meddler, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    replaced: list[Body] = []
+
+    async def replace(_resource: Resource, _namespace: str, name: str) -> None:
+        await desk.kubectl("delete", "deployment", name)
+        theirs = deployment(app="theirs")
+        del theirs["metadata"]["annotations"]
+        await desk.apply(theirs)
+        replaced.append(await desk.until("deployments.apps", name, lambda body: uid(body) != uid(old)))
+
+    async with operating(meddler, options()):
+        await desk.apply(box(deployment("Background")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        meddler.before_delete = replace
+        await desk.apply(box(deployment("Background", app="two")))
+        await desk.until(BOXES, "box", conflict("was not made for this parent"))
+        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(replaced[0])
+
+
+async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_process(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    held = deployment("Background")
+    async with operating(client, options()):
+        await desk.apply(box(held, config_map("extra")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.kubectl(
+            "patch", "deployment", "web", "--type=merge", "-p", '{"metadata":{"finalizers":["a.b/hold"]}}'
+        )
+        await desk.apply(box(deployment("Background", app="two")))
+        parent = await desk.until(BOXES, "box", not_ready_because("Progressing", "is being deleted", "a.b/hold"))
+        states = {entry["kind"]: entry["state"] for entry in parent["status"]["resources"]}
+        assert states["Deployment"] == "Terminating"
+        # Nothing is pruned meanwhile.
+        assert (await desk.view("configmaps")).find("extra") is not None
+        assert ready_condition(parent)["status"] == "False"
+    await desk.kubectl("patch", "deployment", "web", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    await desk.gone("deployments.apps", "web")
+    async with operating(client, options()):
+        await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        await desk.gone("configmaps", "extra")
+
+
+async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(box(thing("Background", frozen="a")))
+        await desk.ready(BOXES, "box")
+        things = f"things.{GROUP}"
+        old = await desk.until(things, "web", lambda _: True)
+        await desk.kubectl(
+            "patch", f"thing.{GROUP}", "web", "--type=merge", "-p", '{"metadata":{"finalizers":["a.b/hold"]}}'
+        )
+        await desk.apply(box(thing("Background", frozen="b")))
+        await desk.until(BOXES, "box", not_ready_because("Progressing", "a.b/hold"))
+        await desk.kubectl("patch", f"thing.{GROUP}", "web", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        await desk.until(things, "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+
+
+@pytest.fixture
+async def clerk(desk: Desk, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Client]:
+    """A client that may do everything but delete."""
+    name = f"{desk.namespace}-clerk"
+    verbs = "--verb=get,list,watch,create,update,patch"
+    await desk.kubectl("create", "serviceaccount", "clerk")
+    await desk.kubectl("create", "clusterrole", name, verbs, "--resource=*.*")
+    account = f"--serviceaccount={desk.namespace}:clerk"
+    await desk.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", account)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": (await desk.kubectl("create", "token", "clerk")).strip()}
+    path = tmp_path / "clerk.yaml"
+    path.write_text(yaml.safe_dump(config))
+    async with Client(await credentials.load(str(path), None)) as client:
+        yield client
+    await desk.kubectl("delete", "clusterrole,clusterrolebinding", name)
+
+
+async def test_without_the_right_to_delete_the_object_stays_and_the_status_says_so(
+    clerk: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    async with operating(clerk, options()):
+        await desk.apply(box(deployment("Background")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.apply(box(deployment("Background", app="two")))
+        words = ("kept as it is", "delete of Deployment", "forbidden", "cannot delete resource")
+        await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
+        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
