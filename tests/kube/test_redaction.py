@@ -31,6 +31,15 @@ ECHOES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         status(
+            422, "Invalid",
+            'Pod "a" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.x`\n  hunter2',
+            causes=[{"field": "spec", "reason": "FieldValueForbidden",
+                     "message": "Forbidden: pod updates may not change fields other than `spec.x`\n  hunter2"}],
+        ),
+        ["spec", "pod updates may not change fields other than"],
+    ),
+    (
+        status(
             422, "Invalid", 'Secret "a" is invalid: data: Forbidden: field is immutable when `immutable` is set',
             causes=[{"field": "data", "reason": "FieldValueForbidden",
                      "message": "Forbidden: field is immutable when `immutable` is set"}],
