@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from ssa_operator.controller.watch import Watch, until_settled
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.plan import Kind
@@ -24,31 +24,6 @@ from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.reflector import Reflector
 from ssa_operator.kube.resource import Resource
-
-SYNC_DEADLINE = 5.0
-"""Seconds for which a pass waits for a new watch; after that it reports what it waits for and looks again later."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """The watch of one kind: a reflector for each namespace that is looked after, or one for all."""
-
-    resource: Resource
-    cache: Cache
-    reflectors: list[Reflector] = field(default_factory=list)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    patience_ends: float = 0.0
-
-    @property
-    def namespaces(self) -> set[str]:
-        return {reflector.scope.namespace for reflector in self.reflectors}
-
-    @property
-    def kind(self) -> Kind:
-        """What a plan has to know. A watch that is interrupted for a while is no problem: its cache is still good."""
-        unsynced = [reflector for reflector in self.reflectors if not reflector.synced.is_set()]
-        problems = [reflector.problem for reflector in unsynced if reflector.problem]
-        return Kind(namespaced=self.resource.namespaced, synced=not unsynced, problem=problems[0] if problems else "")
 
 
 class ChildListener(Protocol):
@@ -59,6 +34,12 @@ class ChildListener(Protocol):
 
     def kind_changed(self) -> None:
         """A kind can be watched now, or no longer."""
+
+    def child_written(self, live: Live) -> None:
+        """One of our own requests returned this."""
+
+    def child_deleted(self, live: Live) -> None:
+        """One of our own requests deleted this for good."""
 
 
 class Children(Mapping[Identity, Live]):
@@ -89,7 +70,10 @@ class Children(Mapping[Identity, Live]):
     @property
     def kinds(self) -> Mapping[GroupKind, Kind]:
         """What is known of every kind that is watched."""
-        return {kind: watch.kind for kind, watch in self._watches.items()}
+        return {
+            kind: Kind(namespaced=watch.resource.namespaced, synced=watch.synced, problem=watch.problem)
+            for kind, watch in self._watches.items()
+        }
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
@@ -103,20 +87,14 @@ class Children(Mapping[Identity, Live]):
         """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
         namespace). Kinds that the cluster doesn't know are passed over.
 
-        Waits until the watches are synced or known not to be possible, at most until `SYNC_DEADLINE` after their start:
-        a kind that can't be listed holds every pass up once, not each time.
+        Waits until the watches are synced or known not to be possible, within their patience.
         """
         watches = [self._watches.get(kind) or await self._start(kind) for kind in kinds]
         for kind, namespace in places if self._namespaces else ():
             watch = self._watches.get(kind)
             if watch is not None and namespace and namespace not in watch.namespaces:
                 self._widen(watch, namespace)
-        new = [watch for watch in watches if watch is not None and not watch.kind.synced]
-        deadline = max((watch.patience_ends for watch in new), default=0.0)
-        if deadline > asyncio.get_running_loop().time():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    await asyncio.gather(*(each.settled() for watch in new for each in watch.reflectors))
+        await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
         """A kind's CRD changed: stop watching it where the cluster now serves it otherwise, or not at all.
@@ -132,12 +110,12 @@ class Children(Mapping[Identity, Live]):
             served = None
         if served is None or (served.path(), served.namespaced) != (watch.resource.path(), watch.resource.namespaced):
             del self._watches[kind]
-            await _stop(watch)
+            await watch.stop()
 
     async def close(self) -> None:
         """Stop every watch."""
         while self._watches:
-            await _stop(self._watches.popitem()[1])
+            await self._watches.popitem()[1].stop()
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold the events of an object back while a request of ours is under way, so that its echo is known as one."""
@@ -149,12 +127,14 @@ class Children(Mapping[Identity, Live]):
         watch = self._watches.get(live.identity.group_kind)
         if watch is not None:
             watch.cache.written(live)
+        self._listener.child_written(live)
 
     def deleted(self, live: Live) -> None:
         """Take that one of our own requests deleted the object for good."""
         watch = self._watches.get(live.identity.group_kind)
         if watch is not None:
             watch.cache.deleted(live)
+        self._listener.child_deleted(live)
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """How the cluster serves a kind in a version, or the one that it prefers. Raises UnknownKind."""
@@ -170,26 +150,17 @@ class Children(Mapping[Identity, Live]):
                 return None
             cache = Cache()
             cache.listen(self._changed)
-            watch = self._watches[kind] = Watch(resource, cache)
+            watch = self._watches[kind] = Watch(resource, cache, lambda _: self._listener.kind_changed())
             for namespace in self._namespaces if resource.namespaced and self._namespaces else ("",):
                 self._widen(watch, namespace)
             return watch
 
     def _widen(self, watch: Watch, namespace: str) -> None:
         """Watch one more namespace."""
-        resource = watch.resource
-        reflector = Reflector(self._client, resource, watch.cache, namespace=namespace, label_selector=PARENT_UID_LABEL)
-        reflector.listen(lambda _: self._listener.kind_changed())
-        watch.reflectors.append(reflector)
-        watch.tasks.append(asyncio.create_task(reflector.run(), name=f"watch {resource.name}"))
-        watch.patience_ends = asyncio.get_running_loop().time() + SYNC_DEADLINE
+        watch.add(
+            Reflector(self._client, watch.resource, watch.cache, namespace=namespace, label_selector=PARENT_UID_LABEL)
+        )
 
     def _changed(self, old: Live | None, new: Live | None) -> None:
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)
-
-
-async def _stop(watch: Watch) -> None:
-    for task in watch.tasks:
-        task.cancel()
-    await asyncio.gather(*watch.tasks, return_exceptions=True)

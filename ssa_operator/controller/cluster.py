@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from ssa_operator.controller.children import Children
 from ssa_operator.controller.definitions import Definitions
+from ssa_operator.controller.lookups import Lookups
 from ssa_operator.kube.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The client, and the watches of children and of CRDs.
+    """The client, and the watches of children, of what templates look up, and of CRDs.
 
     confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
     fields are taken over with an object that exists.
@@ -24,6 +25,7 @@ class Cluster:
 
     client: Client
     children: Children
+    lookups: Lookups
     definitions: Definitions
     confidential: bool = False
     former: AbstractSet[str] = frozenset()

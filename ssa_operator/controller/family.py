@@ -1,4 +1,4 @@
-"""The cluster as one parent's templates see it: what the caches hold of its children.
+"""The cluster as one parent's templates see it: what the caches hold of its children and of what they look up.
 
 Promises:
 - It is one moment: what the caches learn later is for the next render.
@@ -10,27 +10,36 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.controller.lookups import Lookups
+from ssa_operator.core.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.live import Live
 from ssa_operator.core.plan import Kind
-from ssa_operator.core.world import Body, Selection
+from ssa_operator.core.world import Answer, Body, Lookup, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """What is known around one parent. `now` is in seconds since the epoch.
 
-    children: the parent's own. objects: everything that is watched. strangers: what exists without our label, where
-    that was asked for. kinds: what is watched.
+    children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
+    without our label, where that was asked for. kinds: the kinds of what is watched.
     """
 
     now: float
+    parent: Live
+    lookups: Lookups
     children: Sequence[Live]
     objects: Mapping[Identity, Live]
     kinds: Mapping[GroupKind, Kind]
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
+
+    @property
+    def itself(self) -> Lookup:
+        """The lookup of the parent. Its answer is the very state that the parent is rendered for."""
+        identity = self.parent.identity
+        version = join_api_version(identity.group, self.parent.version)
+        return Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
 
     def child(self, kind: str, name: str, /) -> Body | None:
         for live in self.children:
@@ -41,15 +50,17 @@ class Family:
     def synced(self, kind: GroupKind, /) -> bool:
         return kind in self.kinds and self.kinds[kind].synced
 
-    def namespaced(self, kind: GroupKind, /) -> bool:
-        return kind not in self.kinds or self.kinds[kind].namespaced
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
+        return self.kinds[kind].namespaced if kind in self.kinds else self.lookups.namespaced(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
         live = self.objects.get(identity) or self.strangers.get(identity)
         return live.body if live is not None else None
 
-    def lookup_all(self, _: Selection, /) -> tuple[Mapping[str, Any], ...]:
-        return ()
+    def answer(self, question: Lookup | Selection, /) -> Answer:
+        if question == self.itself:
+            return Answer(objects=(self.parent.body,))
+        return self.lookups.answer(question)
 
     def random(self, below: int, /) -> int:
         return secrets.randbelow(below)

@@ -7,10 +7,14 @@ Promises:
 
 from __future__ import annotations
 
+import collections
 import contextlib
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
+
+from ssa_operator.kube.reflector import Reflector
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -69,6 +73,24 @@ class Metrics:
             ("folder",),
             registry=self._registry,
         )
+
+    def watch(self, reflectors: Iterable[Reflector], now: float) -> None:
+        """Take how the watches are, at `now` by the reflectors' clock. Several of one resource and namespace (children,
+        lookups) count as one, as quiet as its quietest.
+        """
+        restarts: collections.Counter[tuple[str, str]] = collections.Counter()
+        ages: dict[tuple[str, str], float] = {}
+        for reflector in reflectors:
+            labels = (reflector.resource.name, reflector.scope.namespace)
+            restarts[labels] += max(reflector.restarts, 0)
+            if reflector.last_event is not None:
+                ages[labels] = max(ages.get(labels, 0.0), now - reflector.last_event)
+        self.watch_restarts.clear()
+        self.watch_age.clear()
+        for labels, count in restarts.items():
+            self.watch_restarts.labels(*labels).set(count)
+        for labels, age in ages.items():
+            self.watch_age.labels(*labels).set(age)
 
     def forget(self, folder: str) -> None:
         """A folder has stopped: its gauges say nothing any more."""

@@ -20,6 +20,7 @@ from typing import Any
 from ssa_operator.controller.children import Children
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.definitions import Definitions
+from ssa_operator.controller.lookups import Lookups
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parents import ParentKey, Parents, Served
@@ -27,6 +28,7 @@ from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconciler import Memory, Reconciler
 from ssa_operator.controller.workers import Chance, Workers
 from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.live import Live
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
@@ -43,6 +45,12 @@ REDISCOVERY = 10.0
 """Seconds after which a resource that the cluster doesn't have is looked for again, where no CRD's event tells."""
 
 
+DISCOVERY_LAG = 0.5
+DISCOVERY_TRIES = 3
+"""Discovery learns of a CRD a moment after its event: so many seconds later it is asked again for a kind that is looked
+up and still missing, and so many times, each time after twice as long."""
+
+
 class Operator:
     """Runs until it is told to stop. What `/objects`, `/readyz` and the live tree show is read from `folders`."""
 
@@ -52,6 +60,7 @@ class Operator:
         self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
         self.children = Children(client, mapper, options.namespaces, self)
+        self.lookups = Lookups(client, mapper, self, confined=bool(options.namespaces))
         self.definitions = Definitions(client, self._definition_changed)
         self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
         self._client = client
@@ -59,10 +68,10 @@ class Operator:
         self._sources: Sources | None = None
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
-        cluster = Cluster(client=client, children=self.children, definitions=self.definitions)
+        cluster = Cluster(client=client, children=self.children, lookups=self.lookups, definitions=self.definitions)
         self._reconciler = Reconciler(cluster, self._uids.keys(), options.apply)
         self._unsettled: set[str] = set()
-        self._changed_kinds: set[GroupKind] = set()
+        self._changed_kinds: dict[GroupKind, int] = {}
         self._settled = False
         self._to_settle = asyncio.Event()
 
@@ -98,6 +107,7 @@ class Operator:
             for parents in self.folders.values():
                 await parents.close()
             await self.children.close()
+            await self.lookups.close()
 
     def measure(self) -> None:
         """Bring the metrics that are read, not counted, up to date."""
@@ -108,11 +118,10 @@ class Operator:
             metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
         watched = [reflector for parents in self.folders.values() for reflector in parents.reflectors]
-        for reflector in (self.definitions.reflector, *watched, *self.children.reflectors):
-            metrics.watch_restarts.labels(reflector.resource.name, reflector.scope.namespace).set(reflector.restarts)
-            if reflector.last_event is not None:
-                age = time.monotonic() - reflector.last_event
-                metrics.watch_age.labels(reflector.resource.name, reflector.scope.namespace).set(age)
+        metrics.watch(
+            (self.definitions.reflector, *watched, *self.children.reflectors, *self.lookups.reflectors),
+            time.monotonic(),
+        )
 
     def came(self, uid: str, key: ParentKey) -> None:
         self._uids[uid] = key
@@ -120,6 +129,7 @@ class Operator:
     def went(self, uid: str, memory: Memory) -> None:
         self._uids.pop(uid, None)
         self._reconciler.forget(memory)
+        self.lookups.forget(uid)
 
     def changed(self, key: ParentKey, cause: Cause) -> None:
         self.queue.add(key, cause)
@@ -132,10 +142,25 @@ class Operator:
         if key is not None:
             self.queue.add(key, Cause.CHILD)
 
+    def child_written(self, live: Live) -> None:
+        self.lookups.written(live)
+
+    def child_deleted(self, live: Live) -> None:
+        self.lookups.deleted(live)
+
+    def looked_up(self, parent_uid: str, cause: Cause) -> None:
+        key = self._uids.get(parent_uid)
+        if key is not None:
+            self.queue.add(key, cause)
+
     def _definition_changed(self, name: str, kind: GroupKind) -> None:
-        self._mapper.invalidate()
-        self._changed_kinds.add(kind)
+        self._kind_changed(kind, 0)
         self._unsettle(name)
+
+    def _kind_changed(self, kind: GroupKind, tries: int) -> None:
+        self._mapper.invalidate()
+        self._changed_kinds[kind] = tries
+        self._to_settle.set()
 
     def _unsettle(self, name: str) -> None:
         self._unsettled.add(name)
@@ -163,20 +188,27 @@ class Operator:
     async def _rediscover(self) -> None:
         while True:
             await asyncio.sleep(REDISCOVERY)
-            if self.missing:
+            lookups = self.lookups.missing
+            if self.missing or lookups:
                 self._mapper.invalidate()
                 for name in self.missing:
                     self._unsettle(name)
+                for kind in lookups:
+                    await self._guarded(str(kind), self.lookups.refresh(kind))
 
     async def _settle_folders(self) -> None:
         await self.definitions.reflector.settled()
         while True:
             await self._to_settle.wait()
             self._to_settle.clear()
-            news = bool(self._changed_kinds)
-            for kind in self._changed_kinds.copy():
+            news = 0 in self._changed_kinds.values()
+            while self._changed_kinds:
+                kind, tries = self._changed_kinds.popitem()
                 await self._guarded(str(kind), self.children.refresh(kind))
-                self._changed_kinds.discard(kind)
+                await self._guarded(str(kind), self.lookups.refresh(kind))
+                if tries < DISCOVERY_TRIES and kind in self.lookups.missing:
+                    delay = DISCOVERY_LAG * 2**tries
+                    asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
             for name in self._unsettled.copy():
                 before = self.missing.get(name)
                 await self._guarded(name, self._settle(name))

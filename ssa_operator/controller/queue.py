@@ -34,7 +34,7 @@ class Cause(IntFlag):
     """It was in the first list and its status says that it has been seen before."""
     RETRY = 8
     TEMPLATE = 16
-    """Its templates, its settings, or a kind that it needs changed."""
+    """Its templates, its settings, a kind that it needs, or something that its templates look up changed."""
     CHILD = 32
     """Something that it made changed."""
     PARENT = 64

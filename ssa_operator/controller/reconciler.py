@@ -19,21 +19,22 @@ from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.strangers import Strangers, meet
+from ssa_operator.controller.strangers import NOBODY, Strangers, meet
 from ssa_operator.controller.upkeep import keep
+from ssa_operator.controller.users import Asked, Seen, User
 from ssa_operator.core import upkeep
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.finalization import make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.instruction import ApplyPolicy, Reference
+from ssa_operator.core.instruction import ApplyPolicy
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.order import Series, stirred
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
 from ssa_operator.core.plan import Problem as StepProblem
 from ssa_operator.core.recreation import Recreation
-from ssa_operator.core.rendered import Problem, Rendered, StatusFields
+from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import (
     Outcome,
@@ -46,11 +47,16 @@ from ssa_operator.core.status import (
     make_report,
 )
 from ssa_operator.core.upkeep import FINALIZER, Records, RecordsError, recorded
+from ssa_operator.core.world import Question
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import Folder
+
+ROUNDS = 8
+"""So many renders a pass may take: what a lookup gives may lead to another lookup. Those that are left come with the
+events of their watches."""
 
 SUSPEND = "ssa-operator.dev/suspend"
 RECONCILE_AT = "ssa-operator.dev/reconcile-at"
@@ -120,10 +126,11 @@ class Reconciler:
             return await self._finalize(subject, memory)
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
+            self._use(subject, Cause.TEMPLATE, {})
             children = self._cluster.children.of(subject.parent.uid)
-            own = render_status(subject.folder, subject.parent.body, self._family(children))
+            own = await self._render_status(subject, children)
             report = make_idle_report(subject.parent, idle, children, own, self._now())
-            return await self._publish(subject, memory, report)
+            return await self._publish(subject, memory, report, confidential=_is_confidential(subject, own.asked))
         records = upkeep.read(subject.parent)
         await self._watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._render(subject)
@@ -136,9 +143,8 @@ class Reconciler:
             plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
         self._claim(memory, subject.parent.uid, plan)
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
-        outcomes = await act(plan, self._cluster_for(subject), self._now())
-        family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
-        own = render_status(subject.folder, subject.parent.body, family)
+        outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+        own = await self._render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
         subject = await self._let_go(subject, plan, hooks=rendered.has_hooks)
@@ -147,7 +153,8 @@ class Reconciler:
             # The next pass knows more: it writes the status.
             memory.report = report
             return report
-        return await self._publish(subject, memory, report)
+        confidential = _is_confidential(subject, (*rendered.asked, *own.asked))
+        return await self._publish(subject, memory, report, confidential=confidential)
 
     async def _finalize(self, subject: Subject, memory: Memory) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
@@ -165,7 +172,7 @@ class Reconciler:
                 subject = await self._keep(subject, Records())
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
             subject = await self._keep(subject, finalization.records)
-            outcomes = await act(plan, self._cluster_for(subject), self._now())
+            outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
             replaced = [
                 each.step.identity
                 for each in outcomes
@@ -176,12 +183,12 @@ class Reconciler:
             # What we deleted ourselves wakes nobody.
             if all(each.result is not Result.PRUNED for each in outcomes):
                 break
-        family = self._family(outcome.live for outcome in outcomes if outcome.live is not None)
-        own = render_status(subject.folder, subject.parent.body, family)
+        own = await self._render_status(subject, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
         report = self._followed(memory, report, rendered, outcomes)
-        return await self._publish(subject, memory, report)
+        confidential = _is_confidential(subject, (*rendered.asked, *own.asked))
+        return await self._publish(subject, memory, report, confidential=confidential)
 
     async def _watch_recorded(self, parent: Live, records: Records, memory: Memory) -> None:
         """Watch what the parent is known to have, also where no template renders it now."""
@@ -249,34 +256,71 @@ class Reconciler:
         return await meet(identities, self._cluster.client, self._cluster.children)
 
     async def _render(self, subject: Subject) -> tuple[Rendered, Strangers]:
-        """The folder, rendered for the parent, with every kind that it renders watched. What shall hold generated
-        values and isn't watched is looked for first: its values are kept.
+        """The folder, rendered for the parent, with every kind that it renders and all that it looks up watched. What
+        shall hold generated values and isn't watched is looked for first: its values are kept.
         """
-        children, body = self._cluster.children, subject.parent.body
-        family = self._family(children.of(subject.parent.uid))
-        rendered = render(subject.folder, body, family)
-        kinds = _kinds(rendered)
-        unknown = not kinds <= children.kinds.keys()
-        await children.watch(kinds, _places(rendered))
-        if unknown and rendered.waits:
-            # What was waited for may be there: nobody had looked yet.
-            family = self._family(children.of(subject.parent.uid))
-            rendered = render(subject.folder, body, family)
-        strangers = await self._meet(rendered.generated)
-        if strangers.found:
-            rendered = render(subject.folder, body, replace(family, strangers=strangers.found))
-        return _without_lookups(rendered), strangers
+        children, lookups, uid = self._cluster.children, self._cluster.lookups, subject.parent.uid
+        strangers, met = NOBODY, set[Identity]()
+        await self._prepare(subject)
+        for _ in range(ROUNDS):
+            family = replace(self._family(subject, children.of(uid)), strangers=strangers.found)
+            rendered = render(subject.folder, subject.parent.body, family)
+            seen = lookups.look(rendered.asked, family.itself)
+            kinds = _kinds(rendered)
+            unknown = not kinds <= children.kinds.keys()
+            await children.watch(kinds, _places(rendered))
+            await lookups.settled(seen)
+            if (unknown and rendered.waits) or lookups.look(seen) != seen:
+                # What was waited for may be there: nobody had looked yet.
+                continue
+            more = await self._meet(identity for identity in rendered.generated if identity not in met)
+            met.update(rendered.generated)
+            strangers |= more
+            if not more.found:
+                break
+        self._use(subject, Cause.TEMPLATE, seen)
+        return rendered, strangers
 
-    def _family(self, children: Iterable[Live]) -> Family:
+    async def _render_status(self, subject: Subject, children: Sequence[Live]) -> StatusFields:
+        """The author's status fields, with all that they look up watched."""
+        lookups = self._cluster.lookups
+        await self._prepare(subject)
+        for _ in range(ROUNDS):
+            family = self._family(subject, children)
+            own = render_status(subject.folder, subject.parent.body, family)
+            seen = lookups.look(own.asked, family.itself)
+            await lookups.settled(seen)
+            if lookups.look(seen) == seen:
+                break
+        self._use(subject, Cause.CHILD, seen)
+        return own
+
+    def _use(self, subject: Subject, cause: Cause, seen: Mapping[Asked, Seen]) -> None:
+        """Have the parent woken when what was seen changes, unless it went while it was rendered."""
+        uid = subject.parent.uid
+        self._cluster.lookups.use(User(uid, cause), seen if uid in self._parents else {})
+
+    async def _prepare(self, subject: Subject) -> None:
+        templates = subject.folder.templates
+        if templates is not None and templates.asks:
+            await self._cluster.lookups.prepare()
+
+    def _family(self, subject: Subject, children: Sequence[Live]) -> Family:
         watched = self._cluster.children
-        return Family(now=self._now(), children=tuple(children), objects=watched, kinds=watched.kinds)
+        return Family(
+            now=self._now(),
+            parent=subject.parent,
+            lookups=self._cluster.lookups,
+            children=children,
+            objects=watched,
+            kinds=watched.kinds,
+        )
 
-    def _cluster_for(self, subject: Subject) -> Cluster:
+    def _cluster_for(self, subject: Subject, rendered: Rendered) -> Cluster:
         """Where the plans of one parent are carried out."""
         return replace(
             self._cluster,
-            # What a Secret's templates render may hold its content, whatever kind it is put into.
-            confidential=subject.resource.confidential,
+            confidential=_is_confidential(subject, rendered.asked),
             former=subject.folder.settings.former_managers,
         )
 
@@ -332,7 +376,7 @@ class Reconciler:
         self._claims.update(dict.fromkeys(claimed, uid))
         memory.claimed = claimed
 
-    async def _publish(self, subject: Subject, memory: Memory, report: Report) -> Report:
+    async def _publish(self, subject: Subject, memory: Memory, report: Report, *, confidential: bool) -> Report:
         memory.report = report
         if not subject.writes_status:
             return report
@@ -351,7 +395,7 @@ class Reconciler:
         namespace, name = parent.identity.namespace, parent.identity.name
         with subject.cache.writing(namespace, name):
             applied = await self._cluster.client.apply(
-                subject.resource, namespace, name, encode(body), subresource="status"
+                subject.resource, namespace, name, encode(body), subresource="status", confidential=confidential
             )
             subject.cache.written(applied.live)
         return report
@@ -375,15 +419,13 @@ def _places(rendered: Rendered) -> set[tuple[GroupKind, str]]:
     return {(kind, namespace) for kind, namespace in said if namespace}
 
 
-def _without_lookups(rendered: Rendered) -> Rendered:
-    """Looking at objects that aren't the parent's is refused: nothing watches them yet, so it would wait for ever."""
-    questions = [question for question in rendered.asked if not isinstance(question, Reference)]
-    if not questions:
-        return rendered
-    problems = tuple(
-        Problem(f"a template looks up {question}; lookups are not supported yet") for question in questions
-    )
-    return replace(rendered, problems=(*rendered.problems, *problems))
+def _lives(outcomes: Iterable[Outcome]) -> list[Live]:
+    return [outcome.live for outcome in outcomes if outcome.live is not None]
+
+
+def _is_confidential(subject: Subject, asked: Iterable[Question]) -> bool:
+    """Whether what was rendered may hold a Secret's content, whatever kind it was put into."""
+    return subject.resource.confidential or any(question.kind == "Secret" for question in asked)
 
 
 def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:

@@ -34,11 +34,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What a value waits for: a field of an object, or (`state`) what the object has to become."""
+    """What a value waits for: a field of an object, or (`state`) what the object has to become.
+
+    stalled: whether only a change by somebody can bring it about.
+    """
 
     question: Question
     field: FieldPath = ()
     state: str = ""
+    stalled: bool = False
 
     def __str__(self) -> str:
         if self.state:

@@ -277,7 +277,8 @@ def _verdict(
     if waiting:
         broken = [_child_text(child) for child in children if child.counts and child.readiness.state is State.FAILED]
         message = _sentence([*broken, *waiting])
-        return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken))
+        barred = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
+        return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or barred)
     unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
     failed = [child for child in unready if child.readiness.state is State.FAILED]
     if unready:

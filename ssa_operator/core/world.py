@@ -63,6 +63,20 @@ Question: TypeAlias = Reference | Lookup | Selection
 """What a template can ask for; a Reference is a child of the same parent."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the cluster has of what is looked up: `objects` in any order, at most one for a Lookup.
+
+    unknown: why they are not known, in words that follow "to be known: ", '' where they are. barred: whether they stay
+    unknown until somebody changes something. absent: why there can't be any, '' where there could.
+    """
+
+    objects: Sequence[Body] = ()
+    unknown: str = ""
+    barred: bool = False
+    absent: str = ""
+
+
 class World(Protocol):
     """The cluster as one parent's templates see it. `now` is in seconds since the epoch.
 
@@ -76,18 +90,18 @@ class World(Protocol):
         """The live child of this parent, None where there is none."""
 
     def synced(self, kind: GroupKind, /) -> bool:
-        """Whether all objects of a kind are known. Of a kind that the cluster doesn't have it is known: there are
+        """Whether all children of a kind are known. Of a kind that the cluster doesn't have it is known: there are
         none.
         """
 
-    def namespaced(self, kind: GroupKind, /) -> bool:
-        """Whether a kind lives in namespaces; true where the kind is unknown."""
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
+        """Whether a kind lives in namespaces, None where the kind is unknown."""
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        """The live object, whoever's it is, None where there is none."""
+        """The live object that a manifest of this render is about, None where there is none."""
 
-    def lookup_all(self, selection: Selection, /) -> Sequence[Body]:
-        """The live objects, in any order."""
+    def answer(self, question: Lookup | Selection, /) -> Answer:
+        """The live objects that a template looks up, whoever's they are."""
 
     def random(self, below: int, /) -> int:
         """A number from 0 on that nobody can guess; for generated values."""
@@ -111,8 +125,8 @@ class Offline:
     def lookup(self, _: Identity, /) -> None:
         return None
 
-    def lookup_all(self, _: Selection, /) -> tuple[Body, ...]:
-        return ()
+    def answer(self, _: Lookup | Selection, /) -> Answer:
+        return Answer()
 
     def random(self, _: int, /) -> int:
         return 0

@@ -15,11 +15,12 @@ a deletion comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ssa_operator.core.live import Live
+from ssa_operator.kube.groups import Groups
 
 Listener = Callable[[Live | None, Live | None], None]
 Change = tuple[Live | None, Live | None]
@@ -51,6 +52,7 @@ class Cache:
         self._objects: dict[Key, Live] = {}
         self._behind: dict[Key, _Behind] = {}
         self._children: dict[str, dict[Key, Live]] = {}
+        self._groups = Groups()
         self._seen: dict[str, int] = {}
         self._writes = 0
         self._listeners: list[Listener] = []
@@ -69,6 +71,10 @@ class Cache:
     def by_parent(self, uid: str) -> tuple[Live, ...]:
         """The objects whose parent label holds that uid."""
         return tuple(self._children.get(uid, {}).values())
+
+    def select(self, namespace: str, labels: Mapping[str, str]) -> Collection[Live]:
+        """The objects in a namespace ('' is all) with all of these labels."""
+        return self._groups.find(namespace, labels, self._objects)
 
     def listen(self, listener: Listener, *, own_writes: bool = False) -> None:
         """Have `listener(old, new)` called for every change by others, with `own_writes` for our own too."""
@@ -239,6 +245,7 @@ class Cache:
             del children[key]
             if not children:
                 del self._children[old.parent_uid]
+        self._groups.move(key, old, live)
         if live is not None:
             self._objects[key] = live
             if live.parent_uid:

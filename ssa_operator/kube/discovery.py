@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 
@@ -116,24 +117,28 @@ class RESTMapper:
         self._failing: dict[str, str] = {}
         self._reported: dict[str, str] = {}
 
+    async def discover(self) -> None:
+        """Have `peek` know the cluster; asks it only where nothing that is known is valid. Raises ApiError."""
+        await self._ask(again=False)
+
+    def peek(self, kind: GroupKind, version: str | None = None) -> Resource:
+        """`resource` from what is known, without asking the cluster. Raises UnknownKind."""
+        served = self._by_kind.get(kind, {})
+        found = served.get(version) if version else next(iter(served.values()), None)
+        if found is None:
+            raise self._unknown(kind, version)
+        return found
+
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """How a kind is served, in that version or the one that the server prefers.
 
         Raises UnknownKind, and ApiError where discovery itself failed.
         """
-        for again in (False, True):
-            await self._ask(again=again)
-            served = self._by_kind.get(kind, {})
-            found = served.get(version) if version else next(iter(served.values()), None)
-            if found is not None:
-                return found
-        served = self._by_kind.get(kind, {})
-        if served:
-            raise UnknownKind(
-                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion"
-            )
-        wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
-        raise UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")
+        await self._ask(again=False)
+        with contextlib.suppress(UnknownKind):
+            return self.peek(kind, version)
+        await self._ask(again=True)
+        return self.peek(kind, version)
 
     async def resource_by_name(self, name: str) -> Resource:
         """How `deployments.apps` or `namespaces` is served, in the version that the server prefers.
@@ -263,6 +268,15 @@ class RESTMapper:
         for resource in (*found, *kept):
             self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)
             self._by_name.setdefault(resource.name, resource)
+
+    def _unknown(self, kind: GroupKind, version: str | None) -> UnknownKind:
+        served = self._by_kind.get(kind, {})
+        if served:
+            return UnknownKind(
+                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion"
+            )
+        wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
+        return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")
 
     def _hint(self, group: str) -> str:
         if group in self._failing:

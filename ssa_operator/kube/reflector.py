@@ -89,7 +89,8 @@ _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
 class Reflector:
-    """Fills a cache with the objects of one resource in one namespace ('' is all), with some labels ('' is all).
+    """Fills a cache with the objects of one resource in one namespace ('' is all), with some labels ('' is all), of one
+    name ('' is all).
 
     `synced` is set once the cache has held everything; it is cleared while the resource is missing or forbidden.
     `restarts` counts the watches that were opened after the first one, `events` what came over them.
@@ -103,12 +104,13 @@ class Reflector:
         *,
         namespace: str = "",
         label_selector: str = "",
+        name: str = "",
         timing: Timing = Timing(),
         clock: Clock = SYSTEM,
     ) -> None:
         self.resource = resource
         self.cache = cache
-        self.scope = Scope(resource, namespace, label_selector)
+        self.scope = Scope(resource, namespace, label_selector, name)
         self.synced = asyncio.Event()
         self.state = State.SYNCING
         self.problem = ""

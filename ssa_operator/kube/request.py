@@ -66,11 +66,16 @@ def get(resource: Resource, name: str, namespace: str = "") -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects are listed or watched: of a resource, in a namespace ('' is all), with some labels ('' is all)."""
+    """Which objects are listed or watched: of a resource, in a namespace ('' is all), with some labels ('' is all), of
+    one name ('' is all).
+
+    RBAC lets a list or watch of one name pass where a rule allows it by `resourceNames`.
+    """
 
     resource: Resource
     namespace: str = ""
     label_selector: str = ""
+    name: str = ""
 
     @property
     def path(self) -> str:
@@ -78,10 +83,16 @@ class Scope:
 
     @property
     def query(self) -> Query:
-        return (("labelSelector", self.label_selector),) if self.label_selector else ()
+        labels = (("labelSelector", self.label_selector),) if self.label_selector else ()
+        return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
 
     def __str__(self) -> str:
-        return self.resource.describe(self.namespace)
+        return self.resource.describe(self.namespace, self.name)
+
+
+def _escaped(value: str) -> str:
+    """A field selector's value, as apimachinery's fields.EscapeValue writes it."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:

@@ -8,14 +8,14 @@ Promises:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.place import field_text
 from ssa_operator.core.rendered import Problem
-from ssa_operator.core.world import Body, Selection, World
+from ssa_operator.core.world import Answer, Body, Lookup, Selection, World
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.templates import Templates
@@ -54,7 +54,7 @@ class _Repeated:
     def synced(self, kind: GroupKind, /) -> bool:
         return self.world.synced(kind)
 
-    def namespaced(self, kind: GroupKind, /) -> bool:
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
         return self.world.namespaced(kind)
 
     def child(self, kind: str, name: str, /) -> Body | None:
@@ -63,8 +63,8 @@ class _Repeated:
     def lookup(self, identity: Identity, /) -> Body | None:
         return self.world.lookup(identity)
 
-    def lookup_all(self, selection: Selection, /) -> Sequence[Body]:
-        return self.world.lookup_all(selection)
+    def answer(self, question: Lookup | Selection, /) -> Answer:
+        return self.world.answer(question)
 
     def random(self, below: int, /) -> int:
         return next(self.numbers) % below

@@ -25,7 +25,7 @@ from ssa_operator.core.instruction import Reference
 from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Awaited
-from ssa_operator.core.world import Lookup, Question, Selection, World
+from ssa_operator.core.world import Answer, Lookup, Question, Selection, World
 from ssa_operator.rendering.functions import TAKES_OBSERVED
 from ssa_operator.rendering.generation import Generation
 from ssa_operator.rendering.observed import Observed, Source, Unknown, unawaited
@@ -90,7 +90,7 @@ class Inquiry:
 
     def placed(self, identity: Identity) -> Identity:
         """An identity as a template of this parent means it: in the parent's namespace where it names none."""
-        if not self.world.namespaced(identity.group_kind):
+        if self.world.namespaced(identity.group_kind) is False:
             return replace(identity, namespace="")
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
@@ -119,11 +119,13 @@ class Inquiry:
                 f"lookup: {kind} lives in namespaces and the parent has none; write namespace=..."
             )
         question = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
-        source = self._source(question, self.world.lookup(identity), awaited=not optional)
-        if not self.world.synced(identity.group_kind):
-            return _unsynced(source, identity.group_kind)
+        answer = self.world.answer(question)
+        source = self._source(question, answer.objects[0] if answer.objects else None, awaited=not optional)
+        if answer.unknown:
+            return self._unknown(source, answer)
         if source.body is None and not optional:
-            return Unknown((source,), [Awaited(question)], whole=True)
+            state = f"exist: {answer.absent}" if answer.absent else ""
+            return Unknown((source,), [Awaited(question, state=state)], whole=True)
         return Observed(source.body, (source,))
 
     def _lookup_all(
@@ -141,18 +143,20 @@ class Inquiry:
         question = Selection(
             api_version=apiVersion,
             kind=_text("lookup_all", "kind", kind),
-            namespace=own if self.world.namespaced(group_kind) else "",
+            namespace="" if self.world.namespaced(group_kind) is False else own,
             labels=tuple(sorted(wanted.items())),
         )
-        found = sorted(self.world.lookup_all(question), key=_by_name)
+        answer = self.world.answer(question)
+        found = sorted(answer.objects, key=_by_name)
         source = self._source(question, found, awaited=False)
-        return Observed(found, (source,)) if self.world.synced(group_kind) else _unsynced(source, group_kind)
+        return self._unknown(source, answer) if answer.unknown else Observed(found, (source,))
 
     def _ready(self, asked: Any) -> Observed | Unknown:
         source, body = _answer(asked)
-        question = source.question
-        if not isinstance(question, Reference) and not self.world.synced(question.group_kind):
-            return _unsynced(source, question.group_kind)
+        if not isinstance(source.question, Reference):
+            answer = self.world.answer(source.question)
+            if answer.unknown:
+                return self._unknown(source, answer)
         return Observed(body is not None and self._is_ready(body), unawaited((source,)))
 
     def _generated(self, length: int = 24) -> str:
@@ -186,6 +190,13 @@ class Inquiry:
             place=place,
         )
 
+    def _unknown(self, source: Source, answer: Answer) -> Unknown:
+        """What an answer is that can't be given; where somebody has to do something, with the line that asks."""
+        place = self.asked[source.question]
+        where = f" (looked up at {place})" if answer.barred and place is not None else ""
+        awaited = Awaited(source.question, state=f"be known{where}: {answer.unknown}", stalled=answer.barred)
+        return Unknown((source,), [awaited], whole=True)
+
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
         found = readiness(body, self.world.now)
         if found.again_at is not None:
@@ -197,11 +208,6 @@ class Inquiry:
 
 
 setattr(Inquiry._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
-
-
-def _unsynced(source: Source, kind: GroupKind) -> Unknown:
-    awaited = Awaited(source.question, state=f"be known: the watch of {kind} is not synced")
-    return Unknown((source,), [awaited], whole=True)
 
 
 def _answer(asked: Any) -> tuple[Source, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ssa_operator.core.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.rendered import Document, Rendered, StatusFields
-from ssa_operator.core.world import Selection, World
+from ssa_operator.core.world import Answer, Lookup, Selection, World
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.templates import Templates
 
@@ -55,14 +55,21 @@ class FakeWorld:
     def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
         return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)
 
-    def lookup_all(self, selection: Selection, /) -> list[Mapping[str, Any]]:
-        return [
-            body
-            for body in (*self.children, *self.others)
-            if (body["apiVersion"], body["kind"]) == (selection.api_version, selection.kind)
-            and selection.namespace in ("", body["metadata"].get("namespace"))
-            and set(selection.labels) <= set(body["metadata"].get("labels", {}).items())
-        ]
+    def answer(self, question: Lookup | Selection, /) -> Answer:
+        if question.kind in self.unsynced:
+            return Answer(unknown=f"the watch of {question.kind} is not synced")
+        if isinstance(question, Lookup):
+            found = self.lookup(question.identity)
+            return Answer(objects=() if found is None else (found,))
+        return Answer(
+            objects=[
+                body
+                for body in (*self.children, *self.others)
+                if (body["apiVersion"], body["kind"]) == (question.api_version, question.kind)
+                and question.namespace in ("", body["metadata"].get("namespace"))
+                and set(question.labels) <= set(body["metadata"].get("labels", {}).items())
+            ]
+        )
 
     def random(self, below: int, /) -> int:
         return next(self.draws) % below
