@@ -130,6 +130,11 @@ class Desk:
         """`kubectl apply` of some objects."""
         await self.kubectl("apply", "-f", "-", stdin=as_list(bodies))
 
+    async def apply_in(self, namespace: str, *bodies: dict[str, Any]) -> None:
+        """`kubectl apply` of some objects in another namespace."""
+        inside = [{**body, "metadata": {**body["metadata"], "namespace": namespace}} for body in bodies]
+        await self.kubectl("apply", f"--namespace={namespace}", "-f", "-", stdin=as_list(inside))
+
     async def close(self) -> None:
         tasks = [view.task for view in self._views.values() if view.task is not None]
         for task in tasks:

@@ -104,16 +104,3 @@ async def test_a_manifest_may_depend_on_the_parents_age(client: Client, desk: De
         await desk.apply(echo("web"))
         await desk.until("configmaps", "web", lambda _: True)
         await desk.gone("configmaps", "web")
-
-
-async def test_a_lookup_is_refused_rather_than_waited_for_in_vain(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        text = FACTS.replace("child('Deployment', name).status.readyReplicas", "lookup('v1', 'ConfigMap', 'x').data.y")
-        running.write("echoes.example.com/facts.yaml.j2", text)
-        await desk.apply(echo("web"))
-        await desk.until(
-            "echoes.example.com", "web", not_ready_because("RenderFailed", "lookups are not supported yet")
-        )
-        await desk.until("deployments.apps", "web", lambda _: True)
