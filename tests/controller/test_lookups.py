@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -122,8 +123,8 @@ class Start(Protocol):
 
 @pytest.fixture
 async def start(client: Client, desk: Desk, options: MakeOptions, templates: Path) -> AsyncIterator[Start]:
-    for name in ("deployment", "_status"):
-        (templates / FOLDER / f"{name}.yaml.j2").unlink()
+    shutil.rmtree(templates)
+    (templates / FOLDER).mkdir(parents=True)
 
     async with contextlib.AsyncExitStack() as stack:
         administrator = client
