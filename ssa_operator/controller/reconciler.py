@@ -158,6 +158,7 @@ class Reconciler:
 
     async def _finalize(self, subject: Subject, memory: Memory) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
+        changed = False
         while True:
             records = upkeep.read(subject.parent)
             await self._watch_recorded(subject.parent, records, memory)
@@ -180,9 +181,14 @@ class Reconciler:
             ]
             for identity in replaced:
                 memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
-            # What we deleted ourselves wakes nobody.
-            if all(each.result is not Result.PRUNED for each in outcomes):
+            # What we did ourselves wakes nobody. A change may be one that never ends: another pass may follow it, not
+            # one after the other.
+            stirring = (
+                (Result.CREATED, Result.PRUNED) if changed else (Result.CREATED, Result.PRUNED, Result.CONFIGURED)
+            )
+            if not any(each.result in stirring for each in outcomes):
                 break
+            changed = any(each.result is Result.CONFIGURED for each in outcomes)
         own = await self._render_status(subject, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)

@@ -1,0 +1,221 @@
+"""An operator that dies between any two requests: whoever comes after it ends where nothing had happened.
+
+One story of a parent (made, changed, deleted) is told once without a crash, to count the writes. Then it is told again
+for every write, with a process that dies just before it is sent, and with one that dies just after it was carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller import operator as operators
+from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.options import Options
+from ssa_operator.core.live import Live
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Client, Response
+from ssa_operator.kube.discovery import RESTMapper
+from ssa_operator.kube.request import Request
+from tests.controller.desk import Desk, echo, is_ready
+
+pytestmark = pytest.mark.cluster
+
+MakeOptions = Callable[..., Options]
+
+ECHOES = "echoes.example.com"
+MAPS = "configmaps"
+ROLES = "clusterroles.rbac.authorization.k8s.io"
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-{{ name }}
+rules: []
+{% if spec.replicas == 1 %}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-{{ name }}-first
+rules: []
+{% endif %}
+"""
+
+
+def config_map(name: str, rest: str = "", annotations: str = "{}") -> str:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"
+    return f"{head}  name: {name}\n  annotations: {annotations}\n{rest}\n"
+
+
+@pytest.fixture
+def story_templates(templates: Path) -> Path:
+    folder = templates / ECHOES
+    for file in folder.iterdir():
+        file.unlink()
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    (folder / "role.yaml.j2").write_text(ROLE)
+    (folder / "base.yaml.j2").write_text(config_map("{{ name }}-base", "data: {n: '{{ spec.replicas }}'}"))
+    uid = "data: {uid: \"{{ child('ConfigMap', name + '-base').metadata.uid }}\"}"
+    (folder / "reader.yaml.j2").write_text(config_map("{{ name }}-reader", uid))
+    (folder / "named.yaml.j2").write_text(config_map("{{ name }}-named-{{ spec.replicas }}"))
+    first = config_map("{{ name }}-first")
+    (folder / "first.yaml.j2").write_text("{% if spec.replicas == 1 %}\n" + first + "{% endif %}\n")
+    (folder / "bye.yaml.j2").write_text(config_map("{{ name }}-bye", annotations="{ssa-operator.dev/on: finalize}"))
+    return templates
+
+
+def wanted(namespace: str, name: str, version: int) -> dict[str, set[str]]:
+    """The children of a version."""
+    maps = {f"{name}-base", f"{name}-reader", f"{name}-named-{version}"}
+    roles = {f"{namespace}-{name}"}
+    if version == 1:
+        maps.add(f"{name}-first")
+        roles.add(f"{namespace}-{name}-first")
+    return {MAPS: maps, ROLES: roles}
+
+
+@dataclass
+class Death:
+    """The end of a process at its `at`-th write (0: never), before it is sent or `after` it was carried out."""
+
+    at: int = 0
+    after: bool = False
+    writes: int = 0
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class MortalClient(Client):
+    """A client whose process dies as it was told to: from then on nothing it asks for happens."""
+
+    death: Death
+
+    async def send(self, request: Request) -> Response:
+        if self.death.came.is_set():
+            await asyncio.Event().wait()
+        if not request.writes or "/events" in request.path:
+            return await super().send(request)
+        self.death.writes += 1
+        if self.death.writes != self.death.at:
+            return await super().send(request)
+        if self.death.after:
+            await super().send(request)
+        self.death.came.set()
+        await asyncio.Event().wait()
+        raise AssertionError("a dead process goes on")
+
+
+@contextlib.asynccontextmanager
+async def living(cluster: Cluster, options: Options, death: Death) -> AsyncIterator[None]:
+    """Operators in a row: when one dies, another starts."""
+
+    async def reign() -> None:
+        while True:
+            async with MortalClient(await credentials.load(str(cluster.kubeconfig), None)) as client:
+                client.death = death
+                work = asyncio.create_task(Operator(client, RESTMapper(client), options).run(asyncio.Event()))
+                end = asyncio.create_task(death.came.wait())
+                try:
+                    await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
+                    if not death.came.is_set():
+                        work.result()
+                finally:
+                    work.cancel()
+                    end.cancel()
+                    await asyncio.gather(work, end, return_exceptions=True)
+            death.came.clear()
+
+    reigning = asyncio.create_task(reign())
+    try:
+        yield
+    finally:
+        reigning.cancel()
+        await asyncio.gather(reigning, return_exceptions=True)
+
+
+class Witness:
+    """Sees which objects of one parent come and go."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.came: set[str] = set()
+        self.went: list[str] = []
+
+    def __call__(self, old: Live | None, new: Live | None) -> None:
+        if new is not None and self.name in new.identity.name:
+            self.came.add(new.identity.name)
+        if old is not None and self.name in old.identity.name and (new is None or new.uid != old.uid):
+            self.went.append(old.identity.name)
+
+
+def has(data: dict[str, str]) -> Callable[[dict[str, Any]], bool]:
+    return lambda body: body.get("data") == data
+
+
+async def tell(desk: Desk, name: str) -> None:
+    """The story of one parent; fails where anything is missing, left over, or went that should have stayed."""
+    witness = Witness(name)
+    for resource in (MAPS, ROLES):
+        (await desk.view(resource)).cache.listen(witness)
+    for version in (1, 2):
+        await desk.apply(echo(name, version))
+        children = wanted(desk.namespace, name, version)
+        for resource, names in children.items():
+            for each in names:
+                await desk.until(resource, each, lambda _: True)
+            view = await desk.view(resource)
+            for each in {live.identity.name for live in view.cache if name in live.identity.name} - names:
+                await desk.gone(resource, each)
+        base = await desk.until(MAPS, f"{name}-base", has({"n": str(version)}))
+        await desk.until(MAPS, f"{name}-reader", has({"uid": base["metadata"]["uid"]}))
+        await desk.until(ECHOES, name, is_ready)
+    replaced = {f"{name}-named-1", f"{name}-first", f"{desk.namespace}-{name}-first"}
+    assert sorted(witness.went) == sorted(replaced)
+    await desk.kubectl("delete", "echo", name, "--wait=false")
+    await desk.gone(ECHOES, name)
+    await desk.gone(ROLES, f"{desk.namespace}-{name}")
+    assert f"{name}-bye" in witness.came
+
+
+async def writes_of(desk: Desk, cluster: Cluster, options: Options) -> int:
+    death = Death()
+    async with living(cluster, options, death):
+        await tell(desk, "web-x")
+    return death.writes
+
+
+@pytest.mark.parametrize(
+    ("after", "stride"),
+    [
+        pytest.param(False, 5, id="before some"),
+        pytest.param(True, 5, id="after some"),
+        pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
+        pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
+    ],
+)
+async def test_after_a_crash_between_any_two_writes_the_end_is_the_same(
+    desk: Desk,
+    cluster: Cluster,
+    options: MakeOptions,
+    story_templates: Path,
+    after: bool,
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
+    made = options(templates=story_templates)
+    count = await writes_of(desk, cluster, made)
+    assert count > 10
+    for at in range(1, count + 1, stride):
+        death = Death(at, after)
+        async with living(cluster, made, death):
+            await tell(desk, f"web-{at}x")
+        assert death.writes >= at
