@@ -105,6 +105,8 @@ _RULES: Mapping[GroupKind, Sequence[tuple[str, str]]] = {
         ("spec.loadBalancerClass", "may not change once set"),
     ),
     GroupKind("apps", "StatefulSet"): (("spec", "updates to statefulset spec for fields other than"),),
+    # With a parallelism of the same number it could change.
+    GroupKind("batch", "Job"): (("spec.completions", "can only be modified in tandem with spec.parallelism"),),
     GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE,
     GroupKind("rbac.authorization.k8s.io", "RoleBinding"): _ROLE,
     GroupKind("scheduling.k8s.io", "PriorityClass"): (("value", "may not be changed in an update"),),

@@ -20,6 +20,7 @@ _FIXED_ENDINGS = (
     "field is immutable when `immutable` is set",
     "may not change once set",
     "cannot change roleRef",
+    "can only be modified in tandem with spec.parallelism",
 )
 """apimachinery/pkg/api/validation and pkg/apis/*/validation; after `Invalid value: <the value>: `."""
 
@@ -28,6 +29,9 @@ _FIXED_BEGINNINGS = (
     "pod updates may not change fields other than",
     "pod updates may not add or remove containers",
     "may not be changed in an update",
+    "spec is immutable after creation",
+    "spec.persistentvolumesource is immutable",
+    "existing toleration can not be modified",
 )
 """pkg/apis/*/validation; after `Forbidden: `, where no value stands. What follows may be a difference of values."""
 

@@ -13,7 +13,8 @@ from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube import credentials
-from ssa_operator.kube.client import Client
+from ssa_operator.kube.client import Applied, Client
+from ssa_operator.kube.errors import Unreachable
 from ssa_operator.kube.resource import Resource
 from tests.controller.desk import Desk, definition, not_ready_because, operating, ready_condition
 
@@ -446,6 +447,73 @@ async def test_what_took_the_name_meanwhile_is_not_deleted(
         await desk.apply(box(deployment("Background", app="two")))
         await desk.until(BOXES, "box", conflict("was not made for this parent"))
         assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(replaced[0])
+
+
+class Unlucky(Client):
+    """A client that loses its connection once, right after it deleted a Deployment."""
+
+    lost = False
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
+    ) -> Live | None:
+        left = await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
+        self.lost = resource.kind == "Deployment"
+        return left
+
+    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+        if self.lost:
+            self.lost = False
+            raise Unreachable(f"apply of {name}", "the connection broke", sent=True)
+        return await super().apply(resource, namespace, name, body, **more)
+
+
+async def test_what_was_deleted_is_made_anew_also_when_the_connection_breaks_in_between(
+    cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ssa_operator")
+    async with Unlucky(await credentials.load(str(cluster.kubeconfig), None)) as unlucky, operating(unlucky, options()):
+        await desk.apply(box(deployment("Background"), config_map("extra")))
+        await desk.ready(BOXES, "box")
+        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.apply(box(deployment("Background", app="two")))
+        await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.ready(BOXES, "box")
+        await desk.gone("configmaps", "extra")
+    assert f"Deployment {desk.namespace}/web recreated" in caplog.text
+
+
+SECRET = """\
+{% set password = generated(20) %}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: web
+  annotations: {ssa-operator.dev/recreate: Background}
+type: {{ spec.type }}
+stringData:
+  password: {{ password }}
+"""
+
+
+def is_of(kind: str) -> Callable[[Body], bool]:
+    return lambda body: bool(body["type"] == kind)
+
+
+async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
+    async with operating(client, options()):
+        found = []
+        for kind in ("example.com/one", "example.com/two"):
+            parent = box()
+            parent["spec"]["type"] = kind
+            await desk.apply(parent)
+            found.append(await desk.until("secrets", "web", is_of(kind)))
+        await desk.ready(BOXES, "box")
+    assert uid(found[0]) != uid(found[1])
+    assert found[0]["data"] == found[1]["data"]
 
 
 async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_process(
