@@ -51,6 +51,7 @@ from ssa_operator.core.world import Question
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
+from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import Folder
 
@@ -133,7 +134,7 @@ class Reconciler:
             return await self._publish(subject, memory, report, confidential=_is_confidential(subject, own.asked))
         records = upkeep.read(subject.parent)
         await self._watch_recorded(subject.parent, records, memory)
-        rendered, strangers = await self._render(subject)
+        rendered, strangers = await self._render(subject, memory, causes)
         observed = self._observe(subject, memory, causes, rendered, records)
         observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
         plan = make_plan(observed, rendered)
@@ -162,7 +163,7 @@ class Reconciler:
         while True:
             records = upkeep.read(subject.parent)
             await self._watch_recorded(subject.parent, records, memory)
-            rendered, strangers = await self._render(subject)
+            rendered, strangers = await self._render(subject, memory, Cause.CHILD)
             rendered = rendered.finalizing
             observed = self._observe(subject, memory, Cause.CHILD, rendered, records)
             observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
@@ -261,7 +262,7 @@ class Reconciler:
     async def _meet(self, identities: Iterable[Identity]) -> Strangers:
         return await meet(identities, self._cluster.client, self._cluster.children)
 
-    async def _render(self, subject: Subject) -> tuple[Rendered, Strangers]:
+    async def _render(self, subject: Subject, memory: Memory, causes: Cause) -> tuple[Rendered, Strangers]:
         """The folder, rendered for the parent, with every kind that it renders and all that it looks up watched. What
         shall hold generated values and isn't watched is looked for first: its values are kept.
         """
@@ -271,6 +272,8 @@ class Reconciler:
         for _ in range(ROUNDS):
             family = replace(self._family(subject, children.of(uid)), strangers=strangers.found)
             rendered = render(subject.folder, subject.parent.body, family)
+            if memory.converged != rendered.digest or Cause.PARENT in causes:
+                rendered = verified(subject.folder, subject.parent.body, family, rendered)
             seen = lookups.look(rendered.asked, family.itself)
             kinds = _kinds(rendered)
             unknown = not kinds <= children.kinds.keys()

@@ -125,7 +125,8 @@ def _key(key: Any) -> str:
         return str(key)
     if isinstance(key, Observed):
         return _key(key.branched())
-    raise UnfitValueError(f"a mapping has the key {key!r}; keys must be strings")
+    what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"a {type(key).__name__} as a key"
+    raise UnfitValueError(f"a mapping has {what}; keys must be strings")
 
 
 def _encodable(text: str) -> str:

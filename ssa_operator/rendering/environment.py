@@ -304,7 +304,10 @@ class Environment(ImmutableSandboxedEnvironment):
                 _check_bits(max(left.bit_length() - 1, 0) * right if abs(left) > 1 else 0)
             case _:
                 budget.step()
-        return super().call_binop(context, operator, left, right)
+        result = super().call_binop(context, operator, left, right)
+        # The keys or items of a mapping without some others; Python gives a set, whose order is another one after each
+        # start.
+        return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
 
     def counted(self, iterable: Any) -> Iterator[Any]:
         """What `{% for %}` goes through."""

@@ -44,6 +44,8 @@ _TEXTUAL = frozenset({
     "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
 """Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
+_PYTHONIC = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
+"""Filters that write values as Python does: only plain data reaches them, for all else is written with its address."""
 
 
 def to_yaml(value: Any) -> Text:
@@ -230,6 +232,9 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             str(subject)
         if name in _TEXTUAL and not isinstance(subject, str):
             args = (*args[:passed], text_of(subject), *args[passed + 1 :])
+        if name in _PYTHONIC:
+            args = (*args[:passed], *[data(arg) for arg in args[passed:]])
+            kwargs = {key: data(arg) for key, arg in kwargs.items()}
         _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
         result = function(*args, **kwargs)
         if isinstance(result, GeneratorType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.world import Offline
-from ssa_operator.rendering.determinism import differences
-from tests.rendering.author import FakeWorld, in_world, live, manifest, parent, templates
+from tests.rendering.author import FakeWorld, in_world, live, manifest
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
 ENCODED = manifest("Secret", "s", "data:\n  password: {{ generated() | b64encode }}\n")
@@ -220,27 +219,3 @@ def test_a_pod_that_will_count_as_failed_is_looked_at_again_then() -> None:
     pod = live("Pod", "p", status={"conditions": [condition]})
     text = manifest("Pod", "p") + "---\n" + manifest("ConfigMap", "c", "v: {{ ready(child('Pod', 'p')) }}\n")
     assert in_world({"a.yaml.j2": text}, FakeWorld(children=(pod,), now=NOW)).again_at == NOW + 15
-
-
-def test_templates_with_generated_values_do_not_differ_from_render_to_render() -> None:
-    assert differences(templates({"a.yaml.j2": SECRET}), parent(), world()) == ()
-
-
-@dataclass(frozen=True, slots=True)
-class Fickle(FakeWorld):
-    """A cluster whose answers are other ones each time."""
-
-    def lookup(self, _: Identity, /) -> Mapping[str, Any]:
-        return {"data": {"n": next(self.draws)}}
-
-
-def test_a_template_whose_renders_differ_is_found_with_the_place_of_the_difference() -> None:
-    text = manifest("ConfigMap", "c", "data:\n  a: b\n  n: {{ lookup('v1', 'ConfigMap', 'x').data.n }}\n")
-    (found,) = differences(templates({"a.yaml.j2": text}), parent(), Fickle())
-    assert str(found).startswith("echoes.example.com/a.yaml.j2:7: data.n is another one in each render")
-
-
-def test_a_template_that_gives_another_number_of_documents_each_time_is_found() -> None:
-    text = "{% if lookup('v1', 'ConfigMap', 'x').data.n % 2 %}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
-    (found,) = differences(templates({"a.yaml.j2": text}), parent(), Fickle())
-    assert "two renders of the same input give 0 and 1 documents" in str(found)
