@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +17,8 @@ from ssa_operator.cli.parameters import Crds, Format, Output, Templates, example
 
 if TYPE_CHECKING:
     from ssa_operator.cli.folders import Known
-    from ssa_operator.core.identity import GroupKind
-    from ssa_operator.core.rendered import Document
+    from ssa_operator.core.identity import GroupKind, Identity
+    from ssa_operator.core.rendered import Document, Wait
     from ssa_operator.rendering.sources import Folder
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
@@ -40,10 +42,7 @@ def render(
     """Print the manifests that the templates give for parents, offline."""
     from ssa_operator.cli import printing
     from ssa_operator.cli.folders import folder_of, kinds_of
-    from ssa_operator.core.manifest import ManifestError
-    from ssa_operator.core.world import Offline
     from ssa_operator.rendering.files import FileError
-    from ssa_operator.rendering.render import render as render_folder
     from ssa_operator.rendering.sources import load
 
     sources = load(templates)
@@ -56,17 +55,10 @@ def render(
     except FileError as error:
         raise CommandError("\n".join(map(str, error.problems))) from error
     for parent in parents:
-        folder = folder_of(parent.body, sources, kinds)
-        body = _as_returned(parent, kinds)
-        rendered = render_folder(folder, body, Offline(now=time.time()))
-        who = f"{body['kind']} {body['metadata']['name']}"
-        problems.extend(f"{problem} (for {who})" for problem in rendered.problems)
-        waits.extend(f"{wait.place}: {wait.identity or 'a document'} is {wait} (for {who})" for wait in rendered.waits)
-        for document in rendered.documents:
-            try:
-                manifests.append(_applied(document, body, folder, kinds) if as_applied else dict(document.body))
-            except ManifestError as error:
-                problems.append(f"{document.place}: {document.body['kind']} {error} (for {who})")
+        found = _given(_as_returned(parent, kinds), folder_of(parent.body, sources, kinds), kinds, as_applied)
+        manifests += found.manifests
+        problems += found.problems
+        waits += found.waits
     if manifests:
         printing.objects(manifests, output)
     for wait in waits:
@@ -78,6 +70,53 @@ def render(
         raise CommandError("\n".join(problems))
     if not parents:
         raise CommandError("there is no object in " + ", ".join(map(str, files)))
+
+
+@dataclass(slots=True)
+class _Given:
+    """What one parent's templates give: manifests, and in words what is wrong and what waits."""
+
+    manifests: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+
+
+def _given(body: dict[str, Any], folder: Folder, kinds: Mapping[GroupKind, Known], as_applied: bool) -> _Given:
+    from ssa_operator.core.graph import graph_of
+    from ssa_operator.core.manifest import ManifestError
+    from ssa_operator.core.world import Offline
+    from ssa_operator.rendering.determinism import verified
+    from ssa_operator.rendering.render import render as render_folder
+
+    world = Offline(now=time.time())
+    rendered = verified(folder, body, world, render_folder(folder, body, world))
+    graph = graph_of(rendered, partial(_placed, parent=body, kinds=kinds))
+    paths = {identity: graph.path(cycle) for cycle in reversed(graph.cycles()) for identity in cycle}
+    found = _Given(problems=[str(problem) for problem in rendered.problems])
+    for wait in rendered.waits:
+        waiting = _placed(wait.identity, body, kinds) if wait.identity else None
+        if waiting not in paths:
+            found.waits.append(f"{wait.place}: {waiting or 'a document'} is {wait}")
+    for document in rendered.documents:
+        identity = _placed(document.identity, body, kinds)
+        if identity in paths:
+            continue
+        # What it says is known; only its turn has to come.
+        if awaited := " and ".join(map(str, graph.edges[identity])):
+            found.waits.append(f"{document.place}: {identity} is waiting for {awaited}")
+        try:
+            found.manifests.append(_applied(document, body, folder, kinds) if as_applied else dict(document.body))
+        except ManifestError as error:
+            found.problems.append(f"{document.place}: {document.body['kind']} {error}")
+    results: tuple[Document | Wait, ...] = (*rendered.documents, *rendered.waits)
+    for result in results:
+        circular = _placed(result.identity, body, kinds) if result.identity else None
+        if circular in paths:
+            found.problems.append(f"{result.place}: {circular} is in a dependency cycle: {paths[circular]}")
+    who = f"{body['kind']} {body['metadata']['name']}"
+    found.problems = [f"{problem} (for {who})" for problem in found.problems]
+    found.waits = [f"{wait} (for {who})" for wait in found.waits]
+    return found
 
 
 def _parents(files: list[Path]) -> list[Document]:
@@ -95,6 +134,15 @@ def _standard_input() -> str:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CommandError("standard input is not UTF-8 text") from error
+
+
+def _placed(identity: Identity, parent: Mapping[str, Any], kinds: Mapping[GroupKind, Known]) -> Identity:
+    """An identity in the namespace that it has in a cluster."""
+    from ssa_operator.cli.folders import namespaced
+
+    if not namespaced(identity.group_kind, kinds):
+        return replace(identity, namespace="")
+    return identity if identity.namespace else replace(identity, namespace=parent["metadata"].get("namespace", ""))
 
 
 def _as_returned(parent: Document, kinds: Mapping[GroupKind, Known]) -> dict[str, Any]:

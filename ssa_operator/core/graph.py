@@ -9,14 +9,14 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import Reference
 from ssa_operator.core.place import Place
-from ssa_operator.core.rendered import Use
+from ssa_operator.core.rendered import Rendered, Use
 from ssa_operator.core.world import Lookup
 
 N = TypeVar("N", bound=Hashable)
@@ -109,6 +109,13 @@ def graph(manifests: Iterable[tuple[Identity, Sequence[Use]]]) -> Graph:
         if lost:
             elsewhere[identity] = tuple(lost)
     return Graph(edges=edges, elsewhere=elsewhere)
+
+
+def graph_of(rendered: Rendered, placed: Callable[[Identity], Identity]) -> Graph:
+    """The graph of everything that a render gave; `placed` puts what names no namespace where it belongs."""
+    manifests = [(placed(document.identity), document.uses) for document in rendered.documents]
+    manifests += [(placed(wait.identity), wait.uses) for wait in rendered.waits if wait.identity is not None]
+    return graph(manifests)
 
 
 def _target(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.identity import Identity
+from ssa_operator.core.identity import Identity, split_api_version
 from ssa_operator.core.instruction import at_deletion
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.world import Question
@@ -63,6 +63,13 @@ class Document:
     place_of: Callable[[FieldPath], Place]
     uses: tuple[Use, ...] = ()
     drawn: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def identity(self) -> Identity:
+        """What it is called, with the namespace that it names itself, '' where it names none."""
+        metadata = self.body["metadata"]
+        group = split_api_version(self.body["apiVersion"])[0]
+        return Identity(group, self.body["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ssa_operator.core.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.place import field_text
 from ssa_operator.core.rendered import Document, Problem, Rendered
 from ssa_operator.core.world import Answer, Body, Lookup, Selection, World
@@ -49,9 +49,9 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
     """Those of the documents that are not the same among the others, by position."""
     left: dict[Identity, list[Document]] = {}
     for other in others:
-        left.setdefault(_identity(other), []).append(other)
+        left.setdefault(other.identity, []).append(other)
     for at, document in enumerate(documents):
-        identity = _identity(document)
+        identity = document.identity
         same = left.get(identity)
         if not same:
             message = f"the document is not there in each render of the same input; {_REMEDY}"
@@ -64,12 +64,6 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
             what = field_text(path) or "the document"
             message = f"{what} is another one in each render of the same input; {_REMEDY}"
             yield at, Problem(message, document.place_of(path), (identity,))
-
-
-def _identity(document: Document) -> Identity:
-    metadata = document.body["metadata"]
-    group = split_api_version(document.body["apiVersion"])[0]
-    return Identity(group, document.body["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
 @dataclass(frozen=True, slots=True)

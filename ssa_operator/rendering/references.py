@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.core.identity import Identity, split_api_version
+from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import PREFIX, Reference, at_deletion
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
@@ -26,9 +26,7 @@ _NAMES_LIMIT = 8
 
 def identity(document: Document, inquiry: Inquiry) -> Identity:
     """What a document is called."""
-    metadata = document.body["metadata"]
-    group = split_api_version(document.body["apiVersion"])[0]
-    return inquiry.placed(Identity(group, document.body["kind"], metadata.get("namespace") or "", metadata["name"]))
+    return inquiry.placed(document.identity)
 
 
 def annotated(document: Document) -> Mapping[str, Any]:

@@ -53,6 +53,60 @@ async def test_render_as_applied_prints_what_would_be_sent() -> None:
     assert deployment["metadata"]["namespace"] == "default"
 
 
+ORDERED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: later, annotations: {ssa-operator.dev/after: Job/migrate}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: reads}
+data: {uid: "{{ child('Job', 'migrate').metadata.uid }}"}
+"""
+
+
+def folder(tmp_path: Path, **files: str) -> Path:
+    """A folder of templates for Echo."""
+    path = tmp_path / "templates" / "echoes.example.com"
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / f"{name}.yaml.j2").write_text(text)
+    return path.parent
+
+
+async def test_render_says_what_would_wait_and_shows_what_is_known_of_it(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a=ORDERED)
+    code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert (code, err) == (0, "")
+    assert [body["metadata"]["name"] for body in yaml.safe_load_all(out)] == ["migrate", "later"]
+    comments = [line for line in out.splitlines() if line.startswith("#")]
+    said = "ConfigMap default/{} is waiting for Job/migrate to be ready (for Echo web)"
+    assert comments == [
+        f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
+        f"# echoes.example.com/a.yaml.j2:5: {said.format('later')}",
+    ]
+    code, _, _ = await run("render", "-", "--strict", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert code == 1
+
+
+async def test_render_names_a_cycle_and_shows_everything_else(tmp_path: Path) -> None:
+    templates = folder(
+        tmp_path,
+        a=ORDERED.replace("{name: migrate}", "{name: migrate, annotations: {ssa-operator.dev/after: ConfigMap/later}}"),
+    )
+    code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert code == 1
+    assert (
+        "a.yaml.j2:1: Job default/migrate is in a dependency cycle: Job/migrate -> ConfigMap/later -> Job/migrate"
+        in err
+    )
+    assert yaml.safe_load(out) is None
+
+
 async def test_render_of_several_objects_as_json_is_a_list() -> None:
     both = {"apiVersion": "v1", "kind": "List", "items": [echo("a"), echo("b")]}
     _, out, _ = await run("render", "-", "--output=json", stdin=json.dumps(both))
