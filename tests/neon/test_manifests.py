@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
@@ -81,12 +81,14 @@ def identities(name: str) -> set[str]:
     return named | {key(document.body) for document in found.documents}
 
 
+@settings(max_examples=40)
 @given(st.one_of(NAMES, WORDS), st.one_of(NAMES, WORDS))
 def test_two_databases_in_a_namespace_have_nothing_in_common(one: str, other: str) -> None:
     if one != other:
         assert not identities(one) & identities(other)
 
 
+@settings(max_examples=40)
 @given(NAMES)
 def test_all_names_are_short_enough_for_what_is_named(name: str) -> None:
     for identity in identities(name):

@@ -1,0 +1,207 @@
+"""A NeonDatabase on a real control plane, whose pods become ready but do nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.client import Client
+from tests.controller.desk import Desk, View, not_ready_because, operating
+
+pytestmark = pytest.mark.cluster
+
+MakeOptions = Callable[..., Options]
+
+PARENTS = "neondatabases.melenion.com"
+ORDER = [
+    "statefulsets/db-minio",
+    "jobs/db-bucket",
+    "deployments/db-broker",
+    "statefulsets/db-safekeeper",
+    "statefulsets/db-pageserver",
+    "jobs/db-tenant",
+    "jobs/db-timeline",
+    "deployments/db-compute",
+]
+"""The workloads of a database in the order in which they begin."""
+
+
+def database(name: str = "db", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "melenion.com/v1",
+        "kind": "NeonDatabase",
+        "metadata": {"name": name},
+        "spec": {"postgres_version": 17, **spec},
+    }
+
+
+def created(cluster: Cluster, namespace: str) -> list[str]:
+    """`resource/name` of all objects that the operator's applies created in a namespace, in that order."""
+    assert cluster.audit_log is not None
+    events = map(json.loads, cluster.audit_log.read_text().splitlines())
+    found = []
+    for event in events:
+        at = event.get("objectRef", {})
+        if event["verb"] == "patch" and event["responseStatus"]["code"] == 201 and at.get("namespace") == namespace:
+            found.append(f"{at['resource']}/{at['name']}")
+    return found
+
+
+async def test_a_database_begins_part_by_part(
+    cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(database())
+        body = await desk.ready(PARENTS, "db")
+    assert body["status"]["phase"] == "Ready"
+    assert all(component["ready"] for component in body["status"]["components"].values())
+    assert body["status"]["tenantId"] == body["metadata"]["uid"].replace("-", "")
+    made = created(cluster, desk.namespace)
+    assert [each for each in made if each in ORDER] == ORDER
+    assert len(made) == len(set(made)) == len(body["status"]["resources"])
+
+
+async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
+    cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    await desk.apply(database())
+    for part in ORDER:
+        resource, name = part.split("/")
+        group = {"jobs": "batch"}.get(resource, "apps")
+        async with operating(client, options()):
+            await desk.until(f"{resource}.{group}", name, lambda _: True)
+    secrets = await desk.view("secrets")
+    before = {live.identity.name: live.body["data"] for live in secrets.cache}
+    async with operating(client, options()):
+        await desk.ready(PARENTS, "db")
+    made = created(cluster, desk.namespace)
+    assert [each for each in made if each in ORDER] == ORDER
+    assert len(made) == len(set(made))
+    for name in ("db-credentials", "db-minio"):
+        found = secrets.find(name)
+        assert found is not None
+        assert found.body["data"] == before[name]
+
+
+async def test_two_databases_stand_side_by_side(client: Client, desk: Desk, options: MakeOptions) -> None:
+    names = ("db", "db-minio")
+    async with operating(client, options()):
+        await desk.apply(*(database(name, safekeepers={"count": 1}) for name in names))
+        first, second = [await desk.ready(PARENTS, name) for name in names]
+    children = [{(each["kind"], each["name"]) for each in body["status"]["resources"]} for body in (first, second)]
+    assert len(children[0]) == len(children[1])
+    assert not children[0] & children[1]
+    assert first["status"]["tenantId"] != second["status"]["tenantId"]
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
+async def test_its_volumes_are_kept_or_go_with_a_database(
+    client: Client, desk: Desk, options: MakeOptions, policy: str, kept: int
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(database(deletion_policy=policy, safekeepers={"count": 1}))
+        await desk.ready(PARENTS, "db")
+        claims = await desk.view("persistentvolumeclaims")
+        names = sorted(live.identity.name for live in claims.cache)
+        assert names == ["data-db-minio-0", "data-db-pageserver-0", "data-db-safekeeper-1"]
+        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        for component in ("minio", "safekeeper", "pageserver"):
+            await desk.gone("statefulsets.apps", f"db-{component}")
+            await desk.gone("pods", f"db-{component}-{int(component == 'safekeeper')}")
+        for name in names:
+            if kept:
+                await desk.until(
+                    "persistentvolumeclaims", name, lambda body: "deletionTimestamp" not in body["metadata"]
+                )
+            else:
+                await desk.gone("persistentvolumeclaims", name)
+        await desk.gone("secrets", "db-credentials")
+    assert len(claims.cache) == kept
+
+
+def safekeepers_of(pods: View) -> list[dict[str, Any]]:
+    found = [live.body for live in pods.cache if live.identity.name.startswith("db-safekeeper-")]
+    return [body for body in found if "deletionTimestamp" not in body["metadata"] and pod_is_ready(body)]
+
+
+def pod_is_ready(body: dict[str, Any]) -> bool:
+    conditions = body.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(database())
+        before = await desk.ready(PARENTS, "db")
+        pods = await desk.view("pods")
+        assert len(safekeepers_of(pods)) == 3
+        fewest = [3]
+        pods.cache.listen(lambda _old, _new: fewest.append(len(safekeepers_of(pods))))
+        await desk.apply(database(neon_image_ref="neon:2", compute_image_ref="compute:2"))
+        after = await desk.ready(PARENTS, "db")
+    components = after["status"]["components"]
+    for component in ("broker", "safekeeper", "pageserver", "tenant", "timeline"):
+        assert components[component]["image"] == "neon:2"
+    assert components["compute"]["image"] == "compute:2"
+    assert all(component["ready"] for component in components.values())
+    assert min(fewest) == 2
+    images = {body["spec"]["containers"][0]["image"] for body in safekeepers_of(pods)}
+    assert images == {"neon:2"}
+    for field in ("tenantId", "timelineId", "connectionString"):
+        assert after["status"][field] == before["status"][field]
+
+
+async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}))
+        await desk.ready(PARENTS, "db")
+        pod = await desk.until("pods", "db-pageserver-0", lambda _: True)
+        first = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
+        await desk.apply(database(safekeepers={"count": 1}, pageserver={"storage_size": "20Gi"}))
+        await desk.ready(PARENTS, "db")
+        second = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
+        kept = await desk.until("pods", "db-pageserver-0", lambda _: True)
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    (claim,) = second["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert kept["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk: Desk, options: MakeOptions) -> None:
+    async with operating(client, options()):
+        await desk.apply(database(s3={"bucket": "mine", "secret_ref": {"name": "keys"}}))
+        await desk.until(PARENTS, "db", not_ready_because("WaitingForDependency", "Secret", "keys"))
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        await desk.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": keys})
+        body = await desk.ready(PARENTS, "db")
+    assert "minio" not in body["status"]["components"]
+    assert body["status"]["phase"] == "Ready"
+
+
+async def test_a_changed_password_restarts_postgres_with_it(client: Client, desk: Desk, options: MakeOptions) -> None:
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}))
+        await desk.ready(PARENTS, "db")
+        before = await desk.until("deployments.apps", "db-compute", lambda _: True)
+        patch = json.dumps({"stringData": {"password": "correct horse battery staple"}})
+        await desk.kubectl("patch", "secret", "db-credentials", f"--patch={patch}")
+        digest = annotation(before)
+        await desk.until("deployments.apps", "db-compute", lambda body: annotation(body) != digest)
+        await desk.ready(PARENTS, "db")
+        found = await desk.until("secrets", "db-credentials", lambda _: True)
+    assert base64.b64decode(found["data"]["password"]) == b"correct horse battery staple"
+    assert b":correct horse battery staple@" in base64.b64decode(found["data"]["uri"])
+
+
+def annotation(deployment: dict[str, Any]) -> Any:
+    return deployment["spec"]["template"]["metadata"]["annotations"]["melenion.com/config"]
