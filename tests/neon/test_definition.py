@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.rendering.render import render
 from tests.conftest import Kubectl
-from tests.neon.stage import ROOT, S3, database, made, pods
+from tests.neon.stage import ROOT, S3, database, made, pods, templates
 
 pytestmark = pytest.mark.cluster
 
@@ -195,3 +197,10 @@ def test_the_crd_has_room_for_all_that_a_status_says(apply: Kubectl, kubectl: Ku
     assert json.loads(apply(body, "--subresource=status", "--output=json"))["status"] == full
     words = kubectl("get", "nd", f"--namespace={namespace}", "--no-headers", "--output=wide").split()
     assert words[:6] == ["db", "Ready", "17", "True", full["connectionString"], "db-credentials"]
+
+
+def test_the_example_is_taken_and_renders(apply: Kubectl) -> None:
+    example = yaml.safe_load((ROOT / "examples" / "neondatabase.yaml").read_text())
+    del example["metadata"]["namespace"]
+    live = json.loads(apply(example, "--output=json"))
+    assert render(templates(), live).problems == ()

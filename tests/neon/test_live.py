@@ -41,16 +41,21 @@ def database(name: str = "db", **spec: Any) -> dict[str, Any]:
     }
 
 
-def created(cluster: Cluster, namespace: str) -> list[str]:
-    """`resource/name` of all objects that the operator's applies created in a namespace, in that order."""
+def applied(cluster: Cluster, namespace: str) -> list[tuple[str, int]]:
+    """`resource/name` and the answer's code of all applies of children in a namespace, in order."""
     assert cluster.audit_log is not None
-    events = map(json.loads, cluster.audit_log.read_text().splitlines())
     found = []
-    for event in events:
+    for event in map(json.loads, cluster.audit_log.read_text().splitlines()):
         at = event.get("objectRef", {})
-        if event["verb"] == "patch" and event["responseStatus"]["code"] == 201 and at.get("namespace") == namespace:
-            found.append(f"{at['resource']}/{at['name']}")
+        ours = event["verb"] == "patch" and "fieldManager=ssa-operator&" in f"{event['requestURI']}&"
+        if ours and at.get("namespace") == namespace and "subresource" not in at:
+            found.append((f"{at['resource']}/{at['name']}", event["responseStatus"]["code"]))
     return found
+
+
+def created(cluster: Cluster, namespace: str) -> list[str]:
+    """The children that were created in a namespace, in order."""
+    return [name for name, code in applied(cluster, namespace) if code == 201]
 
 
 async def test_a_database_begins_part_by_part(
@@ -64,7 +69,8 @@ async def test_a_database_begins_part_by_part(
     assert body["status"]["tenantId"] == body["metadata"]["uid"].replace("-", "")
     made = created(cluster, desk.namespace)
     assert [each for each in made if each in ORDER] == ORDER
-    assert len(made) == len(set(made)) == len(body["status"]["resources"])
+    # One request a child, whatever was waited for.
+    assert len(applied(cluster, desk.namespace)) == len(made) == len(set(made)) == len(body["status"]["resources"])
 
 
 async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
@@ -162,19 +168,38 @@ async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
 async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
+    # The cluster's own class can't.
+    name = f"grows-{desk.namespace}"
+    grows = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kwok.x-k8s.io/volume",
+        "allowVolumeExpansion": True,
+    }
+    await desk.apply(grows)
+    small: dict[str, Any] = {"safekeepers": {"count": 1}, "storage_class": name}
     async with operating(client, options()):
-        await desk.apply(database(safekeepers={"count": 1}))
+        await desk.apply(database(**small))
         await desk.ready(PARENTS, "db")
         pod = await desk.until("pods", "db-pageserver-0", lambda _: True)
         first = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
-        await desk.apply(database(safekeepers={"count": 1}, pageserver={"storage_size": "20Gi"}))
+        await desk.apply(database(**small, pageserver={"storage_size": "20Gi"}))
         await desk.ready(PARENTS, "db")
         second = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
-        kept = await desk.until("pods", "db-pageserver-0", lambda _: True)
+        # Adopted again: the pod belongs to the new set.
+        kept = await desk.until("pods", "db-pageserver-0", lambda body: owners(body) == [second["metadata"]["uid"]])
+        claim = await desk.until("persistentvolumeclaims", "data-db-pageserver-0", lambda _: True)
+    await desk.kubectl("delete", "storageclass", name)
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
-    (claim,) = second["spec"]["volumeClaimTemplates"]
-    assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    (asked,) = second["spec"]["volumeClaimTemplates"]
+    for size in (asked, claim):
+        assert size["spec"]["resources"]["requests"]["storage"] == "20Gi"
     assert kept["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def owners(body: dict[str, Any]) -> list[str]:
+    return [owner["uid"] for owner in body["metadata"].get("ownerReferences", ())]
 
 
 async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk: Desk, options: MakeOptions) -> None:
