@@ -151,7 +151,8 @@ def _faults(
     """The questions that can't be answered, and why."""
     failed = any(isinstance(result, Problem) for result in results)
     open_waits = [result for result in results if isinstance(result, Wait) and result.identity is None]
-    stuck = bool(open_waits) and all(_is_stuck(wait, meant, inquiry) for wait in open_waits)
+    waiting = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
+    stuck = bool(open_waits) and all(_is_stuck(wait, meant, waiting, inquiry) for wait in open_waits)
     for question, matches in meant.items():
         if len(matches) > 1:
             names = " or ".join(map(str, matches))
@@ -164,14 +165,28 @@ def _faults(
             yield question, f"no template renders {question} but {who}; give it a file of its own"
 
 
-def _is_stuck(wait: Wait, meant: dict[Reference, list[Identity]], inquiry: Inquiry) -> bool:
-    """Whether a whole file waits for a child that is not there and that only such a file can render."""
-    return any(
-        isinstance(awaited.question, Reference)
-        and not meant[awaited.question]
-        and inquiry.world.child(awaited.question.kind, awaited.question.name) is None
-        for awaited in wait.awaited
-    )
+def _is_stuck(
+    wait: Wait,
+    meant: Mapping[Reference, Sequence[Identity]],
+    waiting: Mapping[Identity, Wait],
+    inquiry: Inquiry,
+    seen: frozenset[Identity] = frozenset(),
+) -> bool:
+    """Whether something waits, itself or by way of others, for a child that is not there and that only a file which
+    waits as a whole can render.
+    """
+    for awaited in wait.awaited:
+        question = awaited.question
+        if not isinstance(question, Reference) or inquiry.world.child(question.kind, question.name) is not None:
+            continue
+        if not meant[question]:
+            return True
+        for identity in meant[question]:
+            if identity in waiting and identity not in seen:
+                behind = seen | {identity}
+                if _is_stuck(waiting[identity], meant, waiting, inquiry, behind):
+                    return True
+    return False
 
 
 def _hint(question: Reference, identities: Collection[Identity]) -> str:

@@ -89,6 +89,15 @@ def test_after_a_finalize_hook_is_a_problem_but_for_another_hook() -> None:
     assert found.startswith("echoes.example.com/a.yaml:6: Job/j is applied only when the parent is being deleted; ")
 
 
+def test_a_file_that_waits_by_way_of_others_for_what_only_it_can_render_is_a_problem() -> None:
+    branch = "{% if child('ConfigMap', 'b').data.x %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
+    reads = manifest("ConfigMap", "b", "x: {{ child('ConfigMap', 'c').data.x }}\n")
+    last = manifest("ConfigMap", "c", "x: {{ child('ConfigMap', 'a').data.x }}\n")
+    result = in_world({"a.yaml.j2": branch, "b.yaml.j2": reads, "c.yaml.j2": last}, EMPTY)
+    (found,) = problems(result)
+    assert found.startswith("echoes.example.com/c.yaml.j2:5: no template renders ConfigMap/a but those that wait")
+
+
 READS = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Job', 'j').status.active }}\n")}
 CARELESS = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
 
