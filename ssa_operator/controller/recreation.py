@@ -63,8 +63,8 @@ class Immutable:
 
     @property
     def words(self) -> str:
-        """The API server's, without the difference between old and new that it may add."""
-        return self.error.message.partition("\n")[0]
+        """The API server's, all causes of them, without the difference between old and new that it may add."""
+        return "; ".join(f"{cause.field}: {_first_line(cause.message)}" for cause in self.error.causes)
 
 
 def immutable(
@@ -164,7 +164,7 @@ def _too_small(found: Immutable, growth: Growth, error: ApiError) -> Outcome:
     outcome = failed_request(found.step, error, found.place)
     message = (
         f"{_kept(found)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
-        f"{error.message.partition(chr(10))[0]}"
+        f"{_first_line(error.message)}"
     )
     return replace(outcome, message=message, passing=outcome.passing or not growth.bound)
 
@@ -188,6 +188,10 @@ async def _delete(found: Immutable, live: Live, cluster: Cluster) -> Outcome | N
         cluster.children.written(left)
     step = replace(found.step, recreation=Recreation(found.manifest.digest, made=False))
     return _waits(step, left, f"{leaving(left)} ({found.field} is immutable)")
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _kept(found: Immutable) -> str:

@@ -55,7 +55,7 @@ class Rule:
     def compared(self) -> FieldPath:
         """The one field of the old object that it reads, () where there is none or there are several."""
         fields = set(_OLD_FIELD.findall(self.text))
-        return (*self.at, *parse_field(fields.pop())) if len(fields) == 1 else ()
+        return (*self.at, *_names(fields.pop())) if len(fields) == 1 else ()
 
     def fits(self, label: str, words: str) -> bool:
         """Whether a refusal with these words is this rule's; also one that failed on a field that isn't there."""
@@ -67,6 +67,15 @@ class Rule:
 
 
 _FAILED = "failed rule: "
+
+# Of what CEL can't have in a name; a word that it reserves stands as it is between the underscores.
+_ESCAPED = re.compile(r"__(\w+?)__")
+_ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
+
+
+def _names(text: str) -> FieldPath:
+    """`.a.b__dash__c` as the fields are called."""
+    return tuple(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), part) for part in text.split(".") if part)
 
 
 def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[Rule, ...]:

@@ -372,25 +372,20 @@ def reports(name: str) -> Callable[[Body], bool]:
     return lambda body: any(each["name"] == name for each in body["status"]["resources"])
 
 
-@pytest.mark.parametrize(
-    ("api_version", "kind", "spec"),
-    [
-        (
-            "v1",
-            "PersistentVolumeClaim",
-            {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        ),
-    ],
-)
 async def test_what_holds_data_is_never_made_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, api_version: str, kind: str, spec: Body
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+    def claim(recreate: str = "", **more: Any) -> Body:
+        return manifest("v1", "PersistentVolumeClaim", recreate, spec={**spec, **more})
+
     async with operating(client, options()):
-        await desk.apply(box(manifest(api_version, kind, "Background", spec=spec)))
-        await desk.until(BOXES, "box", not_ready_because("InvalidManifest", kind, "never deleted"))
-        await desk.apply(box(manifest(api_version, kind, spec=spec)))
+        await desk.apply(box(claim("Background")))
+        await desk.until(BOXES, "box", not_ready_because("InvalidManifest", "PersistentVolumeClaim", "never deleted"))
+        await desk.apply(box(claim()))
         await desk.ready(BOXES, "box")
-        await desk.apply(box(manifest(api_version, kind, spec={**spec, "accessModes": ["ReadOnlyMany"]})))
+        await desk.apply(box(claim(accessModes=["ReadOnlyMany"])))
         await desk.until(BOXES, "box", conflict("spec.accessModes", "delete the object yourself"))
 
 

@@ -149,6 +149,8 @@ def test_a_kind_of_a_crd_in_a_group_of_kubernetes_is_judged_by_its_schema() -> N
         ("!has(oldSelf.spec.a) || self.spec.a == oldSelf.spec.a", "spec.a"),
         ("self.spec.a.size() == oldSelf.spec.a.size()", "spec.a"),
         ("self.spec.a == oldSelf.spec.a && self.spec.b == oldSelf.spec.b", "spec"),
+        ("self.spec.a__dash__b == oldSelf.spec.a__dash__b", "spec.a-b"),
+        ("self.spec.__namespace__ == oldSelf.spec.__namespace__", "spec.namespace"),
         ("self == oldSelf", "spec"),
     ],
 )
