@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ssa_operator.controller.lookups import Lookups
 from ssa_operator.core.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.live import Live
+from ssa_operator.core.once import is_done
 from ssa_operator.core.plan import Kind
 from ssa_operator.core.world import Answer, Body, Lookup, Selection
 
@@ -23,7 +24,8 @@ class Family:
     """What is known around one parent. `now` is in seconds since the epoch.
 
     children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
-    without our label, where that was asked for. kinds: the kinds of what is watched.
+    without our label, where that was asked for. kinds: the kinds of what is watched. once: what
+    was made once.
     """
 
     now: float
@@ -33,6 +35,7 @@ class Family:
     objects: Mapping[Identity, Live]
     kinds: Mapping[GroupKind, Kind]
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
+    once: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def itself(self) -> Lookup:
@@ -46,6 +49,9 @@ class Family:
             if (live.identity.kind, live.identity.name) == (kind, name) and not live.deleting:
                 return live.body
         return None
+
+    def done(self, kind: str, name: str, /) -> bool:
+        return is_done(self.once, kind, name)
 
     def synced(self, kind: GroupKind, /) -> bool:
         return kind in self.kinds and self.kinds[kind].synced

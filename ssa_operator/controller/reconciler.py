@@ -22,7 +22,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.strangers import NOBODY, Strangers, meet
 from ssa_operator.controller.upkeep import keep
 from ssa_operator.controller.users import Asked, Seen, User
-from ssa_operator.core import upkeep
+from ssa_operator.core import once, upkeep
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.finalization import make_finalization
@@ -45,6 +45,8 @@ from ssa_operator.core.status import (
     make_deletion_report,
     make_idle_report,
     make_report,
+    noted,
+    unrecorded,
 )
 from ssa_operator.core.upkeep import FINALIZER, Records, RecordsError, recorded
 from ssa_operator.core.world import Question
@@ -73,7 +75,7 @@ class Memory:
     brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
     not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
     often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
-    longer rendered.
+    longer rendered. once: what was made once and is not on record yet.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Memory:
     report: Report | None = None
     hook_failures: dict[Identity, int] = field(default_factory=dict)
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
+    once: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,7 @@ class Reconciler:
             report = make_idle_report(subject.parent, idle, children, own, self._now())
             return await self._publish(subject, memory, report, confidential=_is_confidential(subject, own.asked))
         records = upkeep.read(subject.parent)
+        records = replace(records, once={**records.once, **memory.once})
         await self._watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._render(subject, memory, causes)
         observed = self._observe(subject, memory, causes, rendered, records)
@@ -145,6 +149,7 @@ class Reconciler:
         self._claim(memory, subject.parent.uid, plan)
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+        subject, outcomes = await self._note(subject, memory, records, outcomes)
         own = await self._render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
@@ -223,6 +228,27 @@ class Reconciler:
                     _refused(Step(action=Action.REFUSE, identity=identity), f"has hooks to finalize, and {reason}")
                 )
             return subject, replace(plan, steps=tuple(steps))
+
+    async def _note(
+        self, subject: Subject, memory: Memory, records: Records, outcomes: tuple[Outcome, ...]
+    ) -> tuple[Subject, tuple[Outcome, ...]]:
+        """Put on record what was made once, as soon as it was: what goes before is made again after a crash."""
+        now = self._now()
+        for outcome in outcomes:
+            records = noted(records, outcome, subject.parent, now)
+        if records.once == upkeep.read(subject.parent).once:
+            memory.once = {}
+            return subject, outcomes
+        memory.once = records.once
+        records = once.without_forgotten(records, [outcome.step.identity for outcome in outcomes])
+        try:
+            subject = await self._keep(subject, replace(upkeep.read(subject.parent), once=records.once))
+        except (ApiError, RecordsError) as error:
+            if isinstance(error, ApiError) and not error.forbidden:
+                raise
+            return subject, tuple(unrecorded(outcome, str(error)) for outcome in outcomes)
+        memory.once = {}
+        return subject, outcomes
 
     async def _let_go(self, subject: Subject, plan: Plan, *, hooks: bool) -> Subject:
         """Take what is gone for good off the records."""
@@ -315,14 +341,15 @@ class Reconciler:
             await self._cluster.lookups.prepare()
 
     def _family(self, subject: Subject, children: Sequence[Live]) -> Family:
-        watched = self._cluster.children
+        watched, now = self._cluster.children, self._now()
         return Family(
-            now=self._now(),
+            now=now,
             parent=subject.parent,
             lookups=self._cluster.lookups,
             children=children,
             objects=watched,
             kinds=watched.kinds,
+            once=once.with_ends(upkeep.read(subject.parent), watched.departed, now).once,
         )
 
     def _cluster_for(self, subject: Subject, rendered: Rendered) -> Cluster:

@@ -19,10 +19,9 @@ from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, ordere
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schedule import backoff
-from ssa_operator.core.upkeep import Records, key
+from ssa_operator.core.upkeep import HOOK, Records, key
 
 _JOB = GroupKind("batch", "Job")
-_HOOK = "finalize/"
 _DONE = "done"
 
 
@@ -98,7 +97,7 @@ def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list
 
 def _hook(observed: Observed, step: Step, now: float, failures: Mapping[Identity, int]) -> tuple[Step, float | None]:
     """A hook's step, and when it has to be looked at again."""
-    if observed.records.once.get(_HOOK + key(step.identity)) == _DONE:
+    if observed.records.once.get(HOOK + key(step.identity)) == _DONE:
         return replace(step, action=Action.KEEP, reason=_DONE), None
     live = step.live
     if step.manifest is None or live is None or live.deleting or live.parent_uid != observed.parent.uid:
@@ -174,6 +173,6 @@ def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Reco
         step.identity for step in hooks if step.manifest is not None and step.manifest.needs_record
     )
     if hooked:
-        done = {_HOOK + key(step.identity): _DONE for step in hooks}
+        done = {HOOK + key(step.identity): _DONE for step in hooks}
         records = replace(records, once={**records.once, **done})
     return records

@@ -101,6 +101,11 @@ class Manifest:
         return join_api_version(self.identity.group, self.version)
 
     @property
+    def once(self) -> bool:
+        """Whether it is made once in the parent's life. A finalize hook is applied until it is done."""
+        return self.instructions.apply is ApplyPolicy.ONCE and not self.instructions.finalize
+
+    @property
     def needs_record(self) -> bool:
         """Whether Kubernetes doesn't collect it with its parent, so that the operator has to."""
         return self.instructions.prune and not self.owned
@@ -133,7 +138,6 @@ def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
             f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
         )
         raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
-    _check_supported(asked)
     _check_recreate(asked, kind)
     owned = asked.prune and legal and not (asked.finalize and FOREGROUND in parent.metadata.finalizers)
     _own(metadata, parent, owned)
@@ -201,16 +205,6 @@ def _instructions(metadata: dict[str, Any]) -> Instructions:
     if not annotations:
         del metadata["annotations"]
     return asked
-
-
-def _check_supported(asked: Instructions) -> None:
-    """What would need more than an apply is refused rather than half done."""
-    missing = {
-        "apply": asked.apply is ApplyPolicy.ONCE,
-    }
-    for name, used in missing.items():
-        if used:
-            raise ManifestError(f"has the annotation {PREFIX}{name}, which is not supported yet; remove it")
 
 
 def _check_recreate(asked: Instructions, kind: GroupKind) -> None:

@@ -134,9 +134,10 @@ def _name(result: Document | Wait) -> Reference | None:
 def _met(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
+    if outcome.step.standing is not None:
+        return outcome.step.standing.state is State.CURRENT
     if outcome.live is None:
-        # What is not made again, once it was done and went, is as good as there.
-        return outcome.result is Result.UNCHANGED and outcome.step.manifest is not None
+        return False
     return not edge.ready or _usable(outcome, now)
 
 

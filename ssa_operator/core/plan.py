@@ -17,14 +17,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
+from ssa_operator.core import once
 from ssa_operator.core.drift import Proof, proven
 from ssa_operator.core.existing import is_former_self, other_controller
 from ssa_operator.core.graph import Edge, Graph, graph
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.instruction import ApplyPolicy, Reference
+from ssa_operator.core.instruction import ApplyPolicy, Recreate, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
+from ssa_operator.core.readiness import Readiness
 from ssa_operator.core.recreation import Recreation, leaving
 from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
 from ssa_operator.core.upkeep import Records
@@ -109,7 +111,8 @@ class Step:
     successors: of a prune, what takes the object's place and has to be ready before. after: the other steps that have
     to come first. lost: what has to come first and is no step, with the reason. awaited: what it waits for. proven:
     whether the manifest is applied already and nobody changed our fields.
-    recreation: that the object was deleted to be made anew before, None where it wasn't.
+    recreation: that the object was deleted to be made anew before, None where it wasn't. standing: what the object
+    counts as whether it is there or not; None where it is judged as it is.
     """
 
     action: Action
@@ -125,6 +128,7 @@ class Step:
     awaited: tuple[Awaited, ...] = ()
     proven: bool = False
     recreation: Recreation | None = None
+    standing: Readiness | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,15 +252,18 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         owner = _other_parent(observed, made.identity, live)
         if owner:
             return _refusal(made.identity, f"belongs to {owner} already; give it another name", made.document)
+    if made.once and (kept := _made_once(observed, step, made)) is not None:
+        return kept
     if live is None:
         pending = step.recreation is not None and not step.recreation.made
         return replace(step, reason="was deleted to be made anew" if pending else "does not exist")
     if live.deleting:
         return replace(step, action=Action.WAIT, reason=leaving(live))
-    if policy is not ApplyPolicy.ALWAYS:
-        if is_former_self(live, observed.parent):
-            reason = f"is left from a former {observed.parent.identity}; it is made again when it is gone"
-            return replace(step, action=Action.WAIT, reason=reason)
+    if policy is not ApplyPolicy.ALWAYS and is_former_self(live, observed.parent):
+        # Its owner is gone for certain, as the parent has its name: the garbage collector deletes it, sooner or later.
+        reason = f"was left by a former {observed.parent.identity}; it is made anew"
+        return replace(step, action=Action.RECREATE, reason=reason)
+    if policy is ApplyPolicy.IF_NOT_PRESENT:
         return replace(step, action=Action.KEEP, reason="exists and is left alone")
     controller = other_controller(live, observed.parent)
     if controller is not None:
@@ -299,6 +306,28 @@ def _why_lost(child: Reference, rendered: Rendered) -> str:
     if rendered.problems:
         return f"a template that failed may render it: {rendered.problems[0]}"
     return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
+
+
+def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
+    """The step of a manifest that is made once; None where it has to be made, now or when it is gone."""
+    before = once.made(observed.records, made.identity)
+    changed = before is not None and before.digest != once.digest(made.document, observed.parent)
+    live = step.live
+    if live is not None and is_former_self(live, observed.parent):
+        return None
+    if live is None or live.deleting:
+        if before is None and live is not None and live.parent_uid == observed.parent.uid:
+            before = once.Made("")  # made by a process that died before it could say so
+        if before is None or changed:
+            return None
+        standing = before.standing
+        return replace(step, action=Action.KEEP, reason=standing.message, standing=standing)
+    if not changed:
+        return replace(step, action=Action.KEEP, reason="was made once and is left alone")
+    if made.instructions.recreate is not Recreate.NEVER:
+        return None
+    reason = "was made once and is left alone; its manifest changed, and is made when it is gone"
+    return replace(step, action=Action.KEEP, reason=reason)
 
 
 def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:

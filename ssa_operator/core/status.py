@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from ssa_operator.core import once
 from ssa_operator.core.finalization import Finalization
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
@@ -26,6 +27,7 @@ from ssa_operator.core.plan import Action, Plan, Problem, Step
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Problem as RenderProblem
 from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.upkeep import Records
 from ssa_operator.core.world import Question
 
 RESERVED = ("conditions", "observedGeneration", "resources")
@@ -162,6 +164,29 @@ def make_deletion_report(
     )
 
 
+def noted(records: Records, outcome: Outcome, parent: Live, now: float) -> Records:
+    """The records with what became of a manifest that is made once."""
+    step = outcome.step
+    is_kept = step.action is Action.KEEP or (
+        step.action is Action.APPLY
+        and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
+    )
+    if step.manifest is None or not is_kept or not step.manifest.once:
+        return records
+    before = once.made(records, step.identity)
+    if before is None or step.action is Action.APPLY:
+        before = once.Made(once.digest(step.manifest.document, parent))
+    return once.with_made(records, step.identity, replace(before, end=once.seen(outcome.live, before.end, now)))
+
+
+def unrecorded(outcome: Outcome, error: str) -> Outcome:
+    """What to say of a manifest that was made once and may be made again, as it could not be put on record."""
+    if outcome.step.manifest is None or not outcome.step.manifest.once:
+        return outcome
+    message = f"{outcome.step.identity} is made once, which can't be recorded on its parent: {error}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=Problem.APPLY_FAILED, passing=True)
+
+
 def differs(live: Live, desired: Mapping[str, Any]) -> bool:
     """Whether writing the desired status would change the live one: a value of it, or a field that only we still
     hold.
@@ -193,6 +218,8 @@ def _child(outcome: Outcome, now: float) -> Child:
         found = Readiness(State.FAILED, outcome.message)
     elif outcome.result is Result.WAITING:
         found = Readiness(State.TERMINATING if live is not None and live.deleting else State.WAITING, outcome.message)
+    elif step.standing is not None:
+        found = step.standing
     elif live is None:
         found = Readiness(State.NOT_FOUND, outcome.message)
     else:

@@ -23,6 +23,9 @@ INVENTORY = f"{PREFIX}inventory"
 ONCE = f"{PREFIX}once"
 FINALIZER = f"{PREFIX}cleanup"
 
+HOOK = "finalize/"
+"""What the words for finalize hooks begin with, among those for manifests that are made once."""
+
 MANAGER = "ssa-operator-parent"
 """The field manager of the operator's own fields of a parent. It is not that of manifests: a parent may itself be
 somebody's child, and an apply of one would take the fields of the other away.

@@ -89,6 +89,9 @@ class World(Protocol):
     def child(self, kind: str, name: str, /) -> Body | None:
         """The live child of this parent, None where there is none."""
 
+    def done(self, kind: str, name: str, /) -> bool:
+        """Whether a child that is not there was made once, and need not be waited for."""
+
     def synced(self, kind: GroupKind, /) -> bool:
         """Whether all children of a kind are known. Of a kind that the cluster doesn't have it is known: there are
         none.
@@ -121,6 +124,9 @@ class Offline:
 
     def child(self, _kind: str, _name: str, /) -> None:
         return None
+
+    def done(self, _kind: str, _name: str, /) -> bool:
+        return False
 
     def lookup(self, _: Identity, /) -> None:
         return None

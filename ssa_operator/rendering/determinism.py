@@ -87,6 +87,9 @@ class _Drawing:
     def child(self, kind: str, name: str, /) -> Body | None:
         return self.world.child(kind, name)
 
+    def done(self, kind: str, name: str, /) -> bool:
+        return self.world.done(kind, name)
+
     def lookup(self, identity: Identity, /) -> Body | None:
         return self.world.lookup(identity)
 

@@ -41,6 +41,7 @@ class Inquiry:
     """
 
     __slots__ = (
+        "_done",
         "_given",
         "_lenient",
         "_metadata",
@@ -67,6 +68,7 @@ class Inquiry:
         self.holders: dict[Identity, None] = {}
         self.unready: set[Reference] = set()
         self._uncounted = uncounted
+        self._done: set[Question] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
         self.begin()
@@ -96,9 +98,13 @@ class Inquiry:
 
     def _child(self, kind: str, name: str) -> Observed | Unknown:
         question = Reference(_text("child", "kind", kind), _text("child", "name", name))
-        source = self._source(question, self.world.child(kind, name))
-        if source.body is not None:
-            if self._lenient or question in self._uncounted or self._is_ready(source.body):
+        body = self.world.child(kind, name)
+        if body is None and self.world.done(kind, name):
+            self._done.add(question)
+            body = {"kind": kind, "metadata": {"name": name}}
+        source = self._source(question, body)
+        if body is not None:
+            if self._lenient or question in self._uncounted or question in self._done or self._is_ready(body):
                 return Observed(source.body, (source,))
             self.unready.add(question)
         return Unknown((source,), [Awaited(question, state="be ready")], whole=True)
@@ -157,7 +163,8 @@ class Inquiry:
             answer = self.world.answer(source.question)
             if answer.unknown:
                 return self._unknown(source, answer)
-        return Observed(body is not None and self._is_ready(body), unawaited((source,)))
+        found = source.question in self._done or (body is not None and self._is_ready(body))
+        return Observed(found, unawaited((source,)))
 
     def _generated(self, length: int = 24) -> str:
         if self._lenient:

@@ -183,9 +183,9 @@ def test_what_is_made_if_not_present_is_left_alone_whoever_made_it(live: Live) -
     assert only(plan) == (Action.KEEP, "exists and is left alone")
 
 
-def test_what_a_former_parent_of_the_same_name_left_behind_is_waited_for_until_it_is_collected() -> None:
+def test_what_a_former_parent_of_the_same_name_left_behind_is_made_anew_before_it_is_collected() -> None:
     plan = make_plan(observed(others=(child(owner="old"),)), rendered(config_map(metadata=IF_NOT_PRESENT)))
-    assert plan.steps[0].action is Action.WAIT
+    assert plan.steps[0].action is Action.RECREATE
 
 
 def test_a_parent_of_the_same_name_in_another_namespace_is_another_one() -> None:

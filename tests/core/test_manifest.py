@@ -168,12 +168,6 @@ def test_a_manifest_that_is_to_stay_has_no_owner() -> None:
     assert "ownerReferences" not in made(config_map(metadata=KEEP)).body["metadata"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("apply", "Once")])
-def test_an_instruction_that_is_not_built_yet_is_refused_rather_than_half_obeyed(name: str, value: str) -> None:
-    with pytest.raises(ManifestError, match=f"ssa-operator.dev/{name}, which is not supported yet"):
-        made(config_map(metadata={"annotations": {f"ssa-operator.dev/{name}": value}}))
-
-
 def test_under_a_cluster_scoped_parent_a_manifest_must_say_its_namespace() -> None:
     owner = parent(namespace=None)
     with pytest.raises(ManifestError, match=r"needs metadata\.namespace"):

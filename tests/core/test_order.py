@@ -12,6 +12,7 @@ from ssa_operator.core.finalization import make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.instruction import PREFIX, Reference
 from ssa_operator.core.live import Live
+from ssa_operator.core.once import End, Made
 from ssa_operator.core.order import Series, depths, held, stirred
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Action, Kind, Plan, Problem, Step, make_plan
@@ -74,9 +75,11 @@ def test_without_dependencies_there_is_one_turn_for_all() -> None:
     assert depths(plan_of(document(job()), document(config_map())).steps) == {}
 
 
-def test_what_was_done_once_and_went_is_as_good_as_there() -> None:
+def test_what_was_made_once_and_went_is_as_good_as_there_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
-    assert held(second, done(replace(first, action=Action.KEEP), None), NOW) is None
+    for end, met in ((End.READY, True), (End.UNSEEN, True), (End.FAILED, False)):
+        gone = replace(first, action=Action.KEEP, standing=Made("d", end).standing)
+        assert (held(second, done(gone, None), NOW) is None) is met
 
 
 def hook(body: dict[str, Any], *references: Reference) -> Document:

@@ -33,12 +33,14 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 class FakeWorld:
     """A cluster that holds these children of the parent and these other objects, at this time.
 
-    unsynced: kinds whose objects aren't known. draws: the numbers that are drawn, over and over.
+    unsynced: kinds whose objects aren't known. finished: the names of what was made once. draws: the numbers that are
+    drawn, over and over.
     """
 
     children: tuple[Mapping[str, Any], ...] = ()
     others: tuple[Mapping[str, Any], ...] = ()
     unsynced: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
     now: float = 0.0
     draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
@@ -51,6 +53,9 @@ class FakeWorld:
     def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
         found = (body for body in self.children if body["kind"] == kind and body["metadata"]["name"] == name)
         return next(found, None)
+
+    def done(self, _: str, name: str, /) -> bool:
+        return name in self.finished
 
     def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
         return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)

@@ -277,6 +277,20 @@ def test_a_child_that_no_template_renders_is_a_problem_that_suggests_names() -> 
     assert str(other.problems[0]).endswith(":5: no template renders Job/zzz; rendered are ConfigMap/c, Service/s")
 
 
+@pytest.mark.parametrize(
+    ("use", "value"),
+    [("child('Service', 's').metadata.name", "s"), ("ready(child('Service', 's'))", True)],
+)
+def test_a_child_that_was_made_once_and_is_gone_is_not_awaited(use: str, value: object) -> None:
+    result = one(use, FakeWorld(finished=frozenset({"s"})))
+    assert [document.body["v"] for document in result.documents if "v" in document.body] == [value]
+
+
+def test_a_field_of_a_child_that_is_gone_is_awaited() -> None:
+    result = one("child('Service', 's').spec.clusterIP", FakeWorld(finished=frozenset({"s"})))
+    assert waits(result) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s .spec.clusterIP"]
+
+
 def test_a_child_that_waits_itself_is_known() -> None:
     files = {
         "a.yaml.j2": manifest("ConfigMap", "a", "v: {{ child('ConfigMap', 'b').data.x }}\n"),

@@ -1,0 +1,128 @@
+"""What was made once, and is not made again: the words that a parent keeps of it.
+
+Promises:
+- The word for a manifest names what its author wrote, and not what we make of it: a newer operator finds the word of an
+  older one. A generated value is no part of it, nor are instructions to the operator.
+- It holds for one parent: one that is made again under the same name, also with all annotations of the old one, begins
+  anew.
+- It says how the object ended, as far as that was seen: whoever waits for it need not wait for what is gone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.instruction import PREFIX
+from ssa_operator.core.live import Live
+from ssa_operator.core.readiness import Readiness, State, readiness
+from ssa_operator.core.rendered import Document
+from ssa_operator.core.upkeep import HOOK, Records, key
+
+FORGOTTEN = 100
+"""Words that are kept of manifests which are no longer rendered, should they come back; the oldest go first."""
+
+
+class End(StrEnum):
+    """What became of an object, as far as it was seen."""
+
+    UNSEEN = ""
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """That a manifest was made: the digest of what its author wrote, and what became of the object."""
+
+    digest: str
+    end: End = End.UNSEEN
+
+    def __str__(self) -> str:
+        return f"{self.digest} {self.end}".strip()
+
+    @property
+    def standing(self) -> Readiness:
+        """What the object counts as once it is gone."""
+        again = "it is made again when its manifest changes"
+        match self.end:
+            case End.READY:
+                return Readiness(State.CURRENT, f"was made once, became ready and went; {again}")
+            case End.FAILED:
+                return Readiness(State.FAILED, f"was made once, failed and went; {again}")
+            case End.UNSEEN:
+                return Readiness(State.CURRENT, f"was made once and went; {again}")
+
+
+def digest(document: Document, parent: Live) -> str:
+    """Names what the author of a manifest wrote for this very parent."""
+    metadata = dict(document.body["metadata"])
+    annotations = {name: text for name, text in (metadata.pop("annotations", None) or {}).items() if not _is_ours(name)}
+    if annotations:
+        metadata["annotations"] = annotations
+    text = json.dumps({**document.body, "metadata": metadata}, sort_keys=True, separators=(",", ":"))
+    for value in document.drawn:
+        for spelling in (value, base64.b64encode(value.encode()).decode()):
+            text = text.replace(spelling, "")
+    return hashlib.blake2b(f"{parent.uid} {text}".encode(), digest_size=8).hexdigest()
+
+
+def made(records: Records, identity: Identity) -> Made | None:
+    """What is on record of a manifest, None where it was never made."""
+    word = records.once.get(key(identity))
+    return _parsed(word) if word is not None else None
+
+
+def is_done(words: Mapping[str, str], kind: str, name: str) -> bool:
+    """Whether something of that kind and name was made once and, if it is gone, need not be waited for."""
+    for identity, word in words.items():
+        group_kind, *_, last = identity.split("/")
+        if (group_kind.partition(".")[0], last) == (kind, name) and not identity.startswith(HOOK):
+            return _parsed(word).end is not End.FAILED
+    return False
+
+
+def with_made(records: Records, identity: Identity, word: Made) -> Records:
+    """The records with what was made of one manifest; what is newest stands last."""
+    if records.once.get(key(identity)) == str(word):
+        return records
+    others = {each: text for each, text in records.once.items() if each != key(identity)}
+    return replace(records, once={**others, key(identity): str(word)})
+
+
+def without_forgotten(records: Records, rendered: Collection[Identity]) -> Records:
+    """The records without the oldest words of what is no longer rendered."""
+    wanted = {key(identity) for identity in rendered}
+    left = [each for each in records.once if each not in wanted and not each.startswith(HOOK)]
+    forgotten = set(left[:-FORGOTTEN])
+    if not forgotten:
+        return records
+    return replace(records, once={each: text for each, text in records.once.items() if each not in forgotten})
+
+
+def seen(live: Live | None, before: End, now: float) -> End:
+    """What became of an object: of one that was ready once, that stays true. `now` is in seconds since the epoch."""
+    if live is None or before is End.READY:
+        return before
+    metadata = {name: value for name, value in live.body["metadata"].items() if name != "deletionTimestamp"}
+    match readiness({**live.body, "metadata": metadata}, now).state:
+        case State.CURRENT:
+            return End.READY
+        case State.FAILED:
+            return End.FAILED
+        case _:
+            return End.UNSEEN
+
+
+def _is_ours(annotation: str) -> bool:
+    return annotation.startswith(PREFIX)
+
+
+def _parsed(word: str) -> Made:
+    name, _, end = word.partition(" ")
+    return Made(name, End(end) if end in tuple(End) else End.UNSEEN)
