@@ -151,6 +151,9 @@ async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cl
             if isinstance(applied, Live):
                 if step.live is None:
                     step = judged(observed, step, applied)
+                    if step.action is Action.APPLY and manifest.document.drawn:
+                        # What it would overwrite has to be read first, and kept.
+                        step = replace(step, action=Action.WAIT, reason="appeared meanwhile; its values are read first")
                     if step.action is not Action.APPLY:
                         return await _perform(step, observed, cluster)
                 applied = await _take(applied, manifest, resource, cluster)

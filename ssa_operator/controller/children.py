@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -24,6 +25,9 @@ from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.reflector import Reflector
 from ssa_operator.kube.resource import Resource
+
+DEPARTED = 1000
+"""Objects whose last state is kept after they went."""
 
 
 class ChildListener(Protocol):
@@ -53,6 +57,7 @@ class Children(Mapping[Identity, Live]):
         self._namespaces = namespaces
         self._listener = listener
         self._watches: dict[GroupKind, Watch] = {}
+        self._departed: OrderedDict[Identity, Live] = OrderedDict()
         self._starting: dict[GroupKind, asyncio.Lock] = {}
 
     def __getitem__(self, identity: Identity) -> Live:
@@ -82,6 +87,12 @@ class Children(Mapping[Identity, Live]):
     def of(self, parent_uid: str) -> tuple[Live, ...]:
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
+
+    def departed(self, identity: Identity) -> Live | None:
+        """The last state of an object that went not long ago: a Job that its TTL removes may be gone before anybody
+        looked at it.
+        """
+        return self._departed.get(identity) if identity not in self else None
 
     async def watch(self, kinds: Iterable[GroupKind], places: Iterable[tuple[GroupKind, str]] = ()) -> None:
         """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
@@ -162,5 +173,10 @@ class Children(Mapping[Identity, Live]):
         )
 
     def _changed(self, old: Live | None, new: Live | None) -> None:
+        if old is not None and new is None:
+            self._departed[old.identity] = old
+            self._departed.move_to_end(old.identity)
+            if len(self._departed) > DEPARTED:
+                self._departed.popitem(last=False)
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)

@@ -137,6 +137,7 @@ class Reconciler:
             return await self._publish(subject, memory, report, confidential=_is_confidential(subject, own.asked))
         records = upkeep.read(subject.parent)
         records = replace(records, once={**records.once, **memory.once})
+        records = once.with_ends(records, self._cluster.children.departed, self._now())
         await self._watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._render(subject, memory, causes)
         observed = self._observe(subject, memory, causes, rendered, records)

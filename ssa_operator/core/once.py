@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -80,9 +80,9 @@ def made(records: Records, identity: Identity) -> Made | None:
 
 def is_done(words: Mapping[str, str], kind: str, name: str) -> bool:
     """Whether something of that kind and name was made once and, if it is gone, need not be waited for."""
-    for identity, word in words.items():
-        group_kind, *_, last = identity.split("/")
-        if (group_kind.partition(".")[0], last) == (kind, name) and not identity.startswith(HOOK):
+    for each, word in words.items():
+        identity = _identity(each)
+        if (identity.kind, identity.name) == (kind, name) and not each.startswith(HOOK):
             return _parsed(word).end is not End.FAILED
     return False
 
@@ -93,6 +93,19 @@ def with_made(records: Records, identity: Identity, word: Made) -> Records:
         return records
     others = {each: text for each, text in records.once.items() if each != key(identity)}
     return replace(records, once={**others, key(identity): str(word)})
+
+
+def with_ends(records: Records, departed: Callable[[Identity], Live | None], now: float) -> Records:
+    """The records with how it ended for what went unseen; `departed` gives the last state of an object that went, as
+    far as it is known. `now` is in seconds since the epoch.
+    """
+    for each, word in records.once.items():
+        before = _parsed(word)
+        if each.startswith(HOOK) or before.end is not End.UNSEEN:
+            continue
+        identity = _identity(each)
+        records = with_made(records, identity, replace(before, end=seen(departed(identity), before.end, now)))
+    return records
 
 
 def without_forgotten(records: Records, rendered: Collection[Identity]) -> Records:
@@ -121,6 +134,13 @@ def seen(live: Live | None, before: End, now: float) -> End:
 
 def _is_ours(annotation: str) -> bool:
     return annotation.startswith(PREFIX)
+
+
+def _identity(word: str) -> Identity:
+    """The inverse of upkeep.key."""
+    group_kind, *namespace, name = word.split("/")
+    kind, _, group = group_kind.partition(".")
+    return Identity(group, kind, "".join(namespace), name)
 
 
 def _parsed(word: str) -> Made:

@@ -77,9 +77,9 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         await desk.apply(echo("web"))
         await desk.until("jobs.batch", "web-migrate", lambda _: True)
         await desk.gone("jobs.batch", "web-migrate")
-        parent = await desk.until("echoes.example.com", "web", lambda body: is_ready(body) and state(body)[1] != "")
+        parent = await desk.until("echoes.example.com", "web", lambda body: migrated(body) and state(body)[1] != "")
         assert state(parent)[0] == "Current"
-        assert "was made once" in state(parent)[1]
+        assert "was made once, became ready and went" in state(parent)[1]
         assert list(record(parent)) == [f"Job.batch/{desk.namespace}/web-migrate"]
         await desk.apply(echo("web", 2))
         await desk.ready("echoes.example.com", "web")

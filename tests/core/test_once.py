@@ -200,6 +200,25 @@ def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed()
     assert not once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
 
 
+@pytest.mark.parametrize(
+    ("condition", "end"), [("Complete", End.READY), ("Failed", End.FAILED), ("Suspended", End.UNSEEN)]
+)
+def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: End) -> None:
+    last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
+    hook = {"finalize/Job.batch/default/hook": "done"}
+    found = once.with_ends(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
+    assert once.made(found, IDENTITY) == Made(records_digest(), end)
+    assert found.once["finalize/Job.batch/default/hook"] == "done"
+    assert once.with_ends(records(End.READY), last.get, 0.0) == records(End.READY)
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
+def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
+    seen: list[Identity] = []
+    once.with_ends(once.with_made(Records(), identity, Made("d")), seen.append, 0.0)
+    assert seen == [identity]
+
+
 def test_of_what_is_no_longer_rendered_only_the_newest_words_are_kept() -> None:
     kept = Records(once={"finalize/Job.batch/default/hook": "done"})
     identities = [Identity("batch", "Job", "default", f"j{number}") for number in range(once.FORGOTTEN + 10)]
