@@ -150,10 +150,7 @@ async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cl
             applied = step.live or await _make(manifest, resource, cluster)
             if isinstance(applied, Live):
                 if step.live is None:
-                    step = judged(observed, step, applied)
-                    if step.action is Action.APPLY and manifest.document.drawn:
-                        # What it would overwrite has to be read first, and kept.
-                        step = replace(step, action=Action.WAIT, reason="appeared meanwhile; its values are read first")
+                    step = _judged(observed, step, manifest, applied)
                     if step.action is not Action.APPLY:
                         return await _perform(step, observed, cluster)
                 applied = await _take(applied, manifest, resource, cluster)
@@ -189,6 +186,15 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     else:
         result = Result.CREATED
     return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+
+
+def _judged(observed: Observed, step: Step, manifest: Manifest, live: Live) -> Step:
+    """The step of what was to be made and turned out to be there."""
+    step = judged(observed, step, live)
+    if step.action is Action.APPLY and manifest.document.drawn:
+        # The next pass reads the values that it has, and keeps them.
+        return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")
+    return step
 
 
 async def _make(manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied | Live:
