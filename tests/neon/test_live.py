@@ -165,8 +165,9 @@ async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
         assert after["status"][field] == before["status"][field]
 
 
-async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod(
-    client: Client, desk: Desk, options: MakeOptions
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volume(
+    client: Client, desk: Desk, options: MakeOptions, policy: str
 ) -> None:
     # The cluster's own class can't.
     name = f"grows-{desk.namespace}"
@@ -178,24 +179,36 @@ async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod(
         "allowVolumeExpansion": True,
     }
     await desk.apply(grows)
-    small: dict[str, Any] = {"safekeepers": {"count": 1}, "storage_class": name}
+    small: dict[str, Any] = {"safekeepers": {"count": 1}, "storage_class": name, "deletion_policy": policy}
     async with operating(client, options()):
         await desk.apply(database(**small))
         await desk.ready(PARENTS, "db")
         pod = await desk.until("pods", "db-pageserver-0", lambda _: True)
         first = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
+        of_first = [uid_of(first)] if policy == "Delete" else []
+        claim = await desk.until("persistentvolumeclaims", CLAIM, lambda body: owners(body) == of_first)
         await desk.apply(database(**small, pageserver={"storage_size": "20Gi"}))
         await desk.ready(PARENTS, "db")
-        second = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
-        # Adopted again: the pod belongs to the new set.
-        kept = await desk.until("pods", "db-pageserver-0", lambda body: owners(body) == [second["metadata"]["uid"]])
-        claim = await desk.until("persistentvolumeclaims", "data-db-pageserver-0", lambda _: True)
+        second = await desk.until("statefulsets.apps", "db-pageserver", lambda body: uid_of(body) != uid_of(first))
+        # Adopted again: pod and volume belong to the new set.
+        of_second = [uid_of(second)]
+        kept = await desk.until("pods", "db-pageserver-0", lambda body: owners(body) == of_second)
+        grown = await desk.until(
+            "persistentvolumeclaims", CLAIM, lambda body: owners(body) == (of_second if of_first else [])
+        )
     await desk.kubectl("delete", "storageclass", name)
-    assert second["metadata"]["uid"] != first["metadata"]["uid"]
     (asked,) = second["spec"]["volumeClaimTemplates"]
-    for size in (asked, claim):
+    for size in (asked, grown):
         assert size["spec"]["resources"]["requests"]["storage"] == "20Gi"
-    assert kept["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert (uid_of(kept), uid_of(grown)) == (uid_of(pod), uid_of(claim))
+    assert "deletionTimestamp" not in grown["metadata"]
+
+
+CLAIM = "data-db-pageserver-0"
+
+
+def uid_of(body: dict[str, Any]) -> str:
+    return str(body["metadata"]["uid"])
 
 
 def owners(body: dict[str, Any]) -> list[str]:

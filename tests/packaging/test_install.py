@@ -48,6 +48,16 @@ def kubeconfig(installed: None, cluster: Cluster, kubectl: Kubectl, tmp_path: Pa
 
 
 @pytest.fixture
+def growing(kubectl: Kubectl, namespace: str) -> Iterator[str]:
+    """The name of a StorageClass whose volumes can grow."""
+    shown = json.loads(kubectl("get", "storageclass", "standard", "--output=json"))
+    body = {**shown, "metadata": {"name": f"grows-{namespace}"}, "allowVolumeExpansion": True}
+    kubectl("apply", "--filename=-", input=json.dumps(body))
+    yield body["metadata"]["name"]
+    kubectl("delete", "storageclass", body["metadata"]["name"])
+
+
+@pytest.fixture
 def templates(tmp_path: Path) -> Path:
     """A copy of the templates that belongs to the test."""
     return Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
@@ -97,6 +107,30 @@ def test_the_operator_needs_no_other_rights_than_it_is_given(
     children = kubectl("get", "deployments", f"--namespace={namespace}", "--output=name")
 
     assert children.split() == ["deployment.apps/hello-new"]
+    assert "forbidden" not in operator.read_text().lower()
+
+
+def test_the_rights_suffice_for_a_database_that_changes(
+    operator: Path, kubectl: Kubectl, namespace: str, growing: str
+) -> None:
+    def ready(**spec: object) -> None:
+        body = {"apiVersion": "melenion.com/v1", "kind": "NeonDatabase", "metadata": {"name": "db"}}
+        whole = {**body, "spec": {"postgres_version": 17, "storage_class": growing, **spec}}
+        generation = kubectl(
+            *("apply", f"--namespace={namespace}", "--filename=-", "--output=jsonpath={.metadata.generation}"),
+            input=json.dumps(whole),
+        )
+        for path in ("observedGeneration", 'conditions[?(@.type=="Ready")].observedGeneration'):
+            seen = f"--for=jsonpath={{.status.{path}}}={generation}"
+            kubectl("wait", seen, PATIENCE, f"--namespace={namespace}", "nd/db")
+        kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "nd/db")
+
+    ready()
+    ready(neon_image_ref="neon:2", minio={"storage_size": "11Gi"})
+    image = "jsonpath={.spec.template.spec.containers[0].image}"
+    assert kubectl("get", f"--namespace={namespace}", "job/db-tenant", f"--output={image}") == "neon:2"
+    size = "jsonpath={.spec.resources.requests.storage}"
+    assert kubectl("get", f"--namespace={namespace}", "pvc/data-db-minio-0", f"--output={size}") == "11Gi"
     assert "forbidden" not in operator.read_text().lower()
 
 
