@@ -170,7 +170,6 @@ class Reconciler:
             records = upkeep.read(subject.parent)
             await self._watch_recorded(subject.parent, records, memory)
             rendered, strangers = await self._render(subject, memory, Cause.CHILD)
-            rendered = rendered.finalizing
             observed = self._observe(subject, memory, Cause.CHILD, rendered, records)
             observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
             finalization = make_finalization(observed, rendered, self._now(), memory.hook_failures)

@@ -14,8 +14,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ssa_operator.core.graph import graph
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, ordered, step_of, step_of_wait
+from ssa_operator.core.plan import (
+    Action,
+    Observed,
+    Plan,
+    Problem,
+    Step,
+    identity_of,
+    is_owned,
+    ordered,
+    step_of,
+    step_of_wait,
+)
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schedule import backoff
@@ -43,14 +55,15 @@ class Finalization:
 def make_finalization(
     observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]
 ) -> Finalization:
-    """`rendered` are the finalize hooks, `now` is in seconds since the epoch, `failures` says how often each hook's Job
-    failed before the one that is there.
+    """`now` is in seconds since the epoch, `failures` says how often each hook's Job failed before the one that is
+    there.
     """
+    standing, rendered = rendered.standing, rendered.finalizing
     hooks, again_at = _hooks(observed, rendered, now, failures)
     undone = [step for step in hooks if step.reason != _DONE]
     waits = [wait for wait in rendered.waits if wait.identity is None]
     hooked = not undone and not waits
-    left = _inventory(observed, hooked, {step.identity for step in hooks})
+    left = _leaving_in_order(observed, standing, hooked, {step.identity for step in hooks})
     leaving = {step.identity for step in left}
     covered = {step.identity for step in hooks} | leaving
     others = [
@@ -58,14 +71,14 @@ def make_finalization(
         for live in observed.own
         if live.identity not in covered
     ]
-    standing = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
+    running = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
     if again_at is not None:
         again_at = again_at if rendered.again_at is None else min(again_at, rendered.again_at)
         rendered = replace(rendered, again_at=again_at)
     awaited = [f"{step.identity} {step.reason}" for step in undone] + [f"{wait.place}: {wait}" for wait in waits]
     awaited += [f"{step.identity} {step.reason}" for step in left]
     return Finalization(
-        plan=Plan(steps=(*standing, *left, *others), rendered=rendered, observed=observed),
+        plan=Plan(steps=(*running, *left, *others), rendered=rendered, observed=observed),
         records=_records(observed, hooks, hooked=hooked and bool(left)),
         hooked=hooked,
         finished=hooked and not left,
@@ -125,21 +138,42 @@ def _failed_at(body: Mapping[str, object], now: float) -> float:
     return now
 
 
-def _inventory(observed: Observed, hooked: bool, hooks: AbstractSet[Identity]) -> list[Step]:
-    """A step for each recorded object that is still there; those of the last wave go now, the others after them.
+def _leaving_in_order(observed: Observed, standing: Rendered, hooked: bool, hooks: AbstractSet[Identity]) -> list[Step]:
+    """A step for each object that has to go before the parent: those that nothing needs any more go now.
 
-    Hooks that had to be recorded themselves come into it when all of them are done.
+    These are the recorded ones, and those that Kubernetes would collect in no order though others depend on them. What
+    a template puts in an order goes in the reverse one; what none does goes by the waves it was made in. Hooks that had
+    to be recorded themselves come into it when all of them are done.
     """
-    steps: list[Step] = []
-    for wave in observed.records.waves:
-        candidates = wave if hooked else [identity for identity in wave if identity not in hooks]
-        standing = [step for identity in candidates if (step := _leaving(observed, identity)) is not None]
-        if not hooked:
-            standing = [_kept(step, "stands until the finalize hooks are done") for step in standing]
-        elif steps:
-            standing = [_kept(step, f"goes after {steps[0].identity}") for step in standing]
-        steps += standing
-    return steps
+    found = _graph(observed, standing)
+    edged = {end for identity, edges in found.items() for end in (identity, *edges) if edges}
+    owned = [live.identity for live in observed.own if live.identity in edged and is_owned(live)]
+    recorded = [identity for wave in observed.records.waves for identity in wave if hooked or identity not in hooks]
+    steps = [step for identity in dict.fromkeys([*recorded, *owned]) if (step := _leaving(observed, identity))]
+    if not hooked:
+        return [_kept(step, "stands until the finalize hooks are done") for step in steps]
+    there = [step.identity for step in steps]
+    free = [identity for identity in there if identity not in edged]
+    last = max((observed.records.inventory[identity] for identity in free), default=0)
+    before: dict[Identity, Identity] = {}
+    for identity in there:
+        for target in found.get(identity, ()):
+            before.setdefault(target, identity)
+    for identity in free:
+        if observed.records.inventory[identity] < last:
+            before[identity] = next(each for each in free if observed.records.inventory[each] == last)
+    return [_kept(step, f"goes after {before[step.identity]}") if step.identity in before else step for step in steps]
+
+
+def _graph(observed: Observed, standing: Rendered) -> dict[Identity, tuple[Identity, ...]]:
+    """What each manifest depends on; one that is in a circle, or behind one, on nothing."""
+    uses = [(identity_of(observed, document), document.uses) for document in standing.documents]
+    uses += [
+        (step_of_wait(observed, wait, wait.identity).identity, wait.uses) for wait in standing.waits if wait.identity
+    ]
+    found = graph(uses)
+    orderly = {identity for wave in found.waves() for identity in wave}
+    return {identity: found.targets[identity] for identity in orderly}
 
 
 def _kept(step: Step, reason: str) -> Step:
@@ -147,7 +181,7 @@ def _kept(step: Step, reason: str) -> Step:
 
 
 def _leaving(observed: Observed, identity: Identity) -> Step | None:
-    """What to do with one recorded object, None where there is none (any more) that is ours."""
+    """What to do with one object that has to go, None where there is none (any more) that is ours."""
     kind = observed.kinds.get(identity.group_kind)
     if kind is None:
         return None  # the cluster has no such kind any more, and so no object of it

@@ -206,7 +206,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
 def step_of(observed: Observed, document: Document) -> Step:
     """What one document asks for, apart from all others."""
     kind = observed.kinds.get(group_kind(document))
-    provisional = _provisional_identity(observed, document)
+    provisional = identity_of(observed, document)
     if kind is None:
         return _refusal(
             provisional,
@@ -343,7 +343,8 @@ def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
     return "everything is applied now"
 
 
-def _provisional_identity(observed: Observed, document: Document) -> Identity:
+def identity_of(observed: Observed, document: Document) -> Identity:
+    """What a document is called, whether it can be applied or not."""
     kind = group_kind(document)
     metadata = document.body["metadata"]
     namespace = metadata.get("namespace") or observed.parent.identity.namespace
@@ -423,12 +424,16 @@ def _is_left(observed: Observed, live: Live, places: Mapping[Identity, Place]) -
     return live.identity not in places and _made_for(observed, live)
 
 
+def is_owned(live: Live) -> bool:
+    """Whether Kubernetes collects it with its parent."""
+    return any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
+
+
 def _made_for(observed: Observed, live: Live) -> bool:
     """Whether our apply made it with an owner, or recorded it; a manifest with `prune: "false"` has neither, and its
     object stays.
     """
-    owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
-    return (owned or live.identity in observed.records.inventory) and bool(live.owned_fields())
+    return (is_owned(live) or live.identity in observed.records.inventory) and bool(live.owned_fields())
 
 
 def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) -> str:

@@ -239,6 +239,29 @@ async def test_a_hook_runs_while_the_other_children_stand_and_the_parent_waits_f
         await desk.gone("deployments.apps", "web")
 
 
+async def test_children_that_depend_on_others_go_before_them(
+    client: Client, desk: Desk, options: MakeOptions, wide: Path
+) -> None:
+    held = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n  finalizers: [example.com/held]\n"
+        "  annotations: {ssa-operator.dev/after: 'Deployment/{{ name }}'}\n"
+    )
+    (wide / ECHOES / "reader.yaml.j2").write_text(held)
+    async with operating(client, options(templates=wide)):
+        await desk.apply(echo("web"))
+        await desk.ready(ECHOES, "web")
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        waits = not_ready_because("Deleting", "ConfigMap", "is being deleted", "goes after ConfigMap")
+        await desk.until(ECHOES, "web", waits)
+        deployments = await desk.view("deployments.apps")
+        standing = deployments.find("web")
+        assert standing is not None
+        assert not standing.deleting
+        await desk.kubectl("patch", "configmap", "web", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        await desk.gone("deployments.apps", "web")
+        await desk.gone(ECHOES, "web")
+
+
 async def test_a_hook_that_fails_is_run_again_and_again_until_its_template_is_repaired(
     client: Client, desk: Desk, options: MakeOptions, templates: Path
 ) -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.finalization import Finalization, make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.plan import Action, Kind
-from ssa_operator.core.rendered import Problem, Rendered
+from ssa_operator.core.rendered import Problem, Rendered, Use
 from ssa_operator.core.upkeep import Records, written
 from ssa_operator.core.upkeep import read as read_records
 from tests.core.objects import OTHER_UID, PARENT_UID, document, observed, parent
@@ -61,6 +62,7 @@ class World:
     records: Records
     objects: dict[Identity, Live]
     hooks: tuple[str, ...] = ()
+    standing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     now: float = NOW
 
@@ -69,7 +71,14 @@ class World:
         kept = read_records(Live.of(written(parent(), self.records)))
         kinds = {kind: Kind(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
         seen = observed(*self.objects.values(), kinds=kinds, records=kept, cluster_scope=True)
-        rendered = Rendered(documents=tuple(document(hook(name)) for name in self.hooks), **more)
+        plain = [
+            replace(
+                document({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}),
+                uses=tuple(Use(Reference("Job", each), awaited=True) for each in needs),
+            )
+            for name, needs in self.standing.items()
+        ]
+        rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
         return make_finalization(
             replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, self.now, {}
         )
@@ -120,6 +129,44 @@ def test_hooks_are_done_before_anything_goes_and_what_was_made_last_goes_first(
         first = world.done.index(f"deleted {gone[0]}")
         assert {f"made h{n}" for n in range(hooks)} <= set(world.done[:first])
         assert not [entry for entry in world.done[first:] if entry.startswith("made")]
+
+
+OWNED: dict[str, Any] = {"ownerReferences": [{"kind": "Echo", "name": "web", "uid": PARENT_UID, "controller": True}]}
+
+
+@given(edges=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8), recorded=st.sets(st.integers(0, 5)))
+def test_children_that_depend_on_each_other_go_in_the_reverse_order(
+    edges: list[tuple[int, int]], recorded: set[int]
+) -> None:
+    # A later job needs an earlier one, so that there is no circle; half of them are Kubernetes' own to collect.
+    needs = {(max(pair), min(pair)) for pair in edges if pair[0] != pair[1]}
+    jobs = [job(f"j{n}") for n in range(6)]
+    world = World(
+        Records(inventory={jobs[n]: n + 1 for n in recorded}, finalizer=True),
+        {each: live(each, **({} if n in recorded else OWNED)) for n, each in enumerate(jobs)},
+        standing={f"j{n}": tuple(f"j{target}" for source, target in needs if source == n) for n in range(6)},
+    )
+    for _ in range(20):
+        finalization = world.plan()
+        if finalization.finished:
+            break
+        world.act(finalization)
+    assert finalization.finished
+    order = [entry.removeprefix("deleted ") for entry in world.done]
+    assert {f"j{n}" for pair in needs for n in pair} | {f"j{n}" for n in recorded} == set(order)
+    for source, target in needs:
+        assert order.index(f"j{source}") < order.index(f"j{target}")
+
+
+def test_children_in_a_circle_keep_no_parent() -> None:
+    pair = [job("a"), job("b")]
+    world = World(
+        Records(inventory={pair[0]: 1, pair[1]: 1}, finalizer=True),
+        {each: live(each) for each in pair},
+        standing={"a": ("b",), "b": ("a",)},
+    )
+    world.act(world.plan())
+    assert world.plan().finished
 
 
 def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> None:
