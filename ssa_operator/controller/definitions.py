@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -74,6 +75,18 @@ class Definitions:
             plural=spec["names"]["plural"],
             namespaced=spec["scope"] == "Namespaced",
         )
+
+    def serves(self, kind: GroupKind, version: str) -> bool:
+        """Whether a CRD says that a kind is served in a version. Discovery may not know it yet, or not all the time
+        while an API server starts.
+        """
+        for live in self._cache:
+            spec = live.body["spec"]
+            if (spec["group"], spec["names"]["kind"]) == kind:
+                with contextlib.suppress(UnknownKind):
+                    self.resource(live.identity.name, version)
+                    return True
+        return False
 
     def _changed(self, old: Live | None, new: Live | None) -> None:
         live = new or old

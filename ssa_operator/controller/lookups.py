@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.users import Asked, Seen, User, Users
 from ssa_operator.controller.watch import Watch, until_settled
@@ -68,9 +69,18 @@ class Lookups:
     widened to all of them.
     """
 
-    def __init__(self, client: Client, mapper: RESTMapper, listener: LookupListener, *, confined: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        definitions: Definitions,
+        listener: LookupListener,
+        *,
+        confined: bool,
+    ) -> None:
         self._client = client
         self._mapper = mapper
+        self._definitions = definitions
         self._listener = listener
         self._confined = confined
         self._users = Users()
@@ -163,6 +173,8 @@ class Lookups:
             if area.group_kind != kind:
                 continue
             served = self._resource(area)
+            if served is None and self._definitions.serves(kind, area.version):
+                continue
             if served is None or (served.path(), served.namespaced) != (
                 watch.resource.path(),
                 watch.resource.namespaced,
@@ -185,6 +197,8 @@ class Lookups:
             try:
                 resource = self._mapper.peek(area.group_kind, area.version)
             except UnknownKind as error:
+                if self._definitions.serves(area.group_kind, area.version):
+                    return _Found(unknown=f"the API server has not yet begun to serve {area.kind}")
                 return _Found(absent=str(error))
             problem = _unwatchable(resource, area)
             return _Found(unknown=problem or f"{area.kind} is not watched yet", barred=bool(problem))
@@ -271,7 +285,7 @@ class Lookups:
         watch = self._watches.get(area)
         if watch is None:
             return
-        within = [question for question in self._users.asked(area.group_kind) if area.holds(Area.of(question))]
+        within = self._asked_in(area)
         if watch.synced:
             for narrower in [each for each in self._watches if each != area and area.holds(each)]:
                 self._drop(narrower)
@@ -284,6 +298,12 @@ class Lookups:
         elif watch.forbidden:
             log.warning("lookups: %s", watch.problem)
         self._wake_whoever_saw_else(within)
+
+    def _asked_in(self, area: Area) -> Collection[Asked]:
+        """What anybody asks that an area answers."""
+        if area.name:
+            return (Lookup(api_version=area.api_version, kind=area.kind, namespace=area.namespace, name=area.name),)
+        return [question for question in self._users.asked(area.group_kind) if area.holds(Area.of(question))]
 
     def _changed(self, area: Area, old: Live | None, new: Live | None) -> None:
         watch = self._watches.get(area)

@@ -60,8 +60,8 @@ class Operator:
         self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
         self.children = Children(client, mapper, options.namespaces, self)
-        self.lookups = Lookups(client, mapper, self, confined=bool(options.namespaces))
         self.definitions = Definitions(client, self._definition_changed)
+        self.lookups = Lookups(client, mapper, self.definitions, self, confined=bool(options.namespaces))
         self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
         self._client = client
         self._mapper = mapper

@@ -28,7 +28,7 @@ from ssa_operator.core.rendered import Awaited
 from ssa_operator.core.world import Answer, Lookup, Question, Selection, World
 from ssa_operator.rendering.functions import TAKES_OBSERVED
 from ssa_operator.rendering.generation import Generation
-from ssa_operator.rendering.observed import Observed, Source, Unknown, unawaited
+from ssa_operator.rendering.observed import Observed, Source, Unknown, carried, gathered, plain, settled, unawaited
 
 
 class Inquiry:
@@ -140,7 +140,12 @@ class Inquiry:
         kind: str,
         labels: Mapping[str, str] | None = None,
         namespace: str | None = None,
-    ) -> Observed | Unknown:
+    ) -> Any:
+        if type(labels) is dict:
+            observed: list[Observed | Unknown] = []
+            read = settled({plain(name): value for name, value in labels.items()}, observed)
+            if observed:
+                return carried(self._lookup_all, (apiVersion, kind, gathered(read, observed), namespace), {})
         group_kind = GroupKind(split_api_version(_text("lookup_all", "apiVersion", apiVersion))[0], kind)
         own = self._metadata.get("namespace", "") if namespace is None else namespace
         wanted = {} if labels is None else labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import re
 import shutil
@@ -15,15 +16,20 @@ from typing import Any, Protocol
 import pytest
 
 from ssa_operator.controller import lookups
+from ssa_operator.controller.definitions import RESOURCE, Definitions
+from ssa_operator.controller.lookups import Lookups
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconciler import Memory, Subject
 from ssa_operator.core.area import FEW
+from ssa_operator.core.live import Live
 from ssa_operator.core.status import Report
+from ssa_operator.core.world import Lookup
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
+from ssa_operator.kube.discovery import RESTMapper
 from tests.controller.desk import (
     PATIENCE,
     Desk,
@@ -87,6 +93,13 @@ def allowed(user: str, rules: list[dict[str, Any]], name: str) -> tuple[dict[str
 BASICS: list[dict[str, Any]] = [
     {"apiGroups": ["example.com"], "resources": ["echoes", "echoes/status", "echoes/finalizers"], "verbs": ["*"]},
 ]
+
+
+class Deaf:
+    """Is told of changes, and does nothing."""
+
+    def looked_up(self, parent_uid: str, cause: Cause) -> None:
+        pass
 
 
 def recorded(operator: Operator) -> list[tuple[str, Cause]]:
@@ -256,6 +269,23 @@ async def test_what_the_templates_of_another_parent_make_is_looked_up_as_anythin
     await desk.until("configmaps", "two-copy", holds(replicas="2"))
 
 
+async def test_the_end_of_what_another_parent_made_is_seen_when_we_prune_it(start: Start, desk: Desk) -> None:
+    found = "lookup_all('v1', 'ConfigMap', labels={'ssa-operator.dev/parent-uid': uid}) | length"
+    uid = "lookup('example.com/v1', 'Echo', 'one').metadata.uid"
+    many = (
+        "{% for number in range(spec.replicas) %}\n---\n"
+        + made("x", v="1").replace("-x", "-{{ number }}")
+        + "{% endfor %}"
+    )
+    await start(
+        a=many, b=f"{{% if name == 'two' %}}\n{{% set uid = {uid} %}}\n{made('count', count=found)}{{% endif %}}\n"
+    )
+    await desk.apply(echo("one", 3), echo("two", 0))
+    await desk.until("configmaps", "two-count", holds(count="3"))
+    await desk.apply(echo("one", 1))
+    await desk.until("configmaps", "two-count", holds(count="1"))
+
+
 async def test_the_parent_and_its_children_can_be_looked_up(start: Start, desk: Desk) -> None:
     parent = "lookup('example.com/v1', 'Echo', name).spec.replicas"
     child = "lookup('v1', 'ConfigMap', name ~ '-own').data.replicas"
@@ -331,6 +361,10 @@ async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_whe
         found = await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
         assert "Stalled" in {each["type"] for each in found["status"]["conditions"]}
         await desk.until("configmaps", "web-plain", holds(word="here"))
+        running.operator.measure()
+        assert (
+            f'restarts{{namespace="{desk.namespace}",resource="secrets"}}' in running.operator.metrics.text().decode()
+        )
         assert running.operator.ready
 
         await desk.kubectl("create", "secret", "generic", "db", "--from-literal=password=hunter2")
@@ -438,3 +472,17 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
     assert passes == [("web", Cause.CHILD)]
     steps = running.operator.metrics.steps
     assert steps.labels(FOLDER, "ConfigMap", "configured")._value.get() == 0
+
+
+async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: Client, desk: Desk) -> None:
+    """As when an API server starts: what is optional must not be taken for gone."""
+    crd = (await client.get(RESOURCE, FOLDER)).body
+    definitions = Definitions(client, lambda _name, _kind: None)
+    ignorant = RESTMapper(client)
+    found = Lookups(client, ignorant, definitions, Deaf(), confined=True)
+    question = Lookup(api_version="example.com/v1", kind="Echo", namespace=desk.namespace, name="web")
+    assert found.answer(question).absent
+    definitions.reflector.cache.upsert(Live.of(crd))
+    assert "has not yet begun to serve Echo" in found.answer(question).unknown
+    other = dataclasses.replace(question, api_version="example.com/v7")
+    assert found.answer(other).absent

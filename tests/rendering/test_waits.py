@@ -104,6 +104,7 @@ def test_what_the_cluster_has_is_a_value(expression: str, value: Any) -> None:
         ("lookup('v1', 'ConfigMap', 'x').data.a == 'b'", "ConfigMap n/x .data.a"),
         ("lookup('v1', 'ConfigMap', 'x').data.a.split(',')", "ConfigMap n/x .data.a"),
         ("lookup('v1', 'ConfigMap', 'x', optional=true).data.a", "ConfigMap n/x .data.a"),
+        ("lookup_all('v1', 'Pod', {'app': lookup('v1', 'ConfigMap', 'x').data.a}) | length", "ConfigMap n/x .data.a"),
     ],
 )  # fmt: skip
 def test_what_the_cluster_lacks_is_awaited_in_words(expression: str, awaited: str) -> None:
@@ -354,6 +355,13 @@ def test_a_lookup_under_a_parent_without_a_namespace_must_name_one() -> None:
     assert "ConfigMap lives in namespaces and the parent has none; write namespace=" in str(result.problems[0])
     assert one("lookup('v1', 'ConfigMap', 'x', namespace='n').data.n", WORLD, metadata=metadata).problems == ()
     assert one("lookup_all('v1', 'Pod') | length", WORLD, metadata=metadata).documents[0].body["v"] == 4
+
+
+def test_labels_may_be_what_another_lookup_gives() -> None:
+    labels = "{'app': lookup('v1', 'ConfigMap', 'x').data.n | replace('3', 'e')}"
+    (document,) = one(f"lookup_all('v1', 'Pod', {labels}) | length", WORLD).documents
+    assert document.body["v"] == 2
+    assert {use.question.kind for use in document.uses} == {"ConfigMap", "Pod"}
 
 
 def test_macros_of_other_files_ask_too() -> None:
