@@ -163,13 +163,16 @@ class Inquiry:
         return self._unknown(source, answer) if answer.unknown else Observed(found, (source,))
 
     def _ready(self, asked: Any) -> Observed | Unknown:
+        if isinstance(asked, Unknown) and asked.derived:
+            return asked  # what is asked for isn't known itself
         source, body = _answer(asked)
         if not isinstance(source.question, Reference):
             answer = self.world.answer(source.question)
             if answer.unknown:
                 return self._unknown(source, answer)
         found = source.question in self._done or (body is not None and self._is_ready(body))
-        return Observed(found, unawaited((source,)))
+        others = tuple(each for each in asked.sources if each is not source)
+        return Observed(found, (*others, *unawaited((source,))))
 
     def _generated(self, length: int = 24) -> str:
         if self._lenient:
@@ -225,15 +228,16 @@ setattr(Inquiry._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
 def _answer(asked: Any) -> tuple[Source, Any]:
     """The answer that a template passes on as it is, and the body in it that is meant.
 
-    Raises TemplateRuntimeError for anything else.
+    Where the question was made of other answers, its own source is the last one. Raises TemplateRuntimeError for
+    anything else.
     """
     if isinstance(asked, Unknown) and asked.whole:
-        return asked.sources[0], asked.sources[0].body
-    if isinstance(asked, Observed) and len(asked.sources) == 1:
-        (source,) = asked.sources
-        bodies = source.body if isinstance(source.question, Selection) else (source.body,)
-        if any(asked.value is body for body in bodies):
-            return source, asked.value
+        return asked.sources[-1], asked.sources[-1].body
+    if isinstance(asked, Observed):
+        for source in reversed(asked.sources):
+            bodies = source.body if isinstance(source.question, Selection) else (source.body,)
+            if any(asked.value is body for body in bodies):
+                return source, asked.value
     raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
 
 

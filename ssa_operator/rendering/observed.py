@@ -72,8 +72,8 @@ def _unknown_too() -> Any:
 class Unknown(Missing):
     """A value that the cluster does not have yet.
 
-    whole: whether it is an answer and not a part of one. derived: whether it is computed of what is awaited, so that
-    its fields aren't those of the awaited object.
+    whole: whether it is an answer and not a part of one; its own source is the last one. derived: whether it is
+    computed of what is awaited, so that its fields aren't those of the awaited object.
     """
 
     __slots__ = ("awaited", "derived", "sources", "whole")
@@ -268,6 +268,8 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             raise
         return unknown
     if isinstance(found, Unknown):
+        if found.whole:
+            return Unknown(union(sources, found.sources), found.awaited, whole=True)
         return _merged([found], sources)
     if isinstance(found, Missing):
         return _absent(found, sources)

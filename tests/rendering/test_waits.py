@@ -359,9 +359,28 @@ def test_a_lookup_under_a_parent_without_a_namespace_must_name_one() -> None:
 
 def test_labels_may_be_what_another_lookup_gives() -> None:
     labels = "{'app': lookup('v1', 'ConfigMap', 'x').data.n | replace('3', 'e')}"
-    (document,) = one(f"lookup_all('v1', 'Pod', {labels}) | length", WORLD).documents
+    document, _ = one(f"lookup_all('v1', 'Pod', {labels}) | length", WORLD).documents
     assert document.body["v"] == 2
     assert {use.question.kind for use in document.uses} == {"ConfigMap", "Pod"}
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("lookup('v1', 'ConfigMap', 'x').data.n | replace('3', 'x')", True),
+        ("lookup('v1', 'ConfigMap', 'x').data.n", False),
+    ],
+)
+def test_ready_takes_what_is_looked_up_by_another_lookup(name: str, known: bool) -> None:
+    document, _ = one(f"ready(lookup('v1', 'ConfigMap', {name}))", WORLD).documents
+    assert document.body["v"] is known
+    (wait,) = one(f"ready(lookup('v1', 'ConfigMap', {name}))", EMPTY).waits
+    assert str(wait) == "waiting for ConfigMap n/x .data.n"
+
+
+def test_a_field_of_what_is_looked_up_by_another_lookup_is_awaited_with_its_path() -> None:
+    (wait,) = one("lookup('v1', 'Secret', lookup('v1', 'ConfigMap', 'x').data.n).data.p", WORLD).waits
+    assert str(wait) == "waiting for Secret n/3 .data.p"
 
 
 def test_macros_of_other_files_ask_too() -> None:
