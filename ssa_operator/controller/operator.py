@@ -69,7 +69,7 @@ class Operator:
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
         cluster = Cluster(client=client, children=self.children, lookups=self.lookups, definitions=self.definitions)
-        self._reconciler = Reconciler(cluster, self._uids.keys(), options.apply)
+        self._reconciler = Reconciler(cluster, self._uids.keys(), lambda: self.ready, options.apply)
         self._unsettled: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
         self._settled = False

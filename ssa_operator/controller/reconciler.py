@@ -111,15 +111,21 @@ class Subject:
 
 
 class Reconciler:
-    """Runs passes. `parents` are the uids of all parents that exist; `claims` says which parent an identity was
-    rendered for.
+    """Runs passes. `parents` are the uids of all parents that exist, `everyone` says whether all of them are known
+    already; `claims` says which parent an identity was rendered for.
     """
 
     def __init__(
-        self, cluster: Cluster, parents: AbstractSet[str], mode: ApplyMode, now: Callable[[], float] = time.time
+        self,
+        cluster: Cluster,
+        parents: AbstractSet[str],
+        everyone: Callable[[], bool],
+        mode: ApplyMode,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._parents = parents
+        self._everyone = everyone
         self._mode = mode
         self._now = now
         self._claims: dict[Identity, str] = {}
@@ -386,6 +392,7 @@ class Reconciler:
             recreations=memory.recreations,
             demand=self._demand(causes),
             parents=self._parents,
+            everyone=self._everyone(),
             claims=self._claims,
             converged=memory.converged,
             cluster_scope=subject.folder.settings.cluster_scope,

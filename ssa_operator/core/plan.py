@@ -74,16 +74,14 @@ class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
     objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
-    shows. hidden: why others could not be looked at. own: those with this parent's label.
-    kinds: the kinds of these, of what is rendered and of what was last reported; one that is not here is unknown to the
-    cluster.
-    proofs: what our last applies left behind. recreations: what was deleted to be made anew.
-    parents: the uids of all parents that exist. claims: the uid of the parent for which each identity was last
-    rendered.
-    converged: the digest of the template set that this parent was last brought to, None where this process has not done
-    so yet.
-    cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed. successors: for an object
-    that is no longer rendered, those of its kind that were made in its stead. records: what the parent keeps for us.
+    shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
+    of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
+    last applies left behind. recreations: what was deleted to be made anew. parents: the uids of all parents that
+    exist; everyone: whether all of them are known already. claims: the uid of the parent for which each identity was
+    last rendered. converged: the digest of the template set that this parent was last brought to, None where this
+    process has not done so yet. cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
+    successors: for an object that is no longer rendered, those of its kind that were made in its stead. records: what
+    the parent keeps for us.
     """
 
     parent: Live
@@ -93,6 +91,7 @@ class Observed:
     proofs: Mapping[Identity, Proof]
     demand: Demand
     parents: AbstractSet[str] = frozenset()
+    everyone: bool = True
     claims: Mapping[Identity, str] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     converged: str | None = None
@@ -252,6 +251,9 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         owner = _other_parent(observed, made.identity, live)
         if owner:
             return _refusal(made.identity, f"belongs to {owner} already; give it another name", made.document)
+        if live is not None and live.parent_uid not in ("", observed.parent.uid) and not observed.everyone:
+            reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
+            return replace(step, action=Action.WAIT, reason=reason)
     if made.once and (kept := _made_once(observed, step, made)) is not None:
         return kept
     if live is None:

@@ -177,6 +177,14 @@ def test_what_a_former_parent_of_the_same_name_controls_is_ours() -> None:
     assert other_controller(controlled(apiVersion="else.com/v1", kind="Echo", name="web", uid="old"), parent())
 
 
+def test_nothing_is_taken_over_while_it_is_not_known_which_parents_there_are() -> None:
+    """As after a restart, when the watch of another folder's parents is not synced."""
+    left = child(owner="perhaps-gone", ownerReferences=[])
+    assert make_plan(observed(others=(left,), everyone=False), rendered(config_map())).steps[0].action is Action.WAIT
+    assert make_plan(observed(others=(left,)), rendered(config_map())).steps[0].action is Action.APPLY
+    assert make_plan(observed(child(), everyone=False), rendered(config_map())).steps[0].action is Action.APPLY
+
+
 @pytest.mark.parametrize("live", [child(), child(labels={}), controlled()])
 def test_what_is_made_if_not_present_is_left_alone_whoever_made_it(live: Live) -> None:
     plan = make_plan(observed(live), rendered(config_map(metadata=IF_NOT_PRESENT, data={"a": "new"})))
