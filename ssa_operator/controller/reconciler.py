@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ssa_operator.controller.act import KEPT_UNTIL, act
 from ssa_operator.controller.cluster import Cluster
+from ssa_operator.controller.diagnosis import diagnosed
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
@@ -33,6 +34,7 @@ from ssa_operator.core.manifest import group_kind
 from ssa_operator.core.order import Series, stirred
 from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
 from ssa_operator.core.plan import Problem as StepProblem
+from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.schema import MISFIT, declared
@@ -75,7 +77,7 @@ class Memory:
     brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
     not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
     often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
-    longer rendered. once: what was made once and is not on record yet.
+    longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Memory:
     hook_failures: dict[Identity, int] = field(default_factory=dict)
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +160,7 @@ class Reconciler:
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
         subject, outcomes = await self._note(subject, memory, records, outcomes)
+        outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
         own = await self._render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)

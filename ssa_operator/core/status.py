@@ -53,7 +53,10 @@ class Result(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """One step after acting: the live object now (None where there is none), and for a failure the sentence, whether
-    retrying may help, and the seconds that the API server asked to wait."""
+    retrying may help, and the seconds that the API server asked to wait.
+
+    cause: why the object isn't ready, where others know more than itself. again_at: when to look for that again.
+    """
 
     step: Step
     result: Result
@@ -64,6 +67,8 @@ class Outcome:
     retry_after: float = 0.0
     place: Place | None = None
     warnings: tuple[str, ...] = ()
+    cause: str = ""
+    again_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,12 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=_earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
+        again_at=_earliest(
+            plan.rendered.again_at,
+            own.again_at,
+            *(child.readiness.again_at for child in children),
+            *(outcome.again_at for outcome in outcomes),
+        ),
     )
 
 
@@ -226,6 +236,8 @@ def _child(outcome: Outcome, now: float) -> Child:
         found = readiness(live.body, now)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
+        elif outcome.cause:
+            found = replace(found, message=f"{found.message}; {outcome.cause}")
     awaits = outcome.result is Result.WAITING and bool(step.awaited)
     return Child(
         identity=step.identity,

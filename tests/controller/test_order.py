@@ -254,3 +254,31 @@ async def test_what_reads_a_child_whose_template_fails_names_that_template(
         )
         kept = await desk.until("configmaps", "b", lambda _: True)
         assert kept["data"] == {"x": "11"}
+
+
+@pytest.mark.slow
+async def test_a_workload_that_does_not_become_ready_says_what_its_pods_say(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        text = (running.templates / FOLDER / "deployment.yaml.j2").read_text()
+        running.write(f"{FOLDER}/deployment.yaml.j2", text.replace("      automount", NOWHERE + "      automount"))
+        running.write(f"{FOLDER}/a.yaml.j2", config_map("a", after="Deployment/{{ name }}"))
+        await desk.apply(echo("web", 1))
+        words = ("ConfigMap", "0 of 1 replicas available; pod web-", "Unschedulable: ")
+        await desk.until("echoes.example.com", "web", not_ready_because("WaitingForDependency", *words))
+
+
+async def test_a_deployment_that_makes_no_progress_is_stalled_with_its_own_words(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        text = (running.templates / FOLDER / "deployment.yaml.j2").read_text()
+        text = text.replace("      automount", NOWHERE + "      automount")
+        text = text.replace("  replicas:", "  progressDeadlineSeconds: 1\n  replicas:", 1)
+        running.write(f"{FOLDER}/deployment.yaml.j2", text)
+        await desk.apply(echo("web", 1))
+        body = await desk.until(
+            "echoes.example.com", "web", not_ready_because("Progressing", "ProgressDeadlineExceeded: ")
+        )
+    assert any(each["type"] == "Stalled" for each in body["status"]["conditions"])
