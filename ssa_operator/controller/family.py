@@ -45,10 +45,13 @@ class Family:
         return Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
 
     def child(self, kind: str, name: str, /) -> Body | None:
+        found = None
         for live in self.children:
-            if (live.identity.kind, live.identity.name) == (kind, name) and not live.deleting:
-                return live.body
-        return None
+            if (live.identity.kind, live.identity.name) == (kind, name):
+                if not live.deleting:
+                    return live.body
+                found = live.body
+        return found
 
     def done(self, kind: str, name: str, /) -> bool:
         return is_done(self.once, kind, name)

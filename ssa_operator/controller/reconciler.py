@@ -56,6 +56,7 @@ from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
 from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.inquiry import born
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import Folder
 
@@ -156,6 +157,8 @@ class Reconciler:
         if more:
             strangers |= more
             plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
+        if plan.held and rendered.aged:
+            plan = make_plan(replace(plan.observed, outlived=self._outlived(subject, plan.observed)), rendered)
         self._claim(memory, subject.parent.uid, plan)
         subject, plan = await self._record(subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
@@ -217,6 +220,13 @@ class Reconciler:
         reported = _reported_kinds(parent) if memory.report is None else set()
         places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
         await self._cluster.children.watch(reported | {kind for kind, _ in places}, places)
+
+    def _outlived(self, subject: Subject, observed: Observed) -> frozenset[Identity]:
+        """What the templates rendered when the parent was made, or would have."""
+        made = born(subject.parent.body["metadata"])
+        family = replace(self._family(subject, observed.own), now=self._now() if made is None else made)
+        earlier = make_plan(observed, render(subject.folder, subject.parent.body, family))
+        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
 
     async def _record(self, subject: Subject, plan: Plan, records: Records, *, hooks: bool) -> tuple[Subject, Plan]:
         """Keep on the parent what has to outlive us, before anything is made; what can't be recorded is not made."""

@@ -81,7 +81,8 @@ class Observed:
     last rendered. converged: the digest of the template set that this parent was last brought to, None where this
     process has not done so yet. cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
     successors: for an object that is no longer rendered, those of its kind that were made in its stead. records: what
-    the parent keeps for us.
+    the parent keeps for us. outlived: what the same templates rendered when the parent was made, where time has changed
+    that since.
     """
 
     parent: Live
@@ -101,6 +102,7 @@ class Observed:
     records: Records = field(default_factory=Records)
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
     hidden: Mapping[Identity, str] = field(default_factory=dict)
+    outlived: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,10 +461,13 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> 
     """Whether the end of (almost) all children may be the templates' fault rather than what the data decided.
 
     The data decides where the template set is the one that this parent was brought to before. After a restart nothing
-    is known of that; then an unchanged generation says that it wasn't the spec that changed.
+    is known of that; then an unchanged generation says that it wasn't the spec that changed. What only time ended,
+    these very templates would still render.
     """
     survivors = sum(1 for live in observed.own if not live.deleting) - len(orphans)
     if observed.confirmed or not rendered.complete or survivors * 10 > len(orphans):
+        return False
+    if all(step.identity in observed.outlived for step in orphans):
         return False
     if observed.converged is not None:
         return observed.converged != rendered.digest

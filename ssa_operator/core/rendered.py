@@ -110,8 +110,8 @@ class Rendered:
     """Everything that one render of a folder gave.
 
     asked: every question to the cluster, also those of files that failed. generated: which objects hold generated
-    values. again_at: when time alone may change the
-    render, in seconds since the epoch. digest: names the template set.
+    values. again_at: when time alone may change the render, in seconds since the epoch. aged: whether it has changed it
+    since the parent was made. digest: names the template set.
     """
 
     documents: tuple[Document, ...] = ()
@@ -120,6 +120,7 @@ class Rendered:
     asked: tuple[Question, ...] = ()
     generated: tuple[Identity, ...] = ()
     again_at: float | None = None
+    aged: bool = False
     digest: str = ""
 
     @property

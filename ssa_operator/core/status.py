@@ -5,7 +5,8 @@ Promises:
   generation it speaks of, a reason and a message that names the object and the cause.
 - A status that says the same as the live one is not written: `lastTransitionTime` moves only when a condition's
   status does, and nothing in it depends on the clock otherwise.
-- A template's own fields never replace `conditions`, `observedGeneration` or `resources`.
+- A template's own fields never replace `conditions`, `observedGeneration` or `resources`, and stay as they were while
+  it fails.
 - Messages and lists are bounded; a Secret's content never reaches them.
 """
 
@@ -122,9 +123,9 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     children = _explained(children, outcomes)
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    verdict = _verdict(plan, (*plan.rendered.problems, *own.problems), failures, children)
+    verdict = _verdict(plan, tuple(dict.fromkeys((*plan.rendered.problems, *own.problems))), failures, children)
     return Report(
-        status=_status(parent, verdict, children, own.fields, now),
+        status=_status(parent, verdict, children, _own_fields(parent, own), now),
         verdict=verdict,
         children=children,
         complete=_complete(plan, outcomes),
@@ -146,7 +147,10 @@ def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], o
         Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
     return Report(
-        status=_status(parent, verdict, entries, own.fields, now), verdict=verdict, children=entries, complete=False
+        status=_status(parent, verdict, entries, _own_fields(parent, own), now),
+        verdict=verdict,
+        children=entries,
+        complete=False,
     )
 
 
@@ -163,7 +167,7 @@ def make_deletion_report(
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     verdict = Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
     return Report(
-        status=_status(parent, verdict, children, own.fields, now),
+        status=_status(parent, verdict, children, _own_fields(parent, own), now),
         verdict=verdict,
         children=children,
         complete=False,
@@ -370,6 +374,15 @@ def _status(
     ordered = sorted(children, key=lambda child: child.identity)
     status["resources"] = [_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
+
+
+def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
+    """The fields of the author's status template; where it failed, those that it gave before."""
+    status, owned = parent.body.get("status"), parent.owned_fields("status")
+    if not own.problems or not owned or not isinstance(status, Mapping):
+        return own.fields
+    names = json.loads(owned).get("f:status", {})
+    return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
 def _entry(child: Child) -> dict[str, Any]:

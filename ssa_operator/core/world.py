@@ -87,7 +87,7 @@ class World(Protocol):
     def now(self) -> float: ...
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        """The live child of this parent, None where there is none."""
+        """The live child of this parent, also one that is being deleted; None where there is none."""
 
     def done(self, kind: str, name: str, /) -> bool:
         """Whether a child that is not there was made once, and need not be waited for."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from types import GeneratorType
 from typing import Any
 
@@ -21,6 +23,7 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import do_default, make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
+from ssa_operator.core.durations import parse_duration
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
 from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
@@ -106,6 +109,24 @@ def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
     return f"{name[: length - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
 
 
+def later(value: Any, duration: Any) -> str:
+    """The moment a duration (`90s`, `1h30m`, `7d`) after another, as Kubernetes writes moments (RFC 3339, in UTC)."""
+    text = _text("later", value)
+    moment: datetime | None = None
+    with contextlib.suppress(ValueError):
+        moment = datetime.fromisoformat(text)
+    if moment is None or moment.tzinfo is None:
+        raise UnfitValueError("later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
+    try:
+        moment = moment.astimezone(UTC) + timedelta(seconds=parse_duration(_text("later", duration)))
+    except ValueError as error:
+        raise UnfitValueError(f"later: {error}") from None
+    except OverflowError:
+        raise UnfitValueError("later: that moment is beyond the year 9999") from None
+    text = moment.replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if moment.microsecond else text) + "Z"
+
+
 def _text(name: str, value: Any) -> str:
     if value is None:
         raise UnfitValueError(f"{name} needs a text, and this value is null")
@@ -178,6 +199,7 @@ OWN: Mapping[str, Callable[..., Any]] = {
     "format": _format,
     "join": _join,
     "k8s_name": k8s_name,
+    "later": later,
     "md5": md5,
     "sha256": sha256,
 }

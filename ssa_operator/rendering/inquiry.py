@@ -3,7 +3,7 @@
 Promises:
 - Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
   until the child is ready, unless its readiness counts for nobody.
-- In a lenient render nothing waits: a child need not be ready for its fields to be read.
+- In a lenient render nothing waits: a child need not be ready for its fields to be read, and may be on its way out.
 - Everything that was asked is recorded, with the template line that asked.
 """
 
@@ -34,7 +34,8 @@ from ssa_operator.rendering.observed import Observed, Source, Unknown, carried, 
 class Inquiry:
     """What one render of one parent asks; `lenient` where nothing waits.
 
-    asked: each question with the line that asked it first. again_at: when time alone may change an answer. branches:
+    asked: each question with the line that asked it first. again_at: when time alone may change an answer. aged:
+    whether it has changed one since the parent was made. branches:
     what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
     holders: the objects that hold generated values, of all files. unready: the children that are there and were not
     read because they are not ready; `uncounted` are those that need not be.
@@ -47,6 +48,7 @@ class Inquiry:
         "_metadata",
         "_uncounted",
         "again_at",
+        "aged",
         "asked",
         "branches",
         "generation",
@@ -65,6 +67,7 @@ class Inquiry:
         self.world = world
         self.asked: dict[Question, Place | None] = {}
         self.again_at: float | None = None
+        self.aged = False
         self.holders: dict[Identity, None] = {}
         self.unready: set[Reference] = set()
         self._uncounted = uncounted
@@ -90,6 +93,18 @@ class Inquiry:
             "ready": self._ready,
         }
 
+    def former(self, parent: Mapping[str, Any]) -> Observed:
+        """The status that the parent has: to its next status, a field that isn't there is unknown and no error."""
+        metadata = self._metadata
+        question = Lookup(
+            api_version=parent.get("apiVersion", ""),
+            kind=parent.get("kind", ""),
+            namespace=metadata.get("namespace", ""),
+            name=metadata.get("name", ""),
+        )
+        source = Source(question=question, body=parent, branches=self.branches, awaited=False, lenient=self._lenient)
+        return Observed(parent.get("status") or {}, (source,))
+
     def placed(self, identity: Identity) -> Identity:
         """An identity as a template of this parent means it: in the parent's namespace where it names none."""
         if self.world.namespaced(identity.group_kind) is False:
@@ -99,6 +114,9 @@ class Inquiry:
     def _child(self, kind: str, name: str) -> Observed | Unknown:
         question = Reference(_text("child", "kind", kind), _text("child", "name", name))
         body = self.world.child(kind, name)
+        if body is not None and not self._lenient and body["metadata"].get("deletionTimestamp"):
+            # What waits for a child waits for the one that comes after it.
+            body = None
         if body is None and self.world.done(kind, name):
             self._done.add(question)
             body = {"kind": kind, "metadata": {"name": name}}
@@ -186,9 +204,10 @@ class Inquiry:
             seconds = parse_duration(_text("expired", "duration", duration))
         except ValueError as error:
             raise TemplateRuntimeError(f"expired: {error}") from None
-        born = self._metadata.get("creationTimestamp")
-        ends = (datetime.fromisoformat(born).timestamp() if born else self.world.now) + seconds
-        if ends <= self.world.now and born:
+        made = born(self._metadata)
+        ends = (self.world.now if made is None else made) + seconds
+        if ends <= self.world.now and made is not None:
+            self.aged = True
             return True
         self._again(ends)
         return False
@@ -223,6 +242,12 @@ class Inquiry:
 
 
 setattr(Inquiry._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
+
+
+def born(metadata: Mapping[str, Any]) -> float | None:
+    """When an object was made, in seconds since the epoch; None where it isn't yet."""
+    text = metadata.get("creationTimestamp")
+    return datetime.fromisoformat(text).timestamp() if text else None
 
 
 def _answer(asked: Any) -> tuple[Source, Any]:

@@ -58,6 +58,7 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
         asked=tuple(inquiry.asked),
         generated=tuple(inquiry.holders),
         again_at=inquiry.again_at,
+        aged=inquiry.aged,
         digest=templates.digest,
     )
 
@@ -135,12 +136,12 @@ def render_status(templates: Templates | Folder, parent: Mapping[str, Any], worl
     """The fields of `_status.yaml.j2`, empty where there is none; what is unknown is left out."""
     if not isinstance(templates, Templates):
         if templates.templates is None:
-            return StatusFields()
+            return StatusFields(problems=templates.problems)
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
     inquiry = Inquiry(world, parent, lenient=True)
-    variables = _variables(templates, parent, inquiry)
+    variables = _variables(templates, parent, inquiry) | {"status": inquiry.former(parent)}
     fields: Mapping[str, Any] = {}
     problems: tuple[Problem, ...] = ()
     with bounds.bounded():

@@ -163,6 +163,15 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     assert not confirmed.held
 
 
+def test_what_only_time_ended_is_not_held() -> None:
+    """The very templates that end it rendered it when the parent was made."""
+    both = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), converged="t0", outlived=both), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+    rest = make_plan(observed(child("a"), child("c"), converged="t0", outlived=both), rendered())
+    assert rest.held
+
+
 def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
     """Else the new templates would count as confirmed by the time the blockage is over."""
     kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}

@@ -42,6 +42,25 @@ def ready_condition(found: Report) -> dict[str, Any]:
     return next(condition for condition in conditions if condition["type"] == "Ready")
 
 
+def test_a_status_template_that_fails_leaves_its_fields_as_they_were() -> None:
+    before = {"createdAt": "2026-01-01T00:00:00Z", "theirs": 1, "conditions": []}
+    written: dict[str, Any] = {"f:status": {"f:createdAt": {}, "f:conditions": {}}}
+    entry = {"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": written}
+    own = StatusFields(problems=(RenderProblem("no"),))
+    plan = make_plan(observed(), rendered())
+    found = report(plan, of=parent(status=before, managedFields=[entry]), own=own)
+    assert found.status["createdAt"] == "2026-01-01T00:00:00Z"
+    assert "theirs" not in found.status
+    assert ready_condition(found)["reason"] == "RenderFailed"
+    assert "createdAt" not in report(plan, of=parent(status=before), own=own).status
+
+
+def test_a_problem_of_a_whole_folder_is_said_once() -> None:
+    problem = RenderProblem("no")
+    plan = make_plan(observed(), rendered(problems=(problem,)))
+    assert ready_condition(report(plan, own=StatusFields(problems=(problem,))))["message"] == "no"
+
+
 def test_a_parent_whose_children_are_current_is_ready() -> None:
     found = applied(child())
     assert found.status["conditions"] == [

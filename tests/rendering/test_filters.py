@@ -223,3 +223,32 @@ def test_other_filters_of_jinja_are_there() -> None:
     assert value("spec.m | items | list", {"m": {"a": 1}}) == [["a", 1]]
     assert value("'a b' | replace(' ', '-')") == "a-b"
     assert value("[1, none, true] | join('-')") == "1-null-true"
+
+
+@pytest.mark.parametrize(
+    ("expression", "moment"),
+    [
+        ("'2026-01-31T23:59:30Z' | later('90s')", "2026-02-01T00:01:00Z"),
+        ("'2026-01-31T12:00:00+01:00' | later('0')", "2026-01-31T11:00:00Z"),
+        ("'2026-01-31T12:00:00.000001Z' | later('1h30m')", "2026-01-31T13:30:00.000001Z"),
+        ("'2026-01-31T12:00:00Z' | later('250ms')", "2026-01-31T12:00:00.25Z"),
+        ("'2024-02-28T12:00:00Z' | later('1d')", "2024-02-29T12:00:00Z"),
+    ],
+)
+def test_a_moment_is_some_time_later(expression: str, moment: str) -> None:
+    assert value(expression) == moment
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("'yesterday' | later('1s')", "later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z"),
+        ("'2026-01-31T12:00:00' | later('1s')", "later needs a moment such as metadata.creationTimestamp"),
+        ("none | later('1s')", "later needs a text, and this value is null"),
+        ("'2026-01-31T12:00:00Z' | later('soon')", "later: 'soon' is not a duration; write one like 500ms"),
+        ("'2026-01-31T12:00:00Z' | later('3000000d')", "later: that moment is beyond the year 9999"),
+        ("'2026-01-31T12:00:00Z' | later('9' * 400 ~ 'd')", "later: that moment is beyond the year 9999"),
+    ],
+)
+def test_what_has_no_moment_later_says_so(expression: str, message: str) -> None:
+    assert f"a.yaml.j2:5: {message}" in fault(expression)

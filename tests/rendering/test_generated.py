@@ -198,6 +198,7 @@ def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
     metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
     result = in_world({"a.yaml.j2": text}, FakeWorld(now=NOW + after), metadata=metadata)
     assert result.documents[0].body["v"] is expired
+    assert result.aged is expired
     assert result.again_at == again
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ssa_operator.rendering.render import render_status
 from ssa_operator.rendering.sources import Folder
-from tests.rendering.author import HEAD, FakeWorld, live, parent, rendered, status, templates
+from tests.rendering.author import HEAD, FakeWorld, in_world, live, parent, rendered, status, templates
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
 JOB = live("Job", "j", api_version="batch/v1", status={"conditions": [{"type": "Complete", "status": "True"}]})
@@ -175,3 +175,41 @@ def test_macros_pass_what_they_are_given() -> None:
 def test_a_missing_field_of_the_parent_is_an_error_beside_an_unknown_one() -> None:
     result = status("a: {{ child('Service', 'no').x }}\nb: {{ spec.replicas }}\n")
     assert str(result.problems[0]).startswith("echoes.example.com/_status.yaml.j2:2: spec.replicas is missing")
+
+
+GOING = live("Pod", "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, status={"podIP": "10.0.0.9"})
+
+
+def after(former: Any, text: str, *children: Any) -> Any:
+    """The fields of a parent that has a status already."""
+    files = {"_status.yaml.j2": text, "a.yaml": HEAD}
+    result = render_status(templates(files), parent(status=former), FakeWorld(children=children))
+    assert result.problems == ()
+    return result.fields
+
+
+def test_a_status_can_keep_what_it_said_before() -> None:
+    text = "ip: {{ child('Pod', 'p').status.podIP | default(status.ip) }}\nfirst: {{ status.a.b | default(1) }}\n"
+    assert after({"ip": "10.0.0.1"}, text) == {"ip": "10.0.0.1", "first": 1}
+    assert after({"ip": "10.0.0.1", "a": {"b": 2}}, text, GOING) == {"ip": "10.0.0.9", "first": 2}
+
+
+def test_what_a_status_never_said_is_left_out() -> None:
+    text = "ip: {{ status.ip }}\n{% if status.ip == '1' %}\nx: 1\n{% endif %}\nall: {{ status }}\n"
+    assert after({}, text) == {"all": {}}
+    assert after(None, text) == {"all": {}}
+    assert after({"ip": "1"}, text) == {"ip": "1", "x": 1, "all": {"ip": "1"}}
+
+
+def test_a_child_on_its_way_out_is_still_known_to_the_status() -> None:
+    text = "gone: {{ child('Pod', 'p').metadata.deletionTimestamp }}\nready: {{ ready(child('Pod', 'p')) }}\n"
+    assert after({}, text, GOING) == {"gone": "2026-01-01T00:00:00Z", "ready": False}
+
+
+def test_a_manifest_waits_for_the_child_that_comes_after_the_one_on_its_way_out() -> None:
+    unready = HEAD + "v: {{ ready(child('Pod', 'p')) }}\n"
+    reading = HEAD + "v: {{ child('Pod', 'p').status.podIP }}\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {ssa-operator.dev/wait: 'false'}\n"
+    result = in_world({"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeWorld(children=(GOING,)))
+    assert [document.body.get("v") for document in result.documents] == [False, None]
+    assert [str(wait) for wait in result.waits] == ["waiting for Pod/p to be ready"]
