@@ -88,11 +88,11 @@ class Children(Mapping[Identity, Live]):
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
 
-    def departed(self, identity: Identity) -> Live | None:
-        """The last state of an object that went not long ago: a Job that its TTL removes may be gone before anybody
-        looked at it.
+    def last_seen(self, identity: Identity) -> Live | None:
+        """An object as it is, or as it was last where it went not long ago: a Job that its TTL removes may be gone
+        before anybody looked at it.
         """
-        return self._departed.get(identity) if identity not in self else None
+        return self.get(identity) or self._departed.get(identity)
 
     async def watch(self, kinds: Iterable[GroupKind], places: Iterable[tuple[GroupKind, str]] = ()) -> None:
         """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a

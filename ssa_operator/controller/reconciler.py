@@ -147,7 +147,7 @@ class Reconciler:
             return await self._publish(subject, memory, report, confidential=_is_confidential(subject, own.asked))
         records = upkeep.read(subject.parent)
         records = replace(records, once={**records.once, **memory.once})
-        records = once.with_ends(records, self._cluster.children.departed, self._now())
+        records = once.with_ends(records, self._cluster.children.last_seen, self._now())
         await self._watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._render(subject, memory, causes)
         observed = self._observe(subject, memory, causes, rendered, records)
@@ -369,7 +369,7 @@ class Reconciler:
             children=children,
             objects=watched,
             kinds=watched.kinds,
-            once=once.with_ends(upkeep.read(subject.parent), watched.departed, now).once,
+            once=once.with_ends(upkeep.read(subject.parent), watched.last_seen, now).once,
         )
 
     def _cluster_for(self, subject: Subject, rendered: Rendered) -> Cluster:

@@ -95,16 +95,16 @@ def with_made(records: Records, identity: Identity, word: Made) -> Records:
     return replace(records, once={**others, key(identity): str(word)})
 
 
-def with_ends(records: Records, departed: Callable[[Identity], Live | None], now: float) -> Records:
-    """The records with how it ended for what went unseen; `departed` gives the last state of an object that went, as
-    far as it is known. `now` is in seconds since the epoch.
+def with_ends(records: Records, last_seen: Callable[[Identity], Live | None], now: float) -> Records:
+    """The records with what is known now of what wasn't seen to end; `last_seen` gives the last state of an object,
+    also of one that went, as far as it is known. `now` is in seconds since the epoch.
     """
     for each, word in records.once.items():
         before = _parsed(word)
         if each.startswith(HOOK) or before.end is not End.UNSEEN:
             continue
         identity = _identity(each)
-        records = with_made(records, identity, replace(before, end=seen(departed(identity), before.end, now)))
+        records = with_made(records, identity, replace(before, end=seen(last_seen(identity), before.end, now)))
     return records
 
 

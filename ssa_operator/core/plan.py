@@ -26,7 +26,7 @@ from ssa_operator.core.instruction import ApplyPolicy, Recreate, Reference
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.place import Place
-from ssa_operator.core.readiness import Readiness
+from ssa_operator.core.readiness import Readiness, State
 from ssa_operator.core.recreation import Recreation, leaving
 from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
 from ssa_operator.core.upkeep import Records
@@ -320,11 +320,13 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
     if live is not None and is_former_self(live, observed.parent):
         return None
     if live is None or live.deleting:
-        if before is None and live is not None and live.parent_uid == observed.parent.uid:
-            before = once.Made("")  # made by a process that died before it could say so
-        if before is None or changed:
+        if before is not None and not changed:
+            standing = before.standing
+        elif before is None and live is not None and live.parent_uid == observed.parent.uid:
+            # A process made it that died before it could say so; how it ended is known when this pass has recorded it.
+            standing = Readiness(State.TERMINATING, "was made once and is being deleted")
+        else:
             return None
-        standing = before.standing
         return replace(step, action=Action.KEEP, reason=standing.message, standing=standing)
     if not changed:
         return replace(step, action=Action.KEEP, reason="was made once and is left alone")

@@ -105,6 +105,8 @@ def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> N
     for live in (live_job(), live_job(deletionTimestamp="2026-01-01T00:00:00Z")):
         step = planned(live)
         assert step.action is Action.KEEP
+        # Whoever depends on it waits until it is known how it ended.
+        assert (step.standing is None) or (step.standing.state is State.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         assert once.made(noted(Records(), outcome, parent(), 0.0), IDENTITY) == Made(records_digest())
 
