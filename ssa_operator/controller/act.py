@@ -118,8 +118,8 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.WAIT:
             # What waits for another child is woken by that child's event; only what has a manifest could go on by
-            # itself.
-            passing = step.manifest is not None
+            # itself. What is fought over has its own time.
+            passing = step.manifest is not None and not step.contest
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=passing)
         case Action.RECREATE:
             removed = await _prune(step, cluster)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from ssa_operator.controller.children import Children
 from ssa_operator.controller.definitions import Definitions
+from ssa_operator.controller.events import Recorder
 from ssa_operator.controller.lookups import Lookups
 from ssa_operator.kube.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The client, and the watches of children, of what templates look up, and of CRDs.
+    """The client, the watches of children, of what templates look up, and of CRDs, and who writes events.
 
     confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
     fields are taken over with an object that exists.
@@ -27,5 +28,6 @@ class Cluster:
     children: Children
     lookups: Lookups
     definitions: Definitions
+    recorder: Recorder
     confidential: bool = False
     former: AbstractSet[str] = frozenset()

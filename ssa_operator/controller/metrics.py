@@ -39,6 +39,12 @@ class Metrics:
             ("folder", "kind", "result"),
             registry=self._registry,
         )
+        self.events = Counter(
+            "ssa_operator_events_total",
+            "Events by result: written, dropped (too many), failed.",
+            ("result",),
+            registry=self._registry,
+        )
         self.queue_depth = Gauge("ssa_operator_queue_depth", "Parents that wait for a worker.", registry=self._registry)
         self.queue_seconds = Histogram(
             "ssa_operator_queue_seconds",

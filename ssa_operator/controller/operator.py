@@ -20,6 +20,7 @@ from typing import Any
 from ssa_operator.controller.children import Children
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.definitions import Definitions
+from ssa_operator.controller.events import Recorder
 from ssa_operator.controller.lookups import Lookups
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
@@ -68,8 +69,15 @@ class Operator:
         self._sources: Sources | None = None
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
-        cluster = Cluster(client=client, children=self.children, lookups=self.lookups, definitions=self.definitions)
-        self._reconciler = Reconciler(cluster, self._uids.keys(), lambda: self.ready, options.apply)
+        self._recorder = Recorder(client, self.metrics)
+        cluster = Cluster(
+            client=client,
+            children=self.children,
+            lookups=self.lookups,
+            definitions=self.definitions,
+            recorder=self._recorder,
+        )
+        self._reconciler = Reconciler(cluster, self._uids.keys(), lambda: self.ready, options)
         self._unsettled: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
         self._settled = False
@@ -87,6 +95,7 @@ class Operator:
         self._take(load(self.options.templates))
         chance = Chance(now=time.time, jitter=random.random)
         workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, chance)
+        recording = asyncio.create_task(self._recorder.run(), name="write events")
         passes = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(self.options.workers)]
         services = [
             asyncio.create_task(stop.wait(), name="stop"),
@@ -104,6 +113,7 @@ class Operator:
             self.queue.close()
             _, late = await asyncio.wait(passes, timeout=DRAIN_DEADLINE)
             await _cancel(late)
+            await self._recorder.close(recording)
             for parents in self.folders.values():
                 await parents.close()
             await self.children.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from ssa_operator.core.fight import Tolerance
 
 
 class ApplyMode(StrEnum):
@@ -20,7 +22,8 @@ class Options:
 
     namespaces: where to look, all if empty. selector: a label selector for parents. interval: seconds between two
     ticks of a parent. tick_rate: applies a second that ticks may cost over all parents; 0 switches ticks off. listen:
-    host and port of the HTTP server (no host: all addresses), None for none.
+    host and port of the HTTP server (no host: all addresses), None for none. tolerance: when others' changes are a
+    fight, and how it goes on.
     """
 
     templates: Path = Path("templates")
@@ -31,3 +34,4 @@ class Options:
     workers: int = 16
     apply: ApplyMode = ApplyMode.ALWAYS
     listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)
+    tolerance: Tolerance = field(default_factory=Tolerance)

@@ -18,14 +18,17 @@ from ssa_operator.controller.act import KEPT_UNTIL, act
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.diagnosis import diagnosed
 from ssa_operator.controller.family import Family
-from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.rivalry import Rivalry
 from ssa_operator.controller.strangers import NOBODY, Strangers, meet
 from ssa_operator.controller.upkeep import keep
 from ssa_operator.controller.users import Asked, Seen, User
 from ssa_operator.core import once, upkeep
 from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.encoding import encode
+from ssa_operator.core.event import events
+from ssa_operator.core.fight import Scene
 from ssa_operator.core.finalization import make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import ApplyPolicy
@@ -37,6 +40,7 @@ from ssa_operator.core.plan import Problem as StepProblem
 from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.rendered import Rendered, StatusFields
+from ssa_operator.core.rewriting import notice
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import (
     Outcome,
@@ -44,10 +48,12 @@ from ssa_operator.core.status import (
     Result,
     Verdict,
     differs,
+    earliest,
     make_deletion_report,
     make_idle_report,
     make_report,
     noted,
+    noticed,
     unrecorded,
 )
 from ssa_operator.core.upkeep import FINALIZER, Records, RecordsError, recorded
@@ -78,7 +84,8 @@ class Memory:
     brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
     not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
     often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
-    longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready.
+    longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready. left:
+    each child when it was last as we want it. rivalry: what others do to the same objects.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -95,6 +102,8 @@ class Memory:
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
+    left: Mapping[Identity, Live] = field(default_factory=dict)
+    rivalry: Rivalry = field(default_factory=Rivalry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +133,13 @@ class Reconciler:
         cluster: Cluster,
         parents: AbstractSet[str],
         everyone: Callable[[], bool],
-        mode: ApplyMode,
+        options: Options,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._parents = parents
         self._everyone = everyone
-        self._mode = mode
+        self._options = options
         self._now = now
         self._claims: dict[Identity, str] = {}
 
@@ -164,6 +173,7 @@ class Reconciler:
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
         subject, outcomes = await self._note(subject, memory, records, outcomes)
         outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
+        outcomes = memory.rivalry.acted(outcomes, self._now())
         own = await self._render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
@@ -171,6 +181,7 @@ class Reconciler:
         report = self._followed(memory, report, rendered, outcomes)
         if memory.series.at_once:
             # The next pass knows more: it writes the status.
+            self._tell(subject, memory, report)
             memory.report = report
             return report
         confidential = _is_confidential(subject, (*rendered.asked, *own.asked))
@@ -208,6 +219,7 @@ class Reconciler:
             if not any(each.result in stirring for each in outcomes):
                 break
             changed = any(each.result is Result.CONFIGURED for each in outcomes)
+        outcomes = memory.rivalry.acted(outcomes, self._now())
         own = await self._render_status(subject, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         _remember(memory, subject.parent, plan, outcomes, report)
@@ -396,7 +408,14 @@ class Reconciler:
         named = {live.identity.group_kind for live in own} | _kinds(rendered)
         named |= {identity.group_kind for identity in records.inventory}
         known = self._cluster.children.kinds
-        confirmed = memory.held_at is not None and parent.metadata.annotations.get(RECONCILE_AT, "") != memory.held_at
+        now, asked = self._now(), parent.metadata.annotations.get(RECONCILE_AT, "")
+        scene = Scene(
+            proofs=memory.proofs,
+            left=memory.left,
+            objects=self._cluster.children,
+            synced=lambda kind: kind in known and known[kind].synced,
+        )
+        confirmed = memory.held_at is not None and asked != memory.held_at
         return Observed(
             parent=parent,
             objects=self._cluster.children,
@@ -413,11 +432,15 @@ class Reconciler:
             confirmed=confirmed,
             successors=memory.successors if memory.report is not None else _kept_before(parent, own),
             records=records,
+            left=memory.left,
+            feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
+            confidential=_is_confidential(subject, rendered.asked),
+            now=now,
         )
 
     def _demand(self, causes: Cause) -> Demand:
         everything = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
-        if self._mode is ApplyMode.ALWAYS:
+        if self._options.apply is ApplyMode.ALWAYS:
             everything |= Cause.TICK_GRANTED
         return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN
 
@@ -434,13 +457,27 @@ class Reconciler:
         memory.claimed = claimed
 
     async def _publish(self, subject: Subject, memory: Memory, report: Report, *, confidential: bool) -> Report:
+        rivalry = memory.rivalry
+        report = noticed(report, notice(rivalry.look_at_status(subject.parent, self._now(), self._options.tolerance)))
+        self._tell(subject, memory, report)
         memory.report = report
-        if not subject.writes_status:
-            return report
+        if subject.writes_status:
+            await self._write_status(subject, rivalry, report, confidential=confidential)
+        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at(self._now())))
+        return memory.report
+
+    def _tell(self, subject: Subject, memory: Memory, report: Report) -> None:
+        self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
+
+    async def _write_status(self, subject: Subject, rivalry: Rivalry, report: Report, *, confidential: bool) -> None:
+        """Write the status where it differs, unless somebody rewrites it each time and a pause is due."""
         status = declared(report.status, subject.status_schema)
         parent = subject.parent
         if status is MISFIT or not differs(parent, status):
-            return report
+            rivalry.status_stands(self._now())
+            return
+        if rivalry.status is not None and rivalry.status.held(self._now()):
+            return
         body = {
             "apiVersion": subject.resource.api_version,
             "kind": subject.resource.kind,
@@ -455,7 +492,7 @@ class Reconciler:
                 subject.resource, namespace, name, encode(body), subresource="status", confidential=confidential
             )
             subject.cache.written(applied.live)
-        return report
+        rivalry.status_written(status, applied.live, self._now())
 
 
 _MAKING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
@@ -486,20 +523,20 @@ def _is_confidential(subject: Subject, asked: Iterable[Question]) -> bool:
 
 
 def _remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
-    proofs = {}
+    proofs: dict[Identity, Proof] = {}
+    left: dict[Identity, Live] = {}
     for outcome in outcomes:
-        step = outcome.step
-        if step.manifest is None or outcome.live is None:
+        step, live = outcome.step, outcome.live
+        if step.manifest is None or live is None:
             continue
-        if outcome.result is Result.WAITING:
+        if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+            proofs[step.identity], left[step.identity] = proof(step.manifest, live), live
+        elif step.identity in memory.proofs and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
             # It was not applied now; what an earlier apply left behind is as good as before.
-            if step.identity in memory.proofs:
-                proofs[step.identity] = memory.proofs[step.identity]
-        elif step.action is Action.APPLY and outcome.result is not Result.FAILED:
-            proofs[step.identity] = proof(step.manifest, outcome.live)
-        elif step.action is Action.UNCHANGED:
             proofs[step.identity] = memory.proofs[step.identity]
-    memory.proofs = proofs
+            same = step.action is Action.UNCHANGED and step.intrusion is None
+            left[step.identity] = live if same else memory.left.get(step.identity, live)
+    memory.proofs, memory.left = proofs, left
     memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
     memory.recreations = _recreations(memory, outcomes)
     memory.failures = memory.failures + 1 if report.passing else 0

@@ -120,10 +120,10 @@ class Live:
         """The uid in the parent label, '' where there is none."""
         return self.metadata.labels.get(PARENT_UID_LABEL, "")
 
-    def own_entry(self) -> bytes:
+    def own_entry(self, subresource: str = "") -> bytes:
         """Our own Apply entry, encoded: its time too, which tells another writer of our name from ourselves."""
         for entry in self.metadata.managed_fields:
-            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return entry.time.encode() + bytes(entry.fields_v1)
         return b""
 
@@ -136,3 +136,9 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self.identity}, {self.resource_version})"
+
+
+def split_entry(entry: bytes) -> tuple[bytes, bytes]:
+    """Time and fieldsV1 of what `own_entry` gave, empty where it was empty."""
+    time, brace, rest = entry.partition(b"{")
+    return time, brace + rest

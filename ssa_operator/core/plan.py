@@ -20,6 +20,7 @@ from typing import assert_never
 from ssa_operator.core import once
 from ssa_operator.core.drift import Proof, proven
 from ssa_operator.core.existing import is_former_self, other_controller
+from ssa_operator.core.fight import Feud, Intrusion
 from ssa_operator.core.graph import Edge, Graph, graph
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import ApplyPolicy, Recreate, Reference
@@ -76,13 +77,15 @@ class Observed:
     objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
     shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
     of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
-    last applies left behind. recreations: what was deleted to be made anew. parents: the uids of all parents that
-    exist; everyone: whether all of them are known already. claims: the uid of the parent for which each identity was
-    last rendered. converged: the digest of the template set that this parent was last brought to, None where this
-    process has not done so yet. cluster_scope: the folder's setting. confirmed: whether a held prune was confirmed.
-    successors: for an object that is no longer rendered, those of its kind that were made in its stead. records: what
-    the parent keeps for us. outlived: what the same templates rendered when the parent was made, where time has changed
-    that since.
+    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to be
+    made anew. parents: the uids of all parents that exist; everyone: whether all of them are known already. claims: the
+    uid of the parent for which each identity was last rendered. converged: the digest of the template set that this
+    parent was last brought to, None where this process has not done so yet. cluster_scope: the folder's setting.
+    confirmed: whether a held prune was confirmed. successors: for an object that is no longer rendered, those of its
+    kind that were made in its stead. records: what the parent keeps for us. outlived: what the same templates rendered
+    when the parent was made, where time has changed that since. feuds: what others did to children of ours.
+    confidential: whether fields of children must not be named, as their names may hold a Secret's content. now: seconds
+    since the epoch.
     """
 
     parent: Live
@@ -103,6 +106,10 @@ class Observed:
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
     hidden: Mapping[Identity, str] = field(default_factory=dict)
     outlived: frozenset[Identity] = frozenset()
+    left: Mapping[Identity, Live] = field(default_factory=dict)
+    feuds: Mapping[Identity, Feud] = field(default_factory=dict)
+    confidential: bool = False
+    now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +118,10 @@ class Step:
 
     successors: of a prune, what takes the object's place and has to be ready before. after: the other steps that have
     to come first. lost: what has to come first and is no step, with the reason. awaited: what it waits for. proven:
-    whether the manifest is applied already and nobody changed our fields.
-    recreation: that the object was deleted to be made anew before, None where it wasn't. standing: what the object
-    counts as whether it is there or not; None where it is judged as it is.
+    whether the manifest is applied already and nobody changed our fields. intrusion: the foreign change that it puts
+    back. contest: what is said of a fight over the child, '' where there is none. recreation: that the object was
+    deleted to be made anew before, None where it wasn't. standing: what the object counts as whether it is there or
+    not; None where it is judged as it is.
     """
 
     action: Action
@@ -130,6 +138,8 @@ class Step:
     proven: bool = False
     recreation: Recreation | None = None
     standing: Readiness | None = None
+    intrusion: Intrusion | None = None
+    contest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,9 +268,10 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
             return replace(step, action=Action.WAIT, reason=reason)
     if made.once and (kept := _made_once(observed, step, made)) is not None:
         return kept
+    feud = _feud(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None
+    step = _contested(step, feud, observed)
     if live is None:
-        pending = step.recreation is not None and not step.recreation.made
-        return replace(step, reason="was deleted to be made anew" if pending else "does not exist")
+        return _absent(observed, step, feud)
     if live.deleting:
         return replace(step, action=Action.WAIT, reason=leaving(live))
     if policy is not ApplyPolicy.ALWAYS and is_former_self(live, observed.parent):
@@ -274,11 +285,46 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         who = f"{controller.kind} {controller.name}"
         why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
         return _refusal(made.identity, why, made.document, Problem.CONFLICT)
-    if proven(made, live, observed.proofs.get(made.identity)):
+    return _present(observed, step, live, feud)
+
+
+_FOUGHT_OVER = "is fought over, and is put back after a pause"
+
+
+def _absent(observed: Observed, step: Step, feud: Feud | None) -> Step:
+    """The step of what is not there."""
+    if feud is not None and feud.held(observed.now):
+        return replace(step, action=Action.WAIT, reason=_FOUGHT_OVER)
+    if step.recreation is not None and not step.recreation.made:
+        return replace(step, reason="was deleted to be made anew")
+    return replace(step, reason="was deleted" if step.intrusion is not None else "does not exist")
+
+
+def _present(observed: Observed, step: Step, live: Live, feud: Feud | None) -> Step:
+    """The step of what is there and ours to apply to."""
+    made = step.manifest
+    assert made is not None
+    if feud is not None and feud.held(observed.now):
+        return replace(step, action=Action.UNCHANGED, reason=_FOUGHT_OVER)
+    if proven(made, live, observed.proofs.get(made.identity), observed.left.get(made.identity)):
         if observed.demand is Demand.UNPROVEN:
             return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
         return replace(step, reason="everything is applied now", proven=True)
     return replace(step, reason=_why_apply(made, live, observed))
+
+
+def _contested(step: Step, feud: Feud | None, observed: Observed) -> Step:
+    """The step with what others did to its object, and what is said of it where it is a fight."""
+    if feud is None:
+        return step
+    text = feud.text(step.identity.group_kind, confidential=observed.confidential) if feud.fighting else ""
+    return replace(step, intrusion=feud.pending, contest=text)
+
+
+def _feud(observed: Observed, made: Manifest) -> Feud | None:
+    """What others did to this child. What they did to another manifest's object doesn't count against this one."""
+    feud = observed.feuds.get(made.identity)
+    return feud if feud is not None and feud.digest == made.digest else None
 
 
 def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Use]], rendered: Rendered) -> list[Step]:
@@ -344,6 +390,9 @@ def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
         return "was replaced"
     if held.digest != made.digest:
         return "its manifest changed"
+    feud = _feud(observed, made)
+    if feud is not None and feud.pending is not None:
+        return feud.pending.text(confidential=observed.confidential)
     if held.entry != live.own_entry():
         return "somebody changed our fields"
     return "everything is applied now"

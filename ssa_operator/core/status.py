@@ -103,7 +103,8 @@ class Report:
 
     status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
     failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
-    has to be judged again without an event.
+    has to be judged again without an event. notice: what is said of somebody who writes the same status, '' where
+    nobody does.
     """
 
     status: Mapping[str, Any]
@@ -114,6 +115,7 @@ class Report:
     passing: bool = False
     retry_after: float = 0.0
     again_at: float | None = None
+    notice: str = ""
 
 
 def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
@@ -123,6 +125,7 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     children = _explained(children, outcomes)
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
+    failures += [_contested(outcome) for outcome in outcomes if outcome.step.contest]
     verdict = _verdict(plan, tuple(dict.fromkeys((*plan.rendered.problems, *own.problems))), failures, children)
     return Report(
         status=_status(parent, verdict, children, _own_fields(parent, own), now),
@@ -132,7 +135,7 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=_earliest(
+        again_at=earliest(
             plan.rendered.again_at,
             own.again_at,
             *(child.readiness.again_at for child in children),
@@ -174,7 +177,21 @@ def make_deletion_report(
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=_earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
+        again_at=earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
+    )
+
+
+def noticed(report: Report, notice: str) -> Report:
+    """The report with a notice in the message of each of our conditions."""
+    if not notice:
+        return report
+    message = f"{_bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
+    conditions = [{**condition, "message": message} for condition in report.status.get("conditions", ())]
+    return replace(
+        report,
+        verdict=replace(report.verdict, message=message),
+        status={**report.status, "conditions": conditions},
+        notice=notice,
     )
 
 
@@ -215,7 +232,8 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
     return bool(owned) and not _covered(json.loads(owned).get("f:status", {}), desired)
 
 
-def _earliest(*moments: float | None) -> float | None:
+def earliest(*moments: float | None) -> float | None:
+    """The first of some moments, None where there is none."""
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -335,6 +353,12 @@ def _verdict(
     return Verdict(ready=True, reason="Ready", message=_ready_text(children))
 
 
+def _contested(outcome: Outcome) -> Outcome:
+    """A fight counts as a failure of its child, whatever became of this pass's step."""
+    message = f"{outcome.step.identity}: {outcome.step.contest}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=Problem.CONFLICT, passing=False)
+
+
 def _ready_text(children: Sequence[Child]) -> str:
     match len(children):
         case 0:
@@ -410,7 +434,7 @@ def _conditions(parent: Live, verdict: Verdict, now: float) -> list[dict[str, An
 
 def _condition_of(parent: Live, kind: str, truth: bool, verdict: Verdict, now: float) -> dict[str, Any]:
     status = "True" if truth else "False"
-    before = _live_condition(parent, kind)
+    before = live_condition(parent, kind)
     unmoved = before is not None and before.get("status") == status and before.get("lastTransitionTime")
     condition: dict[str, Any] = {
         "type": kind,
@@ -424,7 +448,8 @@ def _condition_of(parent: Live, kind: str, truth: bool, verdict: Verdict, now: f
     return condition
 
 
-def _live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
+def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
+    """The condition of a type that the live parent has, None where it has none."""
     status = parent.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     if isinstance(conditions, list):

@@ -1,0 +1,92 @@
+"""What this process remembers of what others do to a parent's children and status, and of what it was warned of.
+
+Promises:
+- Each foreign change is counted once, and one that stands while a fight pauses is put back in the end.
+- A new value of the parent's `reconcile-at` ends every pause.
+- It is all in memory: a restart forgives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ssa_operator.core.fight import Feud, Scene, Tolerance, answered, watched
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.plan import Action
+from ssa_operator.core.rewriting import Written, rewritten
+from ssa_operator.core.status import Outcome, Result, differs, earliest
+
+
+@dataclass(slots=True)
+class Rivalry:
+    """feuds: the foreign changes of each child. status: those of the parent's status; written: what we wrote there.
+    asked: the value of `reconcile-at`. warned: the API server's warnings that were told already.
+    """
+
+    feuds: Mapping[Identity, Feud] = field(default_factory=dict)
+    status: Feud | None = None
+    written: Written | None = None
+    asked: str | None = None
+    warned: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
+
+    def look(self, asked: str, scene: Scene, now: float, tolerance: Tolerance) -> Mapping[Identity, Feud]:
+        """The feuds as a pass over the children finds them; `asked` is the parent's `reconcile-at`."""
+        feuds = watched(self.feuds, scene, now, tolerance)
+        if self.asked is not None and asked != self.asked:
+            feuds = {identity: replace(feud, due=now) for identity, feud in feuds.items()}
+        self.asked = asked
+        self.feuds = feuds
+        return feuds
+
+    def acted(self, outcomes: Sequence[Outcome], now: float) -> tuple[Outcome, ...]:
+        """Take what a pass did; the outcomes are given back with only those warnings that are new."""
+        done = {outcome.step.identity: outcome for outcome in outcomes}
+        self.feuds = {
+            identity: answered(feud, now) if _applied(done[identity]) else feud
+            for identity, feud in self.feuds.items()
+            if identity in done and _is_about(feud, done[identity])
+        }
+        warned = {identity: texts for identity, texts in self.warned.items() if identity in done}
+        told = []
+        for outcome in outcomes:
+            known = warned.get(outcome.step.identity, frozenset())
+            if outcome.warnings:
+                warned[outcome.step.identity] = known | frozenset(outcome.warnings)
+            fresh = tuple(text for text in outcome.warnings if text not in known)
+            told.append(replace(outcome, warnings=fresh) if fresh != outcome.warnings else outcome)
+        self.warned = warned
+        return tuple(told)
+
+    def look_at_status(self, parent: Live, now: float, tolerance: Tolerance) -> Feud | None:
+        """The feud over the parent's status as a pass finds it."""
+        self.status = rewritten(self.status, self.written, parent, now, tolerance)
+        return self.status
+
+    def status_stands(self, now: float) -> None:
+        """The status is as we want it."""
+        if self.status is not None:
+            self.status = answered(self.status, now)
+
+    def status_written(self, desired: Mapping[str, Any], left: Live, now: float) -> None:
+        """We wrote the status; where the API server keeps something else of it, nobody else is to blame."""
+        self.written = None if differs(left, desired) else Written(desired, left)
+        self.status_stands(now)
+
+    def again_at(self, now: float) -> float | None:
+        """When something has to be put back, or is found to be over. What is due and still not done waits for what
+        keeps it.
+        """
+        feuds = [*self.feuds.values(), *([self.status] if self.status is not None else [])]
+        moments = (feud.again_at for feud in feuds)
+        return earliest(*(moment for moment in moments if moment is not None and moment > now))
+
+
+def _is_about(feud: Feud, outcome: Outcome) -> bool:
+    return outcome.step.manifest is not None and outcome.step.manifest.digest == feud.digest
+
+
+def _applied(outcome: Outcome) -> bool:
+    return outcome.step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
