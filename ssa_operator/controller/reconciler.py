@@ -463,7 +463,7 @@ class Reconciler:
         memory.report = report
         if subject.writes_status:
             await self._write_status(subject, rivalry, report, confidential=confidential)
-        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at(self._now())))
+        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
         return memory.report
 
     def _tell(self, subject: Subject, memory: Memory, report: Report) -> None:
@@ -476,7 +476,7 @@ class Reconciler:
         if status is MISFIT or not differs(parent, status):
             rivalry.status_stands(self._now())
             return
-        if rivalry.status is not None and rivalry.status.held(self._now()):
+        if rivalry.status_held:
             return
         body = {
             "apiVersion": subject.resource.api_version,

@@ -23,7 +23,8 @@ from ssa_operator.core.status import Outcome, Result, differs, earliest
 @dataclass(slots=True)
 class Rivalry:
     """feuds: the foreign changes of each child. status: those of the parent's status; written: what we wrote there.
-    asked: the value of `reconcile-at`. warned: the API server's warnings that were told already.
+    asked: the value of `reconcile-at`. warned: the API server's warnings that were told already. looked: when the last
+    pass looked at the children and at the status, in seconds since the epoch.
     """
 
     feuds: Mapping[Identity, Feud] = field(default_factory=dict)
@@ -31,14 +32,15 @@ class Rivalry:
     written: Written | None = None
     asked: str | None = None
     warned: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
+    looked: float = 0.0
+    looked_at_status: float = 0.0
 
     def look(self, asked: str, scene: Scene, now: float, tolerance: Tolerance) -> Mapping[Identity, Feud]:
         """The feuds as a pass over the children finds them; `asked` is the parent's `reconcile-at`."""
         feuds = watched(self.feuds, scene, now, tolerance)
         if self.asked is not None and asked != self.asked:
             feuds = {identity: replace(feud, due=now) for identity, feud in feuds.items()}
-        self.asked = asked
-        self.feuds = feuds
+        self.asked, self.feuds, self.looked = asked, feuds, now
         return feuds
 
     def acted(self, outcomes: Sequence[Outcome], now: float) -> tuple[Outcome, ...]:
@@ -62,8 +64,14 @@ class Rivalry:
 
     def look_at_status(self, parent: Live, now: float, tolerance: Tolerance) -> Feud | None:
         """The feud over the parent's status as a pass finds it."""
+        self.looked_at_status = now
         self.status = rewritten(self.status, self.written, parent, now, tolerance)
         return self.status
+
+    @property
+    def status_held(self) -> bool:
+        """Whether the status is left as others wrote it, for now."""
+        return self.status is not None and self.status.held(self.looked_at_status)
 
     def status_stands(self, now: float) -> None:
         """The status is as we want it."""
@@ -75,13 +83,10 @@ class Rivalry:
         self.written = None if differs(left, desired) else Written(desired, left)
         self.status_stands(now)
 
-    def again_at(self, now: float) -> float | None:
-        """When something has to be put back, or is found to be over. What is due and still not done waits for what
-        keeps it.
-        """
-        feuds = [*self.feuds.values(), *([self.status] if self.status is not None else [])]
-        moments = (feud.again_at for feud in feuds)
-        return earliest(*(moment for moment in moments if moment is not None and moment > now))
+    def again_at(self) -> float | None:
+        """When something has to be put back, or is found to be over."""
+        status = self.status.again_at(self.looked_at_status) if self.status is not None else None
+        return earliest(status, *(feud.again_at(self.looked) for feud in self.feuds.values()))
 
 
 def _is_about(feud: Feud, outcome: Outcome) -> bool:

@@ -123,12 +123,16 @@ class Feud:
         """Whether the last foreign change is left standing for now."""
         return self.fighting and self.answered is None and now < self.due
 
-    @property
-    def again_at(self) -> float | None:
-        """When the object has to be looked at without an event: for the next repair, or to find the fight over."""
+    def again_at(self, looked: float) -> float | None:
+        """When the object has to be looked at without an event, after a pass that looked at the moment `looked`: for
+        the next repair, or to find the fight over. What was due in that pass and still isn't done waits for what keeps
+        it.
+        """
         if not self.fighting:
             return None
-        return self.due if self.answered is None else self.answered + self.quiet
+        if self.answered is not None:
+            return self.answered + self.quiet
+        return self.due if self.held(looked) else None
 
     def text(self, kind: GroupKind, *, confidential: bool = False) -> str:
         """What goes on and what to do about it; it stays the same while the same goes on."""

@@ -1,0 +1,180 @@
+"""Events on a parent, on a real API server: what is told, how often, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ssa_operator.controller.events import EVENTS, Recorder
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.core.event import Event
+from ssa_operator.core.live import Live
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Client
+from tests.controller.desk import ROOT, Desk, echo, operating
+
+pytestmark = pytest.mark.cluster
+
+MakeOptions = Callable[..., Options]
+
+ECHOES = "echoes.example.com"
+CREATED = Event(reason="Created", action="Create", note="created a thing")
+
+
+async def told(desk: Desk, reason: str, *words: str) -> dict[str, Any]:
+    """The event with that reason and these words in its note, once there is one."""
+    view = await desk.view("events.events.k8s.io")
+
+    def find() -> dict[str, Any] | None:
+        bodies = (live.body for live in view.cache)
+        return next(
+            (body for body in bodies if body["reason"] == reason and all(word in body["note"] for word in words)), None
+        )
+
+    async with asyncio.timeout(60):
+        while (found := find()) is None:
+            view.changed.clear()
+            await view.changed.wait()
+    return found
+
+
+async def test_what_happens_to_the_children_is_told_on_the_parent(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        parent = await desk.ready(ECHOES, "web")
+        created = await told(desk, "Created", f"created Deployment {desk.namespace}/web")
+        await told(desk, "Ready", "is ready")
+
+        await desk.kubectl("scale", "deployment", "web", "--replicas=3")
+        await told(desk, "Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed")
+
+        await desk.kubectl("delete", "deployment", "web")
+        await told(desk, "Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
+
+        await desk.apply(echo("web", 2))
+        await told(desk, "Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")
+
+        running.write(f"{ECHOES}/extra.yaml.j2", "{{ spec.missing }}\n")
+        failed = await told(desk, "RenderFailed", "extra.yaml.j2:1", "spec.missing")
+    assert created["regarding"] == {
+        "apiVersion": "example.com/v1",
+        "kind": "Echo",
+        "namespace": desk.namespace,
+        "name": "web",
+        "uid": parent["metadata"]["uid"],
+    }
+    assert created["related"]["kind"] == "Deployment"
+    assert (created["type"], failed["type"]) == ("Normal", "Warning")
+    assert created["reportingController"] == "ssa-operator"
+    assert "created Deployment" in await desk.kubectl("describe", "echo", "web")
+
+
+async def test_what_is_no_longer_rendered_is_told_when_it_goes(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        running.write(f"{ECHOES}/map.yaml.j2", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
+        await desk.apply(echo("web"))
+        await desk.ready(ECHOES, "web")
+        running.remove(f"{ECHOES}/map.yaml.j2")
+        await told(desk, "Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
+
+
+async def test_a_warning_of_the_api_server_is_told_once_however_often_the_child_is_applied(
+    client: Client, desk: Desk, options: MakeOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with operating(client, options(tick_rate=1000.0, interval=0.2)) as running:
+        text = (ROOT / "templates" / ECHOES / "deployment.yaml.j2").read_text()
+        old = "    spec:\n      nodeSelector:\n        beta.kubernetes.io/arch: amd64\n"
+        running.write(f"{ECHOES}/deployment.yaml.j2", text.replace("    spec:\n", old))
+        await desk.apply(echo("web"))
+        await told(desk, "APIWarning", f"Deployment {desk.namespace}/web", "beta.kubernetes.io/arch")
+        counters = [running.operator.metrics.passes.labels(ECHOES, result) for result in ("ok", "waiting")]
+        done = sum(counter._value.get() for counter in counters)
+        async with asyncio.timeout(60):
+            while sum(counter._value.get() for counter in counters) < done + 5:
+                await desk.kubectl("get", "echoes")
+    assert sum("the API server warns" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_the_same_thing_again_is_counted_in_the_event_that_exists(client: Client, desk: Desk) -> None:
+    metrics = Metrics()
+    recorder = Recorder(client, metrics)
+    await desk.apply(echo("web"))
+    parent = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
+    for _ in range(5):
+        recorder.tell(parent, [CREATED])
+    await ended(recorder)
+    found, _ = await client.list(EVENTS, desk.namespace)
+    (event,) = [live.body for live in found if live.body["reason"] == "Created"]
+    assert event["series"]["count"] == 5
+    assert counted(metrics, "failed") == 0
+
+
+async def test_events_that_were_told_before_the_operator_stops_are_written(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(echo("web"))
+        await desk.until("deployments.apps", "web", lambda _: True)
+    found, _ = await client.list(EVENTS, desk.namespace)
+    assert any(live.body["note"] == f"created Deployment {desk.namespace}/web" for live in found)
+
+
+async def test_an_event_of_a_cluster_scoped_parent_is_in_the_namespace_default(client: Client, desk: Desk) -> None:
+    recorder = Recorder(client, Metrics())
+    namespace = await client.get(await desk.mapper.resource_by_name("namespaces"), desk.namespace)
+    recorder.tell(namespace, [CREATED])
+    await ended(recorder)
+    found, _ = await client.list(EVENTS, "default")
+    assert any(live.body["regarding"]["name"] == desk.namespace for live in found)
+
+
+async def test_missing_rights_are_said_once_and_then_nobody_is_asked(
+    client: Client, desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.apply(echo("web"))
+    parent = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
+    token = (await desk.kubectl("create", "token", "default")).strip()
+    config = yaml.safe_load(desk.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    metrics = Metrics()
+    async with Client(await credentials.load(str(path), None)) as stranger:
+        recorder = Recorder(stranger, metrics)
+        recorder.tell(parent, [Event(reason=f"R{number}", action="A", note="n") for number in range(3)])
+        await ended(recorder)
+    assert (counted(metrics, "failed"), counted(metrics, "dropped"), counted(metrics, "written")) == (1, 2, 0)
+    complaints = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len([text for text in complaints if "events are not written" in text and "create and patch" in text]) == 1
+
+
+async def test_a_note_with_more_than_the_api_server_takes_is_cut(client: Client, desk: Desk) -> None:
+    metrics = Metrics()
+    recorder = Recorder(client, metrics)
+    await desk.apply(echo("web"))
+    parent: Live = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
+    recorder.tell(parent, [Event(reason="Long", action="A", note="ä" * 3000)])
+    await ended(recorder)
+    assert counted(metrics, "written") == 1
+
+
+async def ended(recorder: Recorder) -> None:
+    """Write what was told."""
+    await recorder.close(asyncio.create_task(recorder.run()))
+
+
+def counted(metrics: Metrics, result: str) -> float:
+    return float(metrics.events.labels(result)._value.get())
