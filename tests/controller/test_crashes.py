@@ -67,6 +67,11 @@ def story_templates(templates: Path) -> Path:
     uid = "data: {uid: \"{{ child('ConfigMap', name + '-base').metadata.uid }}\"}"
     (folder / "reader.yaml.j2").write_text(config_map("{{ name }}-reader", uid))
     (folder / "named.yaml.j2").write_text(config_map("{{ name }}-named-{{ spec.replicas }}"))
+    once = "{ssa-operator.dev/apply: Once}"
+    (folder / "once.yaml.j2").write_text(config_map("{{ name }}-once", annotations=once))
+    anew = "{ssa-operator.dev/recreate: Background}"
+    frozen = "immutable: true\ndata: {n: '{{ spec.replicas }}'}"
+    (folder / "frozen.yaml.j2").write_text(config_map("{{ name }}-frozen", frozen, annotations=anew))
     first = config_map("{{ name }}-first")
     (folder / "first.yaml.j2").write_text("{% if spec.replicas == 1 %}\n" + first + "{% endif %}\n")
     (folder / "bye.yaml.j2").write_text(config_map("{{ name }}-bye", annotations="{ssa-operator.dev/on: finalize}"))
@@ -75,7 +80,7 @@ def story_templates(templates: Path) -> Path:
 
 def wanted(namespace: str, name: str, version: int) -> dict[str, set[str]]:
     """The children of a version."""
-    maps = {f"{name}-base", f"{name}-reader", f"{name}-named-{version}"}
+    maps = {f"{name}-{part}" for part in ("base", "reader", "once", "frozen", f"named-{version}")}
     roles = {f"{namespace}-{name}"}
     if version == 1:
         maps.add(f"{name}-first")
@@ -176,8 +181,9 @@ async def tell(desk: Desk, name: str) -> None:
                 await desk.gone(resource, each)
         base = await desk.until(MAPS, f"{name}-base", has({"n": str(version)}))
         await desk.until(MAPS, f"{name}-reader", has({"uid": base["metadata"]["uid"]}))
+        await desk.until(MAPS, f"{name}-frozen", has({"n": str(version)}))
         await desk.until(ECHOES, name, is_ready)
-    replaced = {f"{name}-named-1", f"{name}-first", f"{desk.namespace}-{name}-first"}
+    replaced = [f"{name}-named-1", f"{name}-first", f"{name}-frozen", f"{desk.namespace}-{name}-first"]
     assert sorted(witness.went) == sorted(replaced)
     await desk.kubectl("delete", "echo", name, "--wait=false")
     await desk.gone(ECHOES, name)
