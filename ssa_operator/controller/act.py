@@ -27,6 +27,7 @@ from ssa_operator.core.order import depths, held
 from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, judged
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.recreation import Recreation
+from ssa_operator.core.reported import KEPT_UNTIL
 from ssa_operator.core.status import Outcome, Result
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.client import Applied
@@ -35,7 +36,6 @@ from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
 
-KEPT_UNTIL = "kept until"
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
 

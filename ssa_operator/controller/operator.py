@@ -22,11 +22,12 @@ from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.events import Recorder
 from ssa_operator.controller.lookups import Lookups
+from ssa_operator.controller.memory import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parents import ParentKey, Parents, Served
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconciler import Memory, Reconciler
+from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live

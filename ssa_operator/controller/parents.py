@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconciler import Memory, Subject
 from ssa_operator.core.live import Live
 from ssa_operator.core.schema import has_status, status_schema
 from ssa_operator.core.status import Report

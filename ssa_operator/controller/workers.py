@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ssa_operator.controller.memory import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parents import ParentKey, Parents
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconciler import Memory, Reconciler
+from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.schedule import Budget, backoff, next_tick
 from ssa_operator.core.status import Report, Result
@@ -86,6 +87,9 @@ class Workers:
         try:
             report = await self._reconciler.reconcile(parents.subject(parent), memory, causes)
         except (ApiError, CredentialsError) as error:
+            if memory.report is not None and memory.report is not before:
+                # The status could not be written; what was done is done.
+                self._log(key, before, memory.report)
             self._failed(key, memory, error)
         else:
             self._log(key, before, report)

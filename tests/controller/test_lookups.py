@@ -18,10 +18,10 @@ import pytest
 from ssa_operator.controller import lookups
 from ssa_operator.controller.definitions import RESOURCE, Definitions
 from ssa_operator.controller.lookups import Lookups
+from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconciler import Memory, Subject
 from ssa_operator.core.area import FEW
 from ssa_operator.core.live import Live
 from ssa_operator.core.status import Report

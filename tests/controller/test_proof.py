@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.reconciler import Memory, Reconciler, Subject
+from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.status import Report
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client

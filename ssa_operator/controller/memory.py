@@ -1,0 +1,113 @@
+"""What a pass is about, and what this process remembers of it until the next one.
+
+Promises:
+- A parent that was made again under its name is another one: nothing is remembered of it.
+- Losing all of it costs one apply a child, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ssa_operator.controller.rivalry import Rivalry
+from ssa_operator.core.drift import Proof, proof
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.order import Series
+from ssa_operator.core.plan import Action, Plan
+from ssa_operator.core.pods import Doubt
+from ssa_operator.core.recreation import Recreation
+from ssa_operator.core.status import Outcome, Report, Result
+from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.resource import Resource
+from ssa_operator.rendering.sources import Folder
+
+RECONCILE_AT = "ssa-operator.dev/reconcile-at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The parent of a pass: its live object, the folder that it is rendered through, how it is served, and what its
+    status may hold.
+
+    status_schema is None where the status takes everything; writes_status is false where the operator has no business
+    in it. `cache` is where the parent came from, and learns of its new status.
+    """
+
+    parent: Live
+    folder: Folder
+    resource: Resource
+    writes_status: bool
+    status_schema: Mapping[str, object] | None
+    cache: Cache
+
+
+@dataclass(slots=True)
+class Memory:
+    """What this process remembers of a parent between two passes.
+
+    proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
+    claimed: the identities that it was rendered into. failures: passes in a row that failed in passing. series: those
+    in a row that changed what templates read. converged: the digest of the template set that the parent was last
+    brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
+    not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
+    often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
+    longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready. left:
+    each child when it was last as we want it. rivalry: what others do to the same objects.
+    """
+
+    proofs: Mapping[Identity, Proof] = field(default_factory=dict)
+    recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
+    claimed: frozenset[Identity] = frozenset()
+    failures: int = 0
+    series: Series = field(default_factory=Series)
+    converged: str | None = None
+    held_at: str | None = None
+    unfinished: int = 0
+    trouble: str = ""
+    report: Report | None = None
+    hook_failures: dict[Identity, int] = field(default_factory=dict)
+    successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
+    once: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
+    left: Mapping[Identity, Live] = field(default_factory=dict)
+    rivalry: Rivalry = field(default_factory=Rivalry)
+
+
+def remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
+    """Take into the memory what a pass over the parent did."""
+    proofs: dict[Identity, Proof] = {}
+    left: dict[Identity, Live] = {}
+    for outcome in outcomes:
+        step, live = outcome.step, outcome.live
+        if step.manifest is None or live is None:
+            continue
+        if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+            proofs[step.identity], left[step.identity] = proof(step.manifest, live), live
+        elif step.identity in memory.proofs and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
+            # It was not applied now; what an earlier apply left behind is as good as before.
+            proofs[step.identity] = memory.proofs[step.identity]
+            same = step.action is Action.UNCHANGED and step.intrusion is None
+            left[step.identity] = live if same else memory.left.get(step.identity, live)
+    memory.proofs, memory.left = proofs, left
+    memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
+    memory.recreations = _recreations(memory, outcomes)
+    memory.failures = memory.failures + 1 if report.passing else 0
+    if plan.held:
+        if memory.held_at is None:
+            memory.held_at = parent.metadata.annotations.get(RECONCILE_AT, "")
+    elif report.complete:
+        memory.held_at = None
+        memory.converged = plan.rendered.digest
+
+
+def _recreations(memory: Memory, outcomes: tuple[Outcome, ...]) -> dict[Identity, Recreation]:
+    """What is known of each child that is still rendered; one that waits or is refused keeps what was known."""
+    found = {}
+    for outcome in outcomes:
+        step = outcome.step
+        recreation = step.recreation if step.manifest is not None else memory.recreations.get(step.identity)
+        if recreation is not None:
+            found[step.identity] = recreation
+    return found

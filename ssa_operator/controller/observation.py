@@ -1,0 +1,220 @@
+"""Observing and rendering: what a pass knows before it plans.
+
+Promises:
+- Everything comes from caches; what a template asks for and nobody watches yet is watched, and awaited for a while.
+- Who is rendered into what is known across parents, so that two of them don't take one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ssa_operator.controller.cluster import Cluster
+from ssa_operator.controller.family import Family
+from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject
+from ssa_operator.controller.options import ApplyMode, Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.strangers import NOBODY, Strangers, meet
+from ssa_operator.controller.users import Asked, Seen, User
+from ssa_operator.core import once, upkeep
+from ssa_operator.core.fight import Scene
+from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.instruction import ApplyPolicy
+from ssa_operator.core.live import Live
+from ssa_operator.core.manifest import group_kind
+from ssa_operator.core.plan import Demand, Observed, Plan, make_plan
+from ssa_operator.core.rendered import Rendered, StatusFields
+from ssa_operator.core.reported import kept_before, reported_kinds
+from ssa_operator.core.upkeep import Records
+from ssa_operator.core.world import Question
+from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.inquiry import born
+from ssa_operator.rendering.render import render, render_status
+
+ROUNDS = 8
+"""So many renders a pass may take: what a lookup gives may lead to another lookup. Those that are left come with the
+events of their watches."""
+
+
+class Observer:
+    """What the caches hold around a parent. `parents` are the uids of all parents that exist, `everyone` says whether
+    all of them are known already.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        parents: AbstractSet[str],
+        everyone: Callable[[], bool],
+        options: Options,
+        now: Callable[[], float],
+    ) -> None:
+        self._cluster = cluster
+        self._parents = parents
+        self._everyone = everyone
+        self._options = options
+        self._now = now
+        self._claims: dict[Identity, str] = {}
+
+    async def watch_recorded(self, parent: Live, records: Records, memory: Memory) -> None:
+        """Watch what the parent is known to have, also where no template renders it now."""
+        reported = reported_kinds(parent) if memory.report is None else set()
+        places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
+        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places)
+
+    async def render(self, subject: Subject, memory: Memory, causes: Cause) -> tuple[Rendered, Strangers]:
+        """The folder, rendered for the parent, with every kind that it renders and all that it looks up watched. What
+        shall hold generated values and isn't watched is looked for first: its values are kept.
+        """
+        children, lookups, uid = self._cluster.children, self._cluster.lookups, subject.parent.uid
+        strangers, met = NOBODY, set[Identity]()
+        await self._prepare(subject)
+        for _ in range(ROUNDS):
+            family = replace(self._family(subject, children.of(uid)), strangers=strangers.found)
+            rendered = render(subject.folder, subject.parent.body, family)
+            if memory.converged != rendered.digest or Cause.PARENT in causes:
+                rendered = verified(subject.folder, subject.parent.body, family, rendered)
+            seen = lookups.look(rendered.asked, family.itself)
+            kinds = _kinds(rendered)
+            unknown = not kinds <= children.kinds.keys()
+            await children.watch(kinds, _places(rendered))
+            await lookups.settled(seen)
+            if (unknown and rendered.waits) or lookups.look(seen) != seen:
+                # What was waited for may be there: nobody had looked yet.
+                continue
+            more = await self.meet(identity for identity in rendered.generated if identity not in met)
+            met.update(rendered.generated)
+            strangers |= more
+            if not more.found:
+                break
+        self.use(subject, Cause.TEMPLATE, seen)
+        return rendered, strangers
+
+    async def render_status(self, subject: Subject, children: Sequence[Live]) -> StatusFields:
+        """The author's status fields, with all that they look up watched."""
+        lookups = self._cluster.lookups
+        await self._prepare(subject)
+        for _ in range(ROUNDS):
+            family = self._family(subject, children)
+            own = render_status(subject.folder, subject.parent.body, family)
+            seen = lookups.look(own.asked, family.itself)
+            await lookups.settled(seen)
+            if lookups.look(seen) == seen:
+                break
+        self.use(subject, Cause.CHILD, seen)
+        return own
+
+    def observe(
+        self, subject: Subject, memory: Memory, causes: Cause, rendered: Rendered, records: Records
+    ) -> Observed:
+        """Everything that the plan is made from."""
+        parent = subject.parent
+        own = self._cluster.children.of(parent.uid)
+        named = {live.identity.group_kind for live in own} | _kinds(rendered)
+        named |= {identity.group_kind for identity in records.inventory}
+        known = self._cluster.children.kinds
+        now, asked = self._now(), parent.metadata.annotations.get(RECONCILE_AT, "")
+        scene = Scene(
+            proofs=memory.proofs,
+            left=memory.left,
+            objects=self._cluster.children,
+            synced=lambda kind: kind in known and known[kind].synced,
+        )
+        confirmed = memory.held_at is not None and asked != memory.held_at
+        return Observed(
+            parent=parent,
+            objects=self._cluster.children,
+            own=own,
+            kinds={kind: known[kind] for kind in named | reported_kinds(parent) if kind in known},
+            proofs=memory.proofs,
+            recreations=memory.recreations,
+            demand=self._demand(causes),
+            parents=self._parents,
+            everyone=self._everyone(),
+            claims=self._claims,
+            converged=memory.converged,
+            cluster_scope=subject.folder.settings.cluster_scope,
+            confirmed=confirmed,
+            successors=memory.successors if memory.report is not None else kept_before(parent, own),
+            records=records,
+            left=memory.left,
+            feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
+            confidential=is_confidential(subject, rendered.asked),
+            now=now,
+        )
+
+    def outlived(self, subject: Subject, observed: Observed) -> frozenset[Identity]:
+        """What the templates rendered when the parent was made, or would have."""
+        made = born(subject.parent.body["metadata"])
+        family = replace(self._family(subject, observed.own), now=self._now() if made is None else made)
+        earlier = make_plan(observed, render(subject.folder, subject.parent.body, family))
+        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
+
+    async def meet(self, identities: Iterable[Identity]) -> Strangers:
+        """The objects of these names that exist though no watch shows them."""
+        return await meet(identities, self._cluster.client, self._cluster.children)
+
+    def claim(self, memory: Memory, uid: str, plan: Plan) -> None:
+        """Have what is rendered for a parent belong to it, before others."""
+        claimed = frozenset(
+            step.identity
+            for step in plan.steps
+            # What is made only where it is absent takes nothing away from anybody.
+            if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
+        )
+        for identity in memory.claimed - claimed:
+            self._claims.pop(identity, None)
+        self._claims.update(dict.fromkeys(claimed, uid))
+        memory.claimed = claimed
+
+    def forget(self, memory: Memory) -> None:
+        """The parent is gone: what it claimed is free."""
+        for identity in memory.claimed:
+            self._claims.pop(identity, None)
+        memory.claimed = frozenset()
+
+    def use(self, subject: Subject, cause: Cause, seen: Mapping[Asked, Seen]) -> None:
+        """Have the parent woken when what was seen changes, unless it went while it was rendered."""
+        uid = subject.parent.uid
+        self._cluster.lookups.use(User(uid, cause), seen if uid in self._parents else {})
+
+    async def _prepare(self, subject: Subject) -> None:
+        templates = subject.folder.templates
+        if templates is not None and templates.asks:
+            await self._cluster.lookups.prepare()
+
+    def _family(self, subject: Subject, children: Sequence[Live]) -> Family:
+        watched, now = self._cluster.children, self._now()
+        return Family(
+            now=now,
+            parent=subject.parent,
+            lookups=self._cluster.lookups,
+            children=children,
+            objects=watched,
+            kinds=watched.kinds,
+            once=once.with_ends(upkeep.read(subject.parent), watched.last_seen, now).once,
+        )
+
+    def _demand(self, causes: Cause) -> Demand:
+        everything = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
+        if self._options.apply is ApplyMode.ALWAYS:
+            everything |= Cause.TICK_GRANTED
+        return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN
+
+
+def _kinds(rendered: Rendered) -> set[GroupKind]:
+    waiting = {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
+    return {group_kind(document) for document in rendered.documents} | waiting
+
+
+def _places(rendered: Rendered) -> set[tuple[GroupKind, str]]:
+    """Where manifests say that they belong, which may be outside of what the operator looks after."""
+    said = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
+    return {(kind, namespace) for kind, namespace in said if namespace}
+
+
+def is_confidential(subject: Subject, asked: Iterable[Question]) -> bool:
+    """Whether what was rendered may hold a Secret's content, whatever kind it was put into."""
+    return subject.resource.confidential or any(question.kind == "Secret" for question in asked)

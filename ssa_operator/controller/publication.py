@@ -1,0 +1,75 @@
+"""Publishing a report: events, and the parent's status.
+
+Promises:
+- A status is written only when it differs, and never to a parent that was made again meanwhile.
+- Where somebody else rewrites it each time, the report says so, and the pauses grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ssa_operator.controller.cluster import Cluster
+from ssa_operator.controller.memory import Memory, Subject
+from ssa_operator.controller.rivalry import Rivalry
+from ssa_operator.core.encoding import encode
+from ssa_operator.core.event import events
+from ssa_operator.core.fight import Tolerance
+from ssa_operator.core.rewriting import notice
+from ssa_operator.core.schema import MISFIT, declared
+from ssa_operator.core.status import Report, differs, earliest, noticed
+
+
+class Publisher:
+    """Says what passes found. `tolerance` is when a rewritten status becomes a fight."""
+
+    def __init__(self, cluster: Cluster, tolerance: Tolerance) -> None:
+        self._cluster = cluster
+        self._tolerance = tolerance
+
+    async def publish(
+        self, subject: Subject, memory: Memory, report: Report, now: float, *, confidential: bool
+    ) -> Report:
+        """Tell the report and write the status; `now` is in seconds since the epoch.
+
+        Raises ApiError where the status can't be written.
+        """
+        rivalry = memory.rivalry
+        report = noticed(report, notice(rivalry.look_at_status(subject.parent, now, self._tolerance)))
+        self.tell(subject, memory, report)
+        memory.report = report
+        if subject.writes_status:
+            await self._write_status(subject, rivalry, report, now, confidential=confidential)
+        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
+        return memory.report
+
+    def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
+        """Write down as events what is new in the report."""
+        self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
+
+    async def _write_status(
+        self, subject: Subject, rivalry: Rivalry, report: Report, now: float, *, confidential: bool
+    ) -> None:
+        """Write the status where it differs, unless somebody rewrites it each time and a pause is due."""
+        status = declared(report.status, subject.status_schema)
+        parent = subject.parent
+        if status is MISFIT or not differs(parent, status):
+            rivalry.status_stands(now)
+            return
+        if rivalry.status_held:
+            return
+        body = {
+            "apiVersion": subject.resource.api_version,
+            "kind": subject.resource.kind,
+            # The resourceVersion keeps this status from a parent that was made again under the same name: at /status,
+            # a wrong uid is not refused.
+            "metadata": {"name": parent.identity.name, "resourceVersion": parent.resource_version},
+            "status": status,
+        }
+        namespace, name = parent.identity.namespace, parent.identity.name
+        with subject.cache.writing(namespace, name):
+            applied = await self._cluster.client.apply(
+                subject.resource, namespace, name, encode(body), subresource="status", confidential=confidential
+            )
+            subject.cache.written(applied.live)
+        rivalry.status_written(status, applied.live, now)
