@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Context, Crds, Kubeconfig, example
+from ssa_operator.cli.parameters import CRDS, Context, Crds, Kubeconfig, example
 
 app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_is_help=True)
 
@@ -17,15 +16,13 @@ Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
-def apply(
-    crds: Crds = Path("crds"), timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None
-) -> None:
+def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """Apply the CRDs of a folder and wait until they are Established."""
     from ssa_operator.cli import session
     from ssa_operator.controller import crds as definitions
 
     async def work() -> None:
-        documents = definitions.load(crds)
+        documents = definitions.load(*crds)
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             await definitions.install(client, documents, timeout)
         for document in documents:
@@ -37,7 +34,7 @@ def apply(
 @app.command(epilog=example("ssa-operator crds wait echoes.example.com"))
 def wait(
     names: Annotated[list[str] | None, typer.Argument(help="CRDs to wait for. Default: those of the folder.")] = None,
-    crds: Crds = Path("crds"),
+    crds: Crds = CRDS,
     timeout: Timeout = 30.0,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -47,7 +44,7 @@ def wait(
     from ssa_operator.controller import crds as definitions
 
     async def work() -> None:
-        wanted = names or [document.body["metadata"]["name"] for document in definitions.load(crds)]
+        wanted = names or [document.body["metadata"]["name"] for document in definitions.load(*crds)]
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             await definitions.established(client, wanted, timeout)
         for name in wanted:

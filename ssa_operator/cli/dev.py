@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Crds, LogFormat, LogLevel, LogLevelOption, Templates, example
+from ssa_operator.cli.parameters import (
+    CRDS,
+    TEMPLATES,
+    Crds,
+    LogFormat,
+    LogLevel,
+    LogLevelOption,
+    Templates,
+    check_folders,
+    example,
+)
+
+EXAMPLES = [Path("examples")]
 
 
 def register(app: typer.Typer) -> None:
@@ -17,11 +29,14 @@ def register(app: typer.Typer) -> None:
 
 
 def dev(
-    templates: Templates = Path("templates"),
-    crds: Crds = Path("crds"),
+    templates: Templates = TEMPLATES,
+    crds: Crds = CRDS,
     examples: Annotated[
-        Path, typer.Option(envvar="SSA_OPERATOR_EXAMPLES", help="The folder of example resources to apply.")
-    ] = Path("examples"),
+        list[Path],
+        typer.Option(
+            envvar="SSA_OPERATOR_EXAMPLES", help="A file or folder of example resources to apply; repeatable."
+        ),
+    ] = EXAMPLES,
     name: Annotated[str, typer.Option(help="The local cluster's name.")] = "default",
     until_ready: Annotated[
         bool, typer.Option("--until-ready", help="End with 0 as soon as every example is Ready.")
@@ -41,8 +56,7 @@ def dev(
     from ssa_operator.cli import journal
     from ssa_operator.cli.run import address
 
-    if not templates.is_dir():
-        raise CommandError(f"there is no folder {templates}; say where the templates are with --templates", code=2)
+    check_folders(templates)
     try:
         from ssa_operator.cli.workbench import Workbench
     except ModuleNotFoundError as error:
@@ -51,9 +65,9 @@ def dev(
         ) from error
     journal.configure(LogFormat.TEXT, log_level)
     bench = Workbench(
-        templates=templates,
-        crds=crds,
-        examples=examples,
+        templates=tuple(templates),
+        crds=tuple(crds),
+        examples=tuple(examples),
         name=name,
         listen=address(listen),
         until_ready=timeout if until_ready else None,

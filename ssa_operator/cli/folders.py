@@ -6,7 +6,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,10 @@ class Known:
     namespaced: bool
 
 
-def kinds_of(crds: Path) -> Mapping[GroupKind, Known]:
-    """The kinds of a folder's CRDs; none where there is no such folder. Raises CommandError."""
-    if not crds.exists():
-        return {}
+def kinds_of(crds: Iterable[Path]) -> Mapping[GroupKind, Known]:
+    """The kinds of the folders' CRDs; none where there is no such folder. Raises CommandError."""
     try:
-        documents = definitions.load(crds)
+        documents = definitions.load(*(folder for folder in crds if folder.exists()))
     except definitions.DefinitionError as error:
         raise CommandError(str(error)) from error
     return {

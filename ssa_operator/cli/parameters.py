@@ -6,11 +6,14 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ssa_operator.cli.failure import CommandError
 
 
 class Output(StrEnum):
@@ -49,12 +52,24 @@ Context = Annotated[
     typer.Option(envvar="SSA_OPERATOR_CONTEXT", help="The context in the kubeconfig. Default: its current one."),
 ]
 Templates = Annotated[
-    Path, typer.Option(envvar="SSA_OPERATOR_TEMPLATES", help="The folder of template folders, one for each resource.")
+    list[Path],
+    typer.Option(
+        envvar="SSA_OPERATOR_TEMPLATES", help="The folder of template folders, one for each resource; repeatable."
+    ),
 ]
-Crds = Annotated[Path, typer.Option(envvar="SSA_OPERATOR_CRDS", help="The folder of CRDs.")]
+TEMPLATES = [Path("templates")]
+Crds = Annotated[list[Path], typer.Option(envvar="SSA_OPERATOR_CRDS", help="The folder of CRDs; repeatable.")]
+CRDS = [Path("crds")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="How log lines look.")]
 LogLevelOption = Annotated[LogLevel, typer.Option(envvar="SSA_OPERATOR_LOG_LEVEL", help="Which log lines are shown.")]
+
+
+def check_folders(templates: Sequence[Path]) -> None:
+    """Raises CommandError where one is missing."""
+    for folder in templates:
+        if not folder.is_dir():
+            raise CommandError(f"there is no folder {folder}; say where the templates are with --templates", code=2)
 
 
 def example(text: str) -> str:

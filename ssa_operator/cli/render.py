@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Crds, Format, Output, Templates, example
+from ssa_operator.cli.parameters import CRDS, TEMPLATES, Crds, Format, Output, Templates, example
 
 if TYPE_CHECKING:
     from ssa_operator.cli.folders import Known
@@ -31,8 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def render(
     files: Annotated[list[Path], typer.Argument(help="Files with parents; - for standard input.")],
-    templates: Templates = Path("templates"),
-    crds: Crds = Path("crds"),
+    templates: Templates = TEMPLATES,
+    crds: Crds = CRDS,
     as_applied: Annotated[
         bool, typer.Option("--as-applied", help="As they are sent: with labels, owner references and namespace.")
     ] = False,
@@ -43,9 +43,9 @@ def render(
     from ssa_operator.cli import printing
     from ssa_operator.cli.folders import folder_of, kinds_of
     from ssa_operator.rendering.files import FileError
-    from ssa_operator.rendering.sources import load
+    from ssa_operator.rendering.sources import load_all
 
-    sources = load(templates)
+    sources = load_all(templates)
     kinds = kinds_of(crds)
     manifests: list[dict[str, Any]] = []
     problems = [str(problem) for problem in sources.problems]

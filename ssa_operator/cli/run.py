@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ssa_operator.cli.failure import CommandError
 from ssa_operator.cli.parameters import (
+    CRDS,
+    TEMPLATES,
     Context,
     Crds,
     Kubeconfig,
@@ -18,6 +19,7 @@ from ssa_operator.cli.parameters import (
     LogLevel,
     LogLevelOption,
     Templates,
+    check_folders,
     example,
 )
 
@@ -35,8 +37,8 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    templates: Templates = Path("templates"),
-    crds: Crds = Path("crds"),
+    templates: Templates = TEMPLATES,
+    crds: Crds = CRDS,
     namespace: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,8 +88,7 @@ def run(
     from ssa_operator.core.durations import parse_duration
 
     journal.configure(log_format, log_level)
-    if not templates.is_dir():
-        raise CommandError(f"there is no folder {templates}; say where the templates are with --templates", code=2)
+    check_folders(templates)
     if apply not in tuple(ApplyMode):
         raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
     try:
@@ -106,7 +107,7 @@ def run(
             code=2,
         )
     options = Options(
-        templates=templates,
+        templates=tuple(templates),
         namespaces=names,
         selector=selector,
         interval=seconds,
@@ -116,7 +117,7 @@ def run(
         listen=address(listen),
     )
     asyncio.run(
-        session.operate(options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else None)
+        session.operate(options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ())
     )
 
 

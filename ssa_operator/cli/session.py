@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,10 @@ async def connected(target: Target) -> AsyncIterator[Client]:
         yield client
 
 
-async def operate(options: Options, target: Target, crds: Path | None) -> None:
-    """Run an operator until SIGINT or SIGTERM; the CRDs in a folder are installed first."""
+async def operate(options: Options, target: Target, crds: Sequence[Path]) -> None:
+    """Run an operator until SIGINT or SIGTERM; the CRDs in these folders are installed first."""
     async with connected(target) as client:
-        if crds is not None:
+        if crds:
             await install(client, crds)
         operator = Operator(client, RESTMapper(client), options)
         await serve(operator, stop_on_signal())
@@ -75,10 +75,10 @@ async def serve(operator: Operator, stop: asyncio.Event) -> None:
         await operator.run(stop)
 
 
-async def install(client: Client, folder: Path) -> None:
-    """Apply the CRDs of a folder and wait until they are served. Raises CommandError."""
+async def install(client: Client, folders: Sequence[Path]) -> None:
+    """Apply the CRDs of folders and wait until they are served. Raises CommandError."""
     try:
-        await definitions.install(client, definitions.load(folder))
+        await definitions.install(client, definitions.load(*folders))
     except (definitions.DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
 

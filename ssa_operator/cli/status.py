@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Context, Format, Kubeconfig, Output, Templates, example
+from ssa_operator.cli.parameters import TEMPLATES, Context, Format, Kubeconfig, Output, Templates, example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def status(
     parent: Annotated[
         str, typer.Argument(metavar="[KIND/NAME]", help="Only this parent. Default: all of all folders.")
     ] = "",
-    templates: Templates = Path("templates"),
+    templates: Templates = TEMPLATES,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace. Default: all.")] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew each second until interrupted.")] = False,
     output: Format = Output.TABLE,
@@ -57,14 +57,14 @@ def status(
     asyncio.run(work())
 
 
-async def _parents(client: Client, templates: Path, namespace: str, wanted: str) -> list[Live]:
+async def _parents(client: Client, templates: Sequence[Path], namespace: str, wanted: str) -> list[Live]:
     from ssa_operator.kube.discovery import RESTMapper, UnknownKind
-    from ssa_operator.rendering.sources import load
+    from ssa_operator.rendering.sources import load_all
 
     mapper = RESTMapper(client)
     kind, _, name = wanted.rpartition("/")
     found: list[Live] = []
-    for folder in load(templates).folders:
+    for folder in load_all(templates).folders:
         try:
             resource = await mapper.resource_by_name(folder)
         except UnknownKind:

@@ -49,9 +49,9 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 class Workbench:
     """The settings of one `dev`; `until_ready` is the seconds to wait for the examples, None to run on."""
 
-    templates: Path
-    crds: Path
-    examples: Path
+    templates: tuple[Path, ...]
+    crds: tuple[Path, ...]
+    examples: tuple[Path, ...]
     name: str
     listen: tuple[str | None, int] | None
     until_ready: float | None
@@ -82,11 +82,9 @@ def _target(kubeconfig: Path) -> session.Target:
     return session.Target(kubeconfig=str(kubeconfig))
 
 
-def _load(examples: Path) -> list[Document]:
-    if not examples.exists():
-        return []
+def _load(examples: Sequence[Path]) -> list[Document]:
     try:
-        return load_objects([examples])
+        return load_objects(path for path in examples if path.exists())
     except FileError as error:
         raise CommandError("\n".join(map(str, error.problems))) from error
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ssa_operator.controller.definitions import RESOURCE
 from ssa_operator.core.encoding import encode
+from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Document
 from ssa_operator.kube.client import Client
@@ -30,19 +31,25 @@ class DefinitionError(ValueError):
     """CRDs that can't be installed; the text says which and why."""
 
 
-def load(folder: Path) -> list[Document]:
-    """The CRDs of a folder. Raises DefinitionError."""
-    if not folder.exists():
-        raise DefinitionError(f"there is no folder {folder}; say where the CRDs are with --crds")
+def load(*folders: Path) -> list[Document]:
+    """The CRDs of folders. Raises DefinitionError."""
+    for folder in folders:
+        if not folder.exists():
+            raise DefinitionError(f"there is no folder {folder}; say where the CRDs are with --crds")
     try:
-        documents = load_objects([folder])
+        documents = load_objects(dict.fromkeys(folders))
     except FileError as error:
         raise DefinitionError(str(error)) from error
+    places: dict[str, Place] = {}
     for document in documents:
         if document.body["kind"] != "CustomResourceDefinition":
             raise DefinitionError(
-                f"{document.place}: this is a {document.body['kind']}; only CRDs belong into {folder}"
+                f"{document.place}: this is a {document.body['kind']}; only CRDs belong into a folder of CRDs"
             )
+        name = document.body["metadata"]["name"]
+        if name in places:
+            raise DefinitionError(f"{document.place}: {name} is defined at {places[name]} already; remove one of them")
+        places[name] = document.place
     return documents
 
 

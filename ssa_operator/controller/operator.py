@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import Coroutine, Iterable
+from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.children import Children
@@ -36,7 +37,7 @@ from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.rendering.changes import changes
-from ssa_operator.rendering.sources import Folder, Sources, load
+from ssa_operator.rendering.sources import Folder, Sources, load_all
 
 log = logging.getLogger("ssa_operator")
 
@@ -93,7 +94,7 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then end in order."""
-        self._take(load(self.options.templates))
+        self._take(load_all(self.options.templates))
         chance = Chance(now=time.time, jitter=random.random)
         workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, chance)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
@@ -102,7 +103,7 @@ class Operator:
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(self.definitions.reflector.run(), name="watch CRDs"),
             asyncio.create_task(self._settle_folders(), name="settle folders"),
-            asyncio.create_task(self._follow_templates(), name="follow templates"),
+            *(asyncio.create_task(self._follow(root), name=f"follow {root}") for root in self.options.templates),
             asyncio.create_task(self._rediscover(), name="rediscover"),
         ]
         try:
@@ -192,9 +193,9 @@ class Operator:
         for name in before.keys() - sources.folders.keys():
             self._unsettle(name)
 
-    async def _follow_templates(self) -> None:
-        async for _ in changes(self.options.templates):
-            self._take(load(self.options.templates, self._sources))
+    async def _follow(self, templates: Path) -> None:
+        async for _ in changes(templates):
+            self._take(load_all(self.options.templates, self._sources))
 
     async def _rediscover(self) -> None:
         while True:

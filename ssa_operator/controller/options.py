@@ -20,13 +20,13 @@ class ApplyMode(StrEnum):
 class Options:
     """The options of `ssa-operator run`.
 
-    namespaces: where to look, all if empty. selector: a label selector for parents. interval: seconds between two
-    ticks of a parent. tick_rate: applies a second that ticks may cost over all parents; 0 switches ticks off. listen:
-    host and port of the HTTP server (no host: all addresses), None for none. tolerance: when others' changes are a
-    fight, and how it goes on.
+    templates: the folders of template folders. namespaces: where to look, all if empty. selector: a label selector for
+    parents. interval: seconds between two ticks of a parent. tick_rate: applies a second that ticks may cost over all
+    parents; 0 switches ticks off. listen: host and port of the HTTP server (no host: all addresses), None for none.
+    tolerance: when others' changes are a fight, and how it goes on.
     """
 
-    templates: Path = Path("templates")
+    templates: tuple[Path, ...] = (Path("templates"),)
     namespaces: tuple[str, ...] = ()
     selector: str = ""
     interval: float = 10.0

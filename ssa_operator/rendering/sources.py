@@ -1,16 +1,17 @@
-"""The templates folder: which resources have one, and what is in it.
+"""The templates folders: which resources have one, and what is in it.
 
 Promises:
 - All files are read, from one state of the folder, before the first one is compiled.
 - A folder that fails to load keeps its last good templates and settings; the other folders aren't touched.
 - What did not change is not compiled again.
+- A resource that two templates folders claim has failed to load; neither is taken for the right one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,11 +30,13 @@ class Folder:
     """The templates of one resource.
 
     problems: why the last load failed; then everything else is of the last good load, and `templates` is None if
-    there was none. digest: names the templates in use, '' where there are none.
+    there was none. digest: names the templates in use, '' where there are none. root: the templates folder that it is
+    in.
     """
 
     resource: str
     group: str
+    root: Path = Path()
     settings: Settings = DEFAULT
     files: Mapping[str, str]
     templates: Templates | None = None
@@ -53,9 +56,34 @@ class Sources:
     problems: tuple[Problem, ...] = ()
 
 
+def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
+    """Read and compile several templates folders; what fails is as `previous` had it."""
+    if len(roots) == 1:
+        return load(roots[0], previous)
+    folders: dict[str, Folder] = {}
+    problems: list[Problem] = []
+    for root in dict.fromkeys(roots):
+        found = load(root, previous)
+        problems += [Problem(f"{root}: {problem}") for problem in found.problems]
+        for name, folder in found.folders.items():
+            known = folders.get(name)
+            folders[name] = folder if known is None else _claimed(known, folder, previous)
+    return Sources(folders=folders, problems=tuple(problems))
+
+
+def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
+    """The folder of a resource that two templates folders have: as it was before, with the problem."""
+    problem = Problem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
+    last = previous.folders.get(one.name) if previous is not None else None
+    if last is None:
+        last = Folder(resource=one.resource, group=one.group, root=one.root, files={})
+    return replace(last, problems=(problem,))
+
+
 def load(root: Path, previous: Sources | None = None) -> Sources:
-    """Read and compile the templates folder; what fails is as `previous` had it."""
-    old = previous.folders if previous is not None else {}
+    """Read and compile one templates folder; what fails is as `previous` had it."""
+    known = previous.folders if previous is not None else {}
+    old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
         snapshot = read(root)
     except FileNotFoundError:
@@ -73,13 +101,13 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if name.startswith("_"):
             continue
         if _NAME.fullmatch(name):
-            folders[name] = _folder(name, snapshot, old.get(name))
+            folders[name] = _folder(name, root, snapshot, old.get(name))
         else:
             problems.append(Problem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _folder(name: str, snapshot: Snapshot, old: Folder | None) -> Folder:
+def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
@@ -106,9 +134,17 @@ def _folder(name: str, snapshot: Snapshot, old: Folder | None) -> Folder:
     if templates is not None and not templates.entries and not problems:
         problems.append(Problem(f"{name} has no templates; remove the folder if the resource shall be left alone"))
     if problems:
-        last = old or Folder(resource=resource, group=group, files=own)
+        last = old or Folder(resource=resource, group=group, root=root, files=own)
         return replace(last, problems=tuple(problems))
-    return Folder(resource=resource, group=group, settings=settings, files=own, templates=templates, digest=digest)
+    return Folder(
+        resource=resource,
+        group=group,
+        root=root,
+        settings=settings,
+        files=own,
+        templates=templates,
+        digest=digest,
+    )
 
 
 def _digest(files: Mapping[str, str]) -> str:

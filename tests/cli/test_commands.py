@@ -78,6 +78,28 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return path.parent
 
 
+async def test_several_folders_of_templates_and_crds_can_be_given(tmp_path: Path) -> None:
+    gadgets = tmp_path / "gadgets"
+    gadgets.mkdir()
+    (gadgets / "a.yaml.j2").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    gadget = {"apiVersion": "v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    both = json.dumps({"apiVersion": "v1", "kind": "List", "items": [echo("web"), gadget]})
+    arguments = ("render", "-", "--templates=templates", f"--templates={tmp_path}", "--crds=crds", f"--crds={tmp_path}")
+    code, out, err = await run(*arguments, stdin=both)
+    assert (code, err) == (0, "")
+    assert [body["kind"] for body in yaml.safe_load_all(out)] == ["Deployment", "ConfigMap"]
+    code, again, _ = await run("render", "-", stdin=both, SSA_OPERATOR_TEMPLATES=f"templates:{tmp_path}")
+    assert (code, again) == (0, out)
+
+
+async def test_a_crd_in_two_folders_is_refused_with_both_places(tmp_path: Path) -> None:
+    copy = tmp_path / "echo.yaml"
+    copy.write_text((ROOT / "crds/echoes.example.com.yaml").read_text())
+    code, _, err = await run("crds", "apply", "--crds=crds", f"--crds={tmp_path}")
+    assert code == 1
+    assert f"{copy}:1: echoes.example.com is defined at crds/echoes.example.com.yaml:1 already" in err
+
+
 async def test_render_says_what_would_wait_and_shows_what_is_known_of_it(tmp_path: Path) -> None:
     templates = folder(tmp_path, a=ORDERED)
     code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
@@ -187,7 +209,7 @@ async def test_a_crd_that_is_refused_names_its_file(cluster: Cluster, tmp_path: 
 async def test_status_shows_parents_children_and_what_they_wait_for(
     cluster: Cluster, client: Client, desk: Desk
 ) -> None:
-    options = Options(templates=ROOT / "templates", namespaces=(desk.namespace,), listen=None)
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
     async with operating(client, options):
         await desk.apply(echo("web"))
         await desk.ready("echoes.example.com", "web")

@@ -46,7 +46,8 @@ def options(templates: Path, namespace: str) -> Callable[..., Options]:
     """The options of an operator that looks at the test's namespace only, without ticks unless a test wants them."""
 
     def make(**changes: Any) -> Options:
-        quiet = Options(templates=templates, namespaces=(namespace,), tick_rate=0.0, listen=None)
+        changes["templates"] = (changes.get("templates", templates),)
+        quiet = Options(namespaces=(namespace,), tick_rate=0.0, listen=None)
         return replace(quiet, **changes)
 
     return make

@@ -168,7 +168,7 @@ async def operating(client: Client, options: Options) -> AsyncIterator[Running]:
     operator = Operator(client, RESTMapper(client), options)
     task = asyncio.create_task(operator.run(stop))
     try:
-        yield Running(operator, options.templates)
+        yield Running(operator, options.templates[0])
     finally:
         stop.set()
         await task

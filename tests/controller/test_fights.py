@@ -339,8 +339,8 @@ async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_
     versions: list[str] = []
     ticking = options(tolerance=PATIENT, tick_rate=1000.0, interval=0.2)
     async with (
-        operating(client, replace(ticking, templates=two_minds[0])) as one,
-        operating(client, replace(ticking, templates=two_minds[1])) as two,
+        operating(client, replace(ticking, templates=(two_minds[0],))) as one,
+        operating(client, replace(ticking, templates=(two_minds[1],))) as two,
     ):
         view = await desk.view(ECHOES)
         view.cache.listen(lambda _, new: versions.append(new.resource_version) if new is not None else None)

@@ -10,7 +10,7 @@ import pytest
 from ssa_operator.rendering import reading
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.settings import Settings
-from ssa_operator.rendering.sources import Folder, Sources, load
+from ssa_operator.rendering.sources import Folder, Sources, load, load_all
 from tests.rendering.author import HEAD, parent
 
 ECHOES = "echoes.example.com"
@@ -302,3 +302,53 @@ def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / ECHOES / "deep" / "again").symlink_to(tmp_path / ECHOES)
     (tmp_path / ECHOES / "self").symlink_to(".")
     assert rendered_values(echoes(load(tmp_path))) == [1]
+
+
+def test_several_templates_folders_make_one_operator(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for root in (one, other):
+        write(root, {"_shared/v.j2": root.name})
+    text = HEAD + "v: {% include '_shared/v.j2' %}\n"
+    write(one, {f"{ECHOES}/a.yaml.j2": text})
+    write(other, {"gadgets/a.yaml.j2": text, "stray.yaml": ""})
+    sources = load_all([one, other, one])
+    assert {name: rendered_values(folder) for name, folder in sources.folders.items()} == {
+        ECHOES: ["one"],
+        "gadgets": ["other"],
+    }
+    (problem,) = problems(sources)
+    assert problem.startswith(f"{other}: stray.yaml is in no resource's folder")
+    (other / "gadgets" / "a.yaml.j2").write_text(HEAD + "v: 2\n")
+    again = load_all([one, other], sources)
+    assert echoes(again) is echoes(sources)
+    assert rendered_values(again.folders["gadgets"]) == [2]
+
+
+def test_a_resource_with_two_folders_keeps_the_one_it_had_until_one_goes(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    write(one, {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+    write(other, {"gadgets/a.yaml": HEAD})
+    good = load_all([one, other])
+    write(other, {f"{ECHOES}/a.yaml": HEAD + "v: 2\n"})
+    claimed = load_all([one, other], good)
+    said = f"{ECHOES} has a folder in {one} and one in {other}; remove one of them"
+    assert [str(problem) for problem in echoes(claimed).problems] == [said]
+    assert rendered_values(echoes(claimed)) == [1]
+    assert claimed.folders["gadgets"] is good.folders["gadgets"]
+    never_good = echoes(load_all([one, other]))
+    assert (never_good.templates, [str(problem) for problem in never_good.problems]) == (None, [said])
+    (one / ECHOES / "a.yaml").unlink()
+    (one / ECHOES).rmdir()
+    moved = load_all([one, other], claimed)
+    assert (rendered_values(echoes(moved)), echoes(moved).problems) == ([2], ())
+
+
+def test_a_templates_folder_that_vanishes_leaves_the_others_alone(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    write(one, {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+    write(other, {"gadgets/a.yaml": HEAD})
+    good = load_all([one, other])
+    one.rename(tmp_path / "elsewhere")
+    gone = load_all([one, other], good)
+    assert gone.folders == good.folders
+    assert problems(gone) == [f"{one}: the templates folder {one} does not exist; create it"]
