@@ -1,0 +1,68 @@
+"""Whoever types what an example's README says sees what it says, with all examples in one operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.devcluster.cluster import Cluster
+from tests.cli.process import Command as Process
+from tests.controller.desk import PATIENCE, Desk
+from tests.examples.console import commands, lasting, resource
+from tests.examples.gallery import GALLERY, NAMES, RESOURCES, ROOT
+
+pytestmark = pytest.mark.cluster
+
+
+async def typed(text: str, cluster: Cluster) -> str:
+    """What a command prints. Raises AssertionError with what it says where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        "bash",
+        "-c",
+        text,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=ROOT,
+        env=os.environ
+        | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+    try:
+        async with asyncio.timeout(2 * PATIENCE):
+            out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    assert process.returncode == 0, f"{text}: {out.decode()}"
+    return out.decode()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_page_prints_what_it_says(name: str, cluster: Cluster, desk: Desk, operator: Process) -> None:
+    page = GALLERY / name / "README.md"
+    await typed(f"kubectl apply -f {resource(page)}", cluster)
+    try:
+        for command in commands(page):
+            assert lasting(await typed(command.text, cluster)) == lasting(command.output), command.text
+    finally:
+        await typed(f"kubectl delete --ignore-not-found --wait=false -f {GALLERY / name}", cluster)
+
+
+async def test_all_examples_become_ready_in_one_operator(cluster: Cluster, desk: Desk, operator: Process) -> None:
+    """Those of the project's own templates, too."""
+    files = [resource(GALLERY / name / "README.md") for name in NAMES]
+    files += ["examples/namespaces/registry.yaml", "examples/echo.yaml", "examples/neondatabase.yaml"]
+    chosen = " ".join(f"-f {file}" for file in files)
+    await typed(f"kubectl apply {chosen}", cluster)
+    try:
+        kinds = ",".join(
+            [*(name for name in RESOURCES if "." in name), "echoes.example.com", "neondatabases.melenion.com"]
+        )
+        await typed(f"kubectl wait --for=condition=Ready --timeout=2m --all {kinds}", cluster)
+        await typed("kubectl wait --for=create --timeout=2m secret/pull-secret -n team-a", cluster)
+    finally:
+        await typed(f"kubectl delete --ignore-not-found --wait=false {chosen}", cluster)

@@ -1,0 +1,48 @@
+"""Golden cases: a folder with a parent, what the cluster holds, and what the templates make of it.
+
+`resource.yaml` is the parent, `expected.yaml` the manifests. Where there are: `children.yaml` are its live children,
+`others.yaml` other live objects, `now.txt` the moment; `problems.txt` and `waits.txt` have one sentence a line;
+`status.yaml` has the fields of `_status.yaml.j2`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.rendering.documents import parse
+from ssa_operator.rendering.nodes import Filling
+from ssa_operator.rendering.places import Lines
+from ssa_operator.rendering.render import render, render_status
+from ssa_operator.rendering.sources import Folder
+from tests.rendering.author import FakeWorld
+
+
+def read(path: Path) -> list[Any]:
+    """The documents of a file; none where there is no such file."""
+    return [node.build(Filling()) for node in parse(Lines(_text(path), path.name))]
+
+
+def check(case: Path, folder: Folder) -> None:
+    """Fail where the folder makes something else of the case's parent."""
+    assert folder.problems == ()
+    (owner,) = read(case / "resource.yaml")
+    now = _text(case / "now.txt").strip()
+    world = FakeWorld(
+        children=tuple(read(case / "children.yaml")),
+        others=tuple(read(case / "others.yaml")),
+        now=datetime.fromisoformat(now).timestamp() if now else 0.0,
+    )
+    result = render(folder, owner, world)
+    assert [str(problem) for problem in result.problems] == _text(case / "problems.txt").splitlines()
+    assert [f"{wait.place}: {wait}" for wait in result.waits] == _text(case / "waits.txt").splitlines()
+    assert [document.body for document in result.documents] == read(case / "expected.yaml")
+    if (case / "status.yaml").exists():
+        status = render_status(folder, owner, world)
+        assert status.problems == ()
+        assert [status.fields] == read(case / "status.yaml")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
