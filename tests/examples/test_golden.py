@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from ssa_operator.rendering.sources import load
-from tests.examples.gallery import GALLERY, NAMES
+from tests.examples.gallery import GALLERY, NAMES, ROOT
 from tests.rendering import golden
 
 CASES = Path(__file__).parent / "cases"
@@ -24,3 +25,12 @@ def test_an_example_renders_what_its_case_expects(case: str) -> None:
 def test_every_example_has_a_case_and_a_page() -> None:
     assert {path.name for path in CASES.iterdir()} == set(NAMES)
     assert all((GALLERY / name / "README.md").exists() for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_begins_with_a_command_whose_files_exist(name: str) -> None:
+    page = (GALLERY / name / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^```sh\n(ssa-operator dev .*)\n```$", page, re.MULTILINE)
+    paths = re.findall(r" --(?:templates|crds|examples) (\S+)", command)
+    assert len(paths) >= 2
+    assert [path for path in paths if not (ROOT / path).exists()] == []

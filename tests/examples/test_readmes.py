@@ -49,7 +49,7 @@ async def test_a_page_prints_what_it_says(name: str, cluster: Cluster, desk: Des
         for command in commands(page):
             assert lasting(await typed(command.text, cluster)) == lasting(command.output), command.text
     finally:
-        await typed(f"kubectl delete --ignore-not-found --wait=false -f {GALLERY / name}", cluster)
+        await typed(f"kubectl delete --ignore-not-found --timeout=2m -f {GALLERY / name}", cluster)
 
 
 async def test_all_examples_become_ready_in_one_operator(cluster: Cluster, desk: Desk, operator: Process) -> None:
@@ -65,4 +65,4 @@ async def test_all_examples_become_ready_in_one_operator(cluster: Cluster, desk:
         await typed(f"kubectl wait --for=condition=Ready --timeout=2m --all {kinds}", cluster)
         await typed("kubectl wait --for=create --timeout=2m secret/pull-secret -n team-a", cluster)
     finally:
-        await typed(f"kubectl delete --ignore-not-found --wait=false {chosen}", cluster)
+        await typed(f"kubectl delete --ignore-not-found --timeout=2m {chosen}", cluster)
