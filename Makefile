@@ -11,7 +11,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon bench lint format check constraints clean
+.PHONY: help install run test test-slow test-all smoke-neon bench bench-peers lint format check constraints clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ smoke-neon: ## Run Neon's smoke test where kubectl points: real nodes, a running
 
 bench: $(INSTALLED) ## Measure: objects a second beside the raw limit, CPU per rendered object
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(INSTALLED) ## Measure beside kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a try
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types and layers
 	$(BIN)/ruff format --check .

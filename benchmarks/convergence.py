@@ -25,8 +25,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from benchmarks import workload
-from benchmarks.bench import Bench, bench, in_parallel
+from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
+from benchmarks.server import in_parallel
 from ssa_operator.core.live import Live
 
 WARM_UP = 50
@@ -105,7 +106,7 @@ async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
     async with bench(templates) as stage:
         # This start compiles the modules too, so that the measured ones load them.
         await _cold(stage, Contender.START, 1)
-        sample = await stage.client.get(stage.resources[workload.ECHO], _name(0), Contender.START.value)
+        sample = await stage.server.client.get(stage.server.resources[workload.ECHO], _name(0), Contender.START.value)
     for turn in range(rounds):
         order = [*Contender][turn % len(Contender) :] + [*Contender][: turn % len(Contender)]
         measured = {}
@@ -113,7 +114,7 @@ async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
             async with bench(templates) as stage:
                 await _send(stage, Contender.RAW, _WARM_UP, WARM_UP, sample)
                 measured[contender] = await _measure(stage, contender, parents, sample)
-                kubernetes, children = await stage.version(), len(stage.resources) - 1
+                kubernetes, children = await stage.server.version(), len(stage.server.resources) - 1
         done.append(measured)
     return _summary(kubernetes, parents, children, done)
 
@@ -134,18 +135,18 @@ async def _measure(stage: Bench, contender: Contender, parents: int, sample: Liv
 
 
 async def _send(stage: Bench, contender: Contender, namespace: str, parents: int, sample: Live) -> Measurement:
-    await stage.create_namespace(namespace)
+    await stage.server.create_namespace(namespace)
     create, lives = await stage.create(namespace, _names(parents))
-    requests = [each for live in lives for each in workload.writes(stage.folder, live, stage.resources, sample)]
-    prepared = stage.prepared(requests)
-    before = await stage.count()
+    requests = [each for live in lives for each in workload.writes(stage.folder, live, stage.server.resources, sample)]
+    prepared = stage.server.prepared(requests)
+    before = await stage.server.count()
     started, used = time.perf_counter(), time.process_time()
     if contender is Contender.RAW:
-        await in_parallel(prepared, stage.send)
+        await in_parallel(prepared, stage.server.send)
     else:
-        await in_parallel(requests, stage.client.send)
+        await in_parallel(requests, stage.server.client.send)
     seconds, used = time.perf_counter() - started, time.process_time() - used
-    counted = (await stage.settled()).since(before)
+    counted = (await stage.server.settled()).since(before)
     return Measurement(
         contender=contender,
         parents=parents,
@@ -160,14 +161,14 @@ async def _send(stage: Bench, contender: Contender, namespace: str, parents: int
 
 async def _cold(stage: Bench, contender: Contender, parents: int) -> Measurement:
     namespace = contender.value
-    await stage.create_namespace(namespace)
+    await stage.server.create_namespace(namespace)
     create, _ = await stage.create(namespace, _names(parents))
     async with stage.watched(namespace) as progress:
-        before = await stage.count()
+        before = await stage.server.count()
         started = time.perf_counter()
         async with stage.operator(namespace) as operator:
             await operator.until(progress.reach(parents))
-            counted = (await stage.settled()).since(before)
+            counted = (await stage.server.settled()).since(before)
     times = progress.times.values()
     return Measurement(
         contender=contender,
@@ -186,15 +187,15 @@ async def _cold(stage: Bench, contender: Contender, parents: int) -> Measurement
 async def _warm(stage: Bench, parents: int) -> Measurement:
     """That one Echo converged before the others are made proves that the operator runs and watches."""
     namespace = Contender.WARM.value
-    await stage.create_namespace(namespace)
+    await stage.server.create_namespace(namespace)
     await stage.create(namespace, ["before"])
     async with stage.watched(namespace) as progress, stage.operator(namespace) as operator:
         await operator.until(progress.reach(1))
-        before = await stage.settled()
+        before = await stage.server.settled()
         started = time.perf_counter()
         create, _ = await stage.create(namespace, _names(parents))
         await operator.until(progress.reach(parents + 1))
-        counted = (await stage.settled()).since(before)
+        counted = (await stage.server.settled()).since(before)
     _, *times = sorted(progress.times.values())
     return Measurement(
         contender=Contender.WARM,
@@ -212,8 +213,8 @@ async def _warm(stage: Bench, parents: int) -> Measurement:
 
 async def _check(stage: Bench, namespace: str, parents: int) -> None:
     """Raises RuntimeError unless every Echo has its children, and the first one what the warm-up's first one has."""
-    for kind in stage.resources.keys() - {workload.ECHO}:
-        found, _ = await stage.client.list(stage.resources[kind], namespace)
+    for kind in stage.server.resources.keys() - {workload.ECHO}:
+        found, _ = await stage.server.client.list(stage.server.resources[kind], namespace)
         if len(found) != parents:
             raise RuntimeError(f"{namespace}: there are {len(found)} {kind} instead of {parents}")
     made, wanted = await stage.made(namespace, _name(0)), await stage.made(_WARM_UP, _name(0))

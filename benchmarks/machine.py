@@ -72,11 +72,20 @@ def used(pid: int) -> float:
 
 def peak_memory(pid: int) -> float:
     """The largest resident set that a process has had, in MiB; 0 where the system doesn't say, or it has ended."""
+    return _status(pid, "VmHWM")
+
+
+def memory(pid: int) -> float:
+    """The resident set of a process, in MiB; 0 where the system doesn't say, or it has ended."""
+    return _status(pid, "VmRSS")
+
+
+def _status(pid: int, name: str) -> float:
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0.0
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE)
+    found = re.search(rf"^{name}:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found[1]) / 1024 if found else 0.0
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks import rendering, workload
-from benchmarks.bench import CONCURRENCY, in_parallel
 from benchmarks.machine import Spread
+from benchmarks.server import CONCURRENCY, in_parallel
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
 
 ECHOS = 20

@@ -1,0 +1,113 @@
+"""What the watches of the benchmark itself have seen: generations of children, and the moment each was seen.
+
+Promises:
+- Only metadata of children is decoded, so that watching costs every contender the same little.
+- Moments are those of the event's arrival in this process, by `time.perf_counter`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import asynccontextmanager
+
+from benchmarks.peers import job
+from benchmarks.server import Server
+from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.live import Live
+from ssa_operator.kube.cache import Cache
+from ssa_operator.kube.reflector import Reflector
+
+Key = tuple[GroupKind, str]
+
+
+class Board:
+    """generations: of every object of the job, by kind and name. times: when that generation was first seen.
+    observed: the generation that each Echo's status speaks of. last: when anything was last seen.
+    """
+
+    def __init__(self) -> None:
+        self.generations: dict[Key, int] = {}
+        self.times: dict[Key, float] = {}
+        self.observed: dict[str, int] = {}
+        self.last = time.perf_counter()
+        self._waiting: dict[Key, list[tuple[int, asyncio.Future[float]]]] = {}
+
+    def newer(self, key: Key, generation: int) -> Awaitable[float]:
+        """When the object was first seen with a greater generation."""
+        made: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        if self.generations.get(key, -1) > generation:
+            made.set_result(self.times[key])
+        else:
+            self._waiting.setdefault(key, []).append((generation, made))
+        return made
+
+    async def children(self, names: Iterable[str]) -> None:
+        """Wait until each of these Echos has both children."""
+        for name in names:
+            for kind in (job.DEPLOYMENT, job.SERVICE):
+                await self.newer((kind, name), -1)
+
+    async def statuses(self, names: Iterable[str]) -> None:
+        """Wait until the status of each of these Echos speaks of its generation."""
+        for name in names:
+            while self.observed.get(name, 0) < self.generations[job.ECHO, name]:
+                made: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault((job.ECHO, f"{name}/status"), []).append((0, made))
+                await made
+
+    async def quiet(self, seconds: float) -> None:
+        """Wait until nothing was seen for so long."""
+        while (left := self.last + seconds - time.perf_counter()) > 0:  # noqa: ASYNC110 - a pause is no event
+            await asyncio.sleep(left)
+
+    def see(self, _: Live | None, live: Live | None) -> None:
+        """Take an event."""
+        now = self.last = time.perf_counter()
+        if live is None:
+            return
+        kind, name = live.identity.group_kind, live.identity.name
+        key = (kind, name)
+        # Services have no generation.
+        generation = live.metadata.generation
+        if generation > self.generations.get(key, -1):
+            self.generations[key] = generation
+            self.times[key] = now
+            self._wake(key, generation, now)
+        if kind == job.ECHO:
+            self.observed[name] = (live.body.get("status") or {}).get("observedGeneration", 0)
+            self._wake((kind, f"{name}/status"), 1, now)
+
+    def _wake(self, key: Key, generation: int, now: float) -> None:
+        waiting = self._waiting.pop(key, None)
+        if not waiting:
+            return
+        left = []
+        for wanted, made in waiting:
+            if generation <= wanted:
+                left.append((wanted, made))
+            elif not made.done():
+                made.set_result(now)
+        if left:
+            self._waiting[key] = left
+
+
+@asynccontextmanager
+async def watched(server: Server) -> AsyncIterator[Board]:
+    """A board that sees everything of the job's namespace while the block runs."""
+    board = Board()
+    reflectors = []
+    for resource in server.resources.values():
+        cache = Cache()
+        cache.listen(board.see)
+        reflectors.append(Reflector(server.client, resource, cache, namespace=job.NAMESPACE))
+    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+    try:
+        for reflector in reflectors:
+            await reflector.settled()
+        yield board
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

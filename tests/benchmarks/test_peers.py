@@ -1,0 +1,107 @@
+"""The comparison with other operators runs and measures what it says; how fast anybody is, no test judges."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from benchmarks import workload
+from benchmarks.machine import Spread
+from benchmarks.peers import contenders, job, plot
+from benchmarks.peers.board import Board
+from benchmarks.peers.ground import Latency
+from ssa_operator.core.live import Live
+from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
+
+
+def deployment(generation: int) -> Live:
+    metadata = {"name": "echo", "namespace": job.NAMESPACE, "generation": generation}
+    return Live.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
+
+
+def test_a_reaction_is_seen_when_the_child_has_a_newer_generation_and_not_before() -> None:
+    async def watch() -> None:
+        board = Board()
+        board.see(None, deployment(1))
+        seen = asyncio.ensure_future(board.newer((job.DEPLOYMENT, "echo"), 1))
+        board.see(deployment(1), deployment(1))
+        await asyncio.sleep(0)
+        assert not seen.done()
+        board.see(deployment(1), deployment(2))
+        assert await seen == board.times[job.DEPLOYMENT, "echo"]
+        assert await board.newer((job.DEPLOYMENT, "echo"), 1) == board.times[job.DEPLOYMENT, "echo"]
+
+    asyncio.run(watch())
+
+
+def test_a_latency_is_told_in_milliseconds() -> None:
+    assert Latency.of([0.001 * number for number in range(1, 102)]) == Latency(p50=51.0, p99=100.0, max=101.0)
+    assert Latency.of([0.5]) == Latency(p50=500.0, p99=500.0, max=500.0)
+
+
+def test_the_plot_is_an_svg_with_a_bar_for_each_figure() -> None:
+    spread = Spread(min=1, median=2, max=3)
+    figures = {name: {"burst, s": spread} for name in ("raw", "<other>")}
+    root = ET.fromstring(plot.svg(figures, "a & b"))
+    bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("fill") != "white"]
+    assert len(bars) == 2
+
+
+def test_every_peer_says_its_version(tmp_path: Path) -> None:
+    (own,), missing = contenders.prepare(["raw", "ssa-operator-changed"], tmp_path)
+    assert not missing
+    assert own.version
+    command, environment = own.start(tmp_path / "kubeconfig", ticks=False)
+    assert "--apply=changed" in command
+    assert "--tick-rate=0" in command
+    assert environment["KUBECONFIG"] == str(tmp_path / "kubeconfig")
+
+
+def test_a_peer_whose_tools_are_missing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    present, missing = contenders.prepare(["kube-rs", "controller-runtime-x1"], tmp_path)
+    assert present == []
+    assert missing == {"kube-rs": "cargo is not installed", "controller-runtime-x1": "go is not installed"}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What `python -m benchmarks.peers` writes down, of a run with next to nothing to do."""
+    folder = tmp_path_factory.mktemp("peers")
+    output = folder / "small.json"
+    environment = os.environ | {STATE_DIRECTORY_VARIABLE: str(folder)}
+    sizes = ["--parents=30", "--samples=5", "--idle=1", "--rounds=1"]
+    command = [sys.executable, "-m", "benchmarks.peers", *sizes, f"--output={output}", "raw", "ssa-operator-changed"]
+    ended = subprocess.run(command, cwd=workload.ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert output.with_suffix(".svg").exists()
+    return json.loads(output.read_text())
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_users_patch_costs_one_apply_a_child_and_one_status_write_and_a_drift_one_apply(result: Any) -> None:
+    (made,) = (each for each in result["rounds"][0] if each["contender"] == "ssa-operator-changed")
+    assert made["phases"]["patch"]["requests"] == {
+        "APPLY deployments.apps": 20,
+        "APPLY echoes.bench.example.com/status": 20,
+        # A changed parent has everything applied, also what is proven unchanged.
+        "APPLY services": 20,
+    }
+    assert made["phases"]["repair"]["requests"] == {"APPLY deployments.apps": 20}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_an_operator_that_applies_what_changed_sends_nothing_while_nothing_happens(result: Any) -> None:
+    (made,) = (each for each in result["rounds"][0] if each["contender"] == "ssa-operator-changed")
+    assert made["phases"]["idle"]["requests"] == {}
+    assert set(result["figures"]) == {"raw", "ssa-operator-changed"}
