@@ -4,6 +4,7 @@ Promises:
 - One round of discovery is two requests (aggregated discovery, KEP-3352), or one a group version on servers without it.
 - A kind that is not known is looked for once more, at most every `PAUSE` seconds; after `invalidate` the next question
   asks the server.
+- Nothing is called unknown while the server is being asked: who asks meanwhile waits for the answer.
 - An aggregated API that does not answer takes only its own kinds away.
 """
 
@@ -111,6 +112,7 @@ class RESTMapper:
         self._asking = asyncio.Lock()
         self._asked_at: float | None = None
         self._valid = False
+        self._invalidated = False
         self._aggregated = True
         self._by_kind: dict[GroupKind, dict[str, Resource]] = {}
         self._by_name: dict[str, Resource] = {}
@@ -158,7 +160,7 @@ class RESTMapper:
 
     def invalidate(self) -> None:
         """A CRD came, changed or went: the next question asks the server."""
-        self._valid = False
+        self._valid, self._invalidated = False, True
         self._asked_at = None
 
     async def _ask(self, *, again: bool) -> None:
@@ -169,14 +171,14 @@ class RESTMapper:
         async with self._asking:
             if self._valid and self._asked_at != asked_at:
                 return  # another question has asked meanwhile
-            # Before the answer: an `invalidate` while it is under way must not be lost.
-            self._valid, self._asked_at = True, self._clock.monotonic()
+            # An `invalidate` while the answer is under way must not be lost.
+            self._invalidated, began = False, self._clock.monotonic()
             try:
-                found = await self._discover()
+                self._learn(await self._discover())
             except ApiError:
                 self._valid = False
                 raise
-            self._learn(found)
+            self._valid, self._asked_at = not self._invalidated, began
 
     def _due(self) -> bool:
         return self._asked_at is None or self._clock.monotonic() - self._asked_at >= PAUSE

@@ -1,5 +1,6 @@
 """Servers that are old or half broken; a real one's discovery is in test_real_cluster.py."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -37,9 +38,14 @@ class Server:
         self.documents: dict[str, Any] = {}
         self.asked: list[str] = []
         self.failing = False
+        self.reached = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request.path)
+        self.reached.set()
+        await self.answers.wait()
         if self.failing:
             return refuse(403, "Forbidden", "no discovery for you")
         if self.groups is not None:
@@ -159,4 +165,55 @@ async def test_discovery_that_is_refused_is_an_error_and_is_tried_again(server: 
         with pytest.raises(ApiError, match="no discovery for you"):
             await mapper.resource(WIDGET)
         server.failing = False
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["the first answer", "a later answer"])
+async def test_a_kind_is_not_unknown_while_the_server_is_being_asked(server: Server, known: bool) -> None:
+    """At the start many parents ask at once, for kinds that any cluster has."""
+    clock = StillClock()
+    server.groups = []
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        if known:
+            await mapper.discover()
+            clock.time += PAUSE
+            server.reached.clear()
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+        server.answers.clear()
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(mapper.resource(WIDGET))
+            await server.reached.wait()
+            second = group.create_task(mapper.resource(WIDGET))
+            third = group.create_task(mapper.resource_by_name("widgets.example.com"))
+            await asyncio.sleep(0)
+            server.answers.set()
+        assert first.result() == second.result() == third.result()
+
+
+async def test_who_stops_asking_before_the_answer_takes_nothing_away(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    server.answers.clear()
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        asking = asyncio.create_task(mapper.resource(WIDGET))
+        await server.reached.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        server.answers.set()
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+async def test_a_crd_that_changes_while_the_server_answers_is_asked_for_again(server: Server) -> None:
+    clock = StillClock()
+    server.groups = []
+    server.answers.clear()
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        asking = asyncio.create_task(mapper.discover())
+        await server.reached.wait()
+        mapper.invalidate()
+        server.answers.set()
+        await asking
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
         assert (await mapper.resource(WIDGET)).plural == "widgets"
