@@ -78,7 +78,9 @@ class Observer:
                 rendered = verified(subject.folder, subject.parent.body, family, rendered)
             seen = lookups.look(rendered.asked, family.itself)
             kinds = _kinds(rendered)
-            unknown = not kinds <= children.kinds.keys()
+            # Another parent may have had them watched just now.
+            known = children.kinds
+            unknown = not all(kind in known and known[kind].synced for kind in kinds)
             await children.watch(kinds, _places(rendered))
             await lookups.settled(seen)
             if (unknown and rendered.waits) or lookups.look(seen) != seen:

@@ -20,6 +20,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.core.live import Live
 from ssa_operator.core.schema import has_status, status_schema
 from ssa_operator.core.status import Report
+from ssa_operator.core.upkeep import FINALIZER
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.reflector import Reflector
@@ -120,9 +121,9 @@ class Parents:
         return sum(1 for report in reports if report is not None and report.verdict.ready)
 
     def unready(self) -> list[ParentKey]:
-        """The parents whose last report isn't Ready."""
+        """The parents whose last report isn't Ready, and those whose first pass is under way."""
         reports = ((live, self.report(live)) for live in self._cache)
-        return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
+        return [self._key(live) for live, report in reports if report is None or not report.verdict.ready]
 
     def find(self, namespace: str, name: str) -> Live | None:
         """The parent of that name, None where there is none."""
@@ -187,7 +188,9 @@ def change(old: Live | None, new: Live | None) -> Cause:
         or (not after.generation and _content(old) != _content(new))
     ):
         return Cause.PARENT
-    return Cause.CHILD if old.body.get("status") != new.body.get("status") else Cause(0)
+    # Somebody took our finalizer away, or put it there.
+    ours = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
+    return Cause.CHILD if ours or old.body.get("status") != new.body.get("status") else Cause(0)
 
 
 def _content(live: Live) -> dict[str, Any]:

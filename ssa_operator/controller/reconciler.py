@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,7 +24,8 @@ from ssa_operator.controller.publication import Publisher
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.upkeep import keep, let_go, note, record
 from ssa_operator.core import once, upkeep
-from ssa_operator.core.finalization import make_finalization
+from ssa_operator.core.finalization import Circumstances, make_finalization
+from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
 from ssa_operator.core.order import Series, stirred
 from ssa_operator.core.plan import Action, make_plan
@@ -38,7 +40,11 @@ from ssa_operator.core.status import (
     make_report,
 )
 from ssa_operator.core.upkeep import FINALIZER, Records
+from ssa_operator.kube.errors import ApiError
 
+log = logging.getLogger("ssa_operator")
+
+_NAMESPACE = GroupKind("", "Namespace")
 SUSPEND = "ssa-operator.dev/suspend"
 
 
@@ -115,7 +121,11 @@ class Reconciler:
             rendered, strangers = await self._observer.render(subject, memory, Cause.CHILD)
             observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
             observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
-            finalization = make_finalization(observed, rendered, self._now(), memory.hook_failures)
+            met = Circumstances(now=self._now(), failures=memory.hook_failures)
+            finalization = make_finalization(observed, rendered, met)
+            if not finalization.hooked and await self._terminating(subject.parent.identity.namespace):
+                met = replace(met, terminating=subject.parent.identity.namespace)
+                finalization = make_finalization(observed, rendered, met)
             plan = finalization.plan
             self._observer.claim(memory, subject.parent.uid, plan)
             if finalization.finished:
@@ -157,6 +167,19 @@ class Reconciler:
             return report
         following = now + memory.series.pause
         return replace(report, again_at=min(following, report.again_at or following))
+
+    async def _terminating(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted, as far as we may know: then nothing can be made in it any more."""
+        if not namespace:
+            return False
+        try:
+            resource = await self._cluster.children.resource(_NAMESPACE, "v1")
+            return (await self._cluster.client.get(resource, namespace)).deleting
+        except ApiError as error:
+            if not error.forbidden:
+                raise
+            log.debug("whether namespace %s is being deleted can't be looked at: %s", namespace, error)
+            return False
 
     def forget(self, memory: Memory) -> None:
         """The parent is gone: what it claimed is free."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ssa_operator.core.graph import graph
 from ssa_operator.core.identity import GroupKind, Identity
+from ssa_operator.core.instruction import Reference
 from ssa_operator.core.plan import (
     Action,
     Observed,
@@ -42,7 +43,7 @@ class Finalization:
     """The plan of one pass over a parent that is being deleted.
 
     hooked: whether every hook is done. finished: whether nothing keeps the parent any more. awaited: what does, in
-    words.
+    words. left_out: the hooks that can't be run any more, with the reason.
     """
 
     plan: Plan
@@ -50,19 +51,29 @@ class Finalization:
     hooked: bool
     finished: bool
     awaited: str
+    left_out: tuple[str, ...] = ()
 
 
-def make_finalization(
-    observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]
-) -> Finalization:
-    """`now` is in seconds since the epoch, `failures` says how often each hook's Job failed before the one that is
-    there.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the hooks meet with. `now` is in seconds since the epoch.
+
+    failures: how often each hook's Job failed before the one that is there. terminating: the namespace in which nothing
+    can be made any more, '' where there is none.
     """
+
+    now: float
+    failures: Mapping[Identity, int] = field(default_factory=dict)
+    terminating: str = ""
+
+
+def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances) -> Finalization:
+    """The plan of one pass; `rendered` is everything that the templates gave."""
     standing, rendered = rendered.standing, rendered.finalizing
-    hooks, again_at = _hooks(observed, rendered, now, failures)
+    hooks, again_at = _hooks(observed, rendered, met)
+    hooks, left_out = _possible(observed, hooks, met)
     undone = [step for step in hooks if step.reason != _DONE]
-    waits = [wait for wait in rendered.waits if wait.identity is None]
-    hooked = not undone and not waits
+    hooked = not undone
     left = _leaving_in_order(observed, standing, hooked, {step.identity for step in hooks})
     leaving = {step.identity for step in left}
     covered = {step.identity for step in hooks} | leaving
@@ -75,27 +86,29 @@ def make_finalization(
     if again_at is not None:
         again_at = again_at if rendered.again_at is None else min(again_at, rendered.again_at)
         rendered = replace(rendered, again_at=again_at)
-    awaited = [f"{step.identity} {step.reason}" for step in undone] + [f"{wait.place}: {wait}" for wait in waits]
-    awaited += [f"{step.identity} {step.reason}" for step in left]
+    awaited = [f"{step.identity} {step.reason}" for step in (*undone, *left)]
     return Finalization(
         plan=Plan(steps=(*running, *left, *others), rendered=rendered, observed=observed),
         records=_records(observed, hooks, hooked=hooked and bool(left)),
         hooked=hooked,
         finished=hooked and not left,
         awaited="; ".join(awaited),
+        left_out=left_out,
     )
 
 
-def _hooks(
-    observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]
-) -> tuple[list[Step], float | None]:
+def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[list[Step], float | None]:
     steps, moments = [], []
     for document in rendered.documents:
-        step, again_at = _hook(observed, step_of(observed, document), now, failures)
+        step, again_at = _hook(observed, step_of(observed, document), met)
         steps.append(step)
         if again_at is not None:
             moments.append(again_at)
-    steps += [step_of_wait(observed, wait, wait.identity) for wait in rendered.waits if wait.identity is not None]
+    steps += [
+        _unless_done(observed, step_of_wait(observed, wait, wait.identity))
+        for wait in rendered.waits
+        if wait.identity is not None
+    ]
     return steps, min(moments, default=None)
 
 
@@ -105,13 +118,53 @@ def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list
     uses |= {(each.identity.kind, each.identity.name): each.uses for each in rendered.waits if each.identity}
     steps = [*hooks, *others]
     own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
-    return ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
+    found = ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
+    # A child that isn't there won't come any more: nothing comes after it.
+    return [replace(step, lost=()) for step in found]
 
 
-def _hook(observed: Observed, step: Step, now: float, failures: Mapping[Identity, int]) -> tuple[Step, float | None]:
+def _possible(observed: Observed, hooks: list[Step], met: Circumstances) -> tuple[list[Step], tuple[str, ...]]:
+    """The hooks without those that can't be run any more, and why they can't: no ordinary child is made any more."""
+    there = {(live.identity.kind, live.identity.name) for live in observed.own if not live.deleting}
+    left_out: dict[Identity, str] = {}
+    for step in hooks:
+        if met.terminating and step.identity.namespace == met.terminating and step.reason != _DONE:
+            left_out[step.identity] = f"nothing can be made in namespace {met.terminating}, which is being deleted"
+    while True:
+        left = [step for step in hooks if step.identity not in left_out]
+        coming = there | {(step.identity.kind, step.identity.name) for step in left}
+        lost = {step.identity: child for step in left if (child := _lost(observed, step, coming))}
+        if not lost:
+            return left, tuple(f"{identity}: {why}" for identity, why in left_out.items())
+        left_out |= {identity: f"it reads {child}, which is not there" for identity, child in lost.items()}
+
+
+def _lost(observed: Observed, step: Step, coming: AbstractSet[tuple[str, str]]) -> str:
+    """What a waiting hook reads that is not there and won't come, '' where it may come."""
+    if step.action is not Action.WAIT:
+        return ""
+    children = [each.question for each in step.awaited if isinstance(each.question, Reference)]
+    missing = (child for child in children if (child.kind, child.name) not in coming)
+    return next((str(child) for child in missing if _all_seen(observed, child.kind)), "")
+
+
+def _all_seen(observed: Observed, name: str) -> bool:
+    """Whether all children of a kind of that name are known: else one may be there that nobody has seen yet."""
+    kinds = [known for kind, known in observed.kinds.items() if kind.kind == name]
+    return bool(kinds) and all(known.synced for known in kinds)
+
+
+def _unless_done(observed: Observed, step: Step) -> Step:
+    if observed.records.once.get(HOOK + key(step.identity)) != _DONE:
+        return step
+    return replace(step, action=Action.KEEP, reason=_DONE)
+
+
+def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, float | None]:
     """A hook's step, and when it has to be looked at again."""
-    if observed.records.once.get(HOOK + key(step.identity)) == _DONE:
-        return replace(step, action=Action.KEEP, reason=_DONE), None
+    now, done = met.now, _unless_done(observed, step)
+    if done is not step:
+        return done, None
     live = step.live
     if step.manifest is None or live is None or live.deleting or live.parent_uid != observed.parent.uid:
         return step, None
@@ -123,7 +176,7 @@ def _hook(observed: Observed, step: Step, now: float, failures: Mapping[Identity
     if found.state is not State.FAILED or live.identity.group_kind != _JOB:
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
-    due = _failed_at(live.body, now) + backoff(failures.get(step.identity, 0) + 1, 0.0)
+    due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + 1, 0.0)
     if now < due:
         return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
     return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None

@@ -164,6 +164,7 @@ def make_deletion_report(
     plan = finalization.plan
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
+    causes += [f"left out: {hook}" for hook in finalization.left_out]
     causes += [f"left out, for it can't be rendered: {problem}" for problem in plan.rendered.problems]
     message = f"is being deleted; {_sentence([cause for cause in causes if cause])}"
     stalled = bool(failures) and not any(failure.passing for failure in failures)

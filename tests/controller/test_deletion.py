@@ -308,3 +308,76 @@ async def test_a_hook_that_can_no_longer_be_rendered_keeps_no_parent(
         await desk.kubectl("delete", "echo", "web", "--wait=false")
         await desk.gone("clusterroles.rbac.authorization.k8s.io", f"{desk.namespace}-web")
         await desk.gone(ECHOES, "web")
+
+
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata:\n  name: {{ name }}\nspec:\n  ports: [{port: 80}]\n"
+READER = HOOK.replace(
+    "          image: busybox\n",
+    "          image: busybox\n          args: [\"{{ child('Service', name).spec.clusterIP }}\"]\n",
+)
+
+
+async def test_what_a_done_hook_read_may_go_before_the_parent(
+    client: Client, desk: Desk, options: MakeOptions, wide: Path
+) -> None:
+    folder = wide / ECHOES
+    (folder / "service.yaml.j2").write_text(SERVICE)
+    (folder / "bye.yaml.j2").write_text(READER)
+    uses = "  labels: {ip: \"x{{ child('Service', name).spec.clusterIP }}\"}\nrules: []"
+    (folder / "role.yaml.j2").write_text(ROLE.replace("rules: []", uses))
+    async with operating(client, options(templates=wide)):
+        await desk.apply(echo("web"))
+        await desk.ready(ECHOES, "web")
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.gone(ECHOES, "web")
+        await desk.gone("clusterroles.rbac.authorization.k8s.io", f"{desk.namespace}-web")
+
+
+async def test_a_hook_that_reads_what_was_never_made_keeps_no_parent(
+    client: Client, desk: Desk, options: MakeOptions, templates: Path
+) -> None:
+    folder = templates / ECHOES
+    waits = "  annotations: {x: \"{{ lookup('v1', 'ConfigMap', 'missing').data.x }}\"}\nspec:"
+    (folder / "service.yaml.j2").write_text(SERVICE.replace("spec:", waits))
+    (folder / "bye.yaml.j2").write_text(READER)
+    async with operating(client, options(templates=templates)):
+        await desk.apply(echo("web"))
+        await desk.until(ECHOES, "web", lambda body: CLEANUP in finalizers(body))
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "missing"))
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.gone(ECHOES, "web")
+
+
+async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
+    client: Client, desk: Desk, options: MakeOptions, templates: Path, elsewhere: str
+) -> None:
+    (templates / ECHOES / "bye.yaml.j2").write_text(HOOK)
+    other = Desk(desk.client, desk.kubeconfig, elsewhere)
+    try:
+        async with operating(client, options(templates=templates, namespaces=(elsewhere,))):
+            await other.apply(echo("web"))
+            await other.until(ECHOES, "web", lambda body: CLEANUP in finalizers(body))
+            await desk.kubectl("delete", "namespace", elsewhere, "--wait=false")
+            await other.gone(ECHOES, "web")
+            await desk.gone("namespaces", elsewhere)
+    finally:
+        await other.close()
+        await desk.kubectl("create", "namespace", elsewhere)
+
+
+async def test_the_finalizer_is_put_back_where_somebody_took_it_away(
+    client: Client, desk: Desk, options: MakeOptions, wide: Path
+) -> None:
+    async with operating(client, options(templates=wide)):
+        await desk.apply(echo("web"))
+        parent = await desk.ready(ECHOES, "web")
+        assert CLEANUP in finalizers(parent)
+        await desk.kubectl("patch", "echo", "web", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        await desk.until(
+            ECHOES,
+            "web",
+            lambda body: (
+                CLEANUP in finalizers(body)
+                and body["metadata"]["resourceVersion"] != parent["metadata"]["resourceVersion"]
+            ),
+        )

@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.finalization import Finalization, make_finalization
+from ssa_operator.core.finalization import Circumstances, Finalization, make_finalization
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Action, Kind
-from ssa_operator.core.rendered import Problem, Rendered, Use
+from ssa_operator.core.rendered import Awaited, Problem, Rendered, Use, Wait
 from ssa_operator.core.upkeep import Records, written
 from ssa_operator.core.upkeep import read as read_records
 from tests.core.objects import OTHER_UID, PARENT_UID, document, observed, parent
@@ -65,6 +66,7 @@ class World:
     standing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     now: float = NOW
+    terminating: str = ""
 
     def plan(self, **more: Any) -> Finalization:
         # Through the parent's annotations, as after a restart.
@@ -79,9 +81,8 @@ class World:
             for name, needs in self.standing.items()
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
-        return make_finalization(
-            replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, self.now, {}
-        )
+        met = Circumstances(now=self.now, terminating=self.terminating)
+        return make_finalization(replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, met)
 
     def act(self, finalization: Finalization) -> None:
         self.records = finalization.records
@@ -213,3 +214,43 @@ def test_what_goes_after_something_else_says_so() -> None:
         "top": (Action.PRUNE, "goes with its parent"),
         "base": (Action.KEEP, "goes after Namespace top"),
     }
+
+
+def waiting(name: str, child: Reference) -> Wait:
+    awaited = (Awaited(child, state="be ready"),)
+    place = Place("bye.yaml.j2", 1)
+    return Wait(place=place, awaited=awaited, identity=job(name), annotations=FINALIZE)
+
+
+def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> None:
+    records = Records(once={"finalize/Job.batch/default/h": "done"}, finalizer=True)
+    world = World(records, {job("h"): live(job("h"), COMPLETE)})
+    finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
+    assert finalization.finished
+    assert finalization.left_out == ()
+
+
+def test_a_hook_that_reads_what_is_gone_is_left_out_and_so_is_one_that_reads_that_hook() -> None:
+    waits = (waiting("h", Reference("Namespace", "s")), waiting("second", Reference("Job", "h")))
+    finalization = World(Records(finalizer=True), {}).plan(waits=waits)
+    assert finalization.finished
+    assert [each.partition(":")[0] for each in finalization.left_out] == ["Job default/h", "Job default/second"]
+    assert "Namespace/s, which is not there" in finalization.left_out[0]
+
+
+def test_a_hook_waits_for_what_it_reads_while_that_is_there() -> None:
+    world = World(Records(finalizer=True), {space("s"): live(space("s"))})
+    finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
+    assert not finalization.hooked
+    assert "waiting for Namespace/s to be ready" in finalization.awaited
+
+
+def test_a_hook_is_not_left_out_while_nobody_has_looked_for_what_it_reads() -> None:
+    finalization = World(Records(finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
+    assert not finalization.hooked
+
+
+def test_no_hook_is_run_in_a_namespace_that_is_being_deleted() -> None:
+    world = World(Records(finalizer=True), {}, ("h",), terminating="default")
+    assert world.plan().finished
+    assert "namespace default, which is being deleted" in world.plan().left_out[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.drift import proof
-from ssa_operator.core.finalization import make_finalization
+from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.instruction import PREFIX, Reference
 from ssa_operator.core.live import Live
@@ -89,7 +89,7 @@ def hook(body: dict[str, Any], *references: Reference) -> Document:
 def test_finalize_hooks_come_after_each_other_and_after_what_still_stands() -> None:
     hooks = (hook(job("backup"), Reference("ConfigMap", "settings")), hook(job("b"), Reference("Job", "backup")))
     seen = observed(child(), kinds=KINDS, parent=parent(deletionTimestamp="2026-01-01T00:00:00Z"))
-    steps = make_finalization(seen, Rendered(documents=hooks), NOW, {}).plan.steps
+    steps = make_finalization(seen, Rendered(documents=hooks), Circumstances(now=NOW)).plan.steps
     assert [depths(steps)[step.identity] for step in steps] == [1, 2, 0]
     outcomes = done(steps[2], child())
     assert held(steps[0], outcomes, NOW) is None
