@@ -18,8 +18,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from ssa_operator.devcluster import binaries, processes, record
 from ssa_operator.devcluster import cluster as clusters
-from ssa_operator.devcluster import processes, record
 from ssa_operator.devcluster.cluster import Cluster, ClusterError, ClusterSpec
 from ssa_operator.devcluster.components import Layout
 from ssa_operator.devcluster.processes import ProcessError
@@ -114,6 +114,18 @@ def start_by_command(starters: list[subprocess.Popen[str]]) -> subprocess.Popen[
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     starters.append(process)
     return process
+
+
+def programs_without_an_api(folder: Path, real: Path) -> Path:
+    """The programs of the control plane, but an API server that never answers: a start with them takes for ever."""
+    folder.mkdir()
+    for program in real.iterdir():
+        (folder / program.name).symlink_to(program)
+    silent = folder / "kube-apiserver"
+    silent.unlink()
+    silent.write_text("#!/bin/sh\nexec sleep 600\n")
+    silent.chmod(0o755)
+    return folder
 
 
 def exist(pids: list[int]) -> list[bool]:
@@ -304,8 +316,14 @@ async def test_a_detached_cluster_survives_its_starter_and_is_gone_after_stop(
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 async def test_a_start_that_is_interrupted_leaves_no_process(
-    state: Path, starters: list[subprocess.Popen[str]], ending: signal.Signals
+    state: Path,
+    starters: list[subprocess.Popen[str]],
+    ending: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    real = await binaries.acquire(binaries.from_environment())
+    monkeypatch.setenv(binaries.ASSETS_VARIABLE, str(programs_without_an_api(tmp_path / "programs", real)))
     process = start_by_command(starters)
     await until((state / "own" / "kube-apiserver.log").exists)
     assert processes.is_alive(state / "own")
