@@ -270,6 +270,7 @@ async def test_objects_over_http_follow_the_cluster(client: Client, desk: Desk, 
             assert f"ssa_operator_{name}" in text
 
 
+@pytest.mark.slow
 async def test_five_hundred_echos_converge_and_the_process_stays_healthy(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:

@@ -41,6 +41,7 @@ async def typed(text: str, cluster: Cluster) -> str:
     return out.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_page_prints_what_it_says(name: str, cluster: Cluster, desk: Desk, operator: Process) -> None:
     page = GALLERY / name / "README.md"

@@ -73,6 +73,7 @@ async def test_a_database_begins_part_by_part(
     assert len(applied(cluster, desk.namespace)) == len(made) == len(set(made)) == len(body["status"]["resources"])
 
 
+@pytest.mark.slow
 async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
     cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -106,6 +107,7 @@ async def test_two_databases_stand_side_by_side(client: Client, desk: Desk, opti
     assert first["status"]["tenantId"] != second["status"]["tenantId"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
 async def test_its_volumes_are_kept_or_go_with_a_database(
     client: Client, desk: Desk, options: MakeOptions, policy: str, kept: int
@@ -141,6 +143,7 @@ def pod_is_ready(body: dict[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
+@pytest.mark.slow
 async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -165,6 +168,7 @@ async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
         assert after["status"][field] == before["status"][field]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volume(
     client: Client, desk: Desk, options: MakeOptions, policy: str
@@ -226,6 +230,7 @@ async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk:
     assert body["status"]["phase"] == "Ready"
 
 
+@pytest.mark.slow
 async def test_a_changed_password_restarts_postgres_with_it(client: Client, desk: Desk, options: MakeOptions) -> None:
     async with operating(client, options()):
         await desk.apply(database(safekeepers={"count": 1}))
