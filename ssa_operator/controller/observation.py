@@ -15,7 +15,7 @@ from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.queue import WHOLE, Cause
 from ssa_operator.controller.strangers import NOBODY, Strangers, meet
 from ssa_operator.controller.users import Asked, Seen, User
 from ssa_operator.core import once, upkeep
@@ -200,7 +200,7 @@ class Observer:
         )
 
     def _demand(self, causes: Cause) -> Demand:
-        everything = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
+        everything = WHOLE
         if self._options.apply is ApplyMode.ALWAYS:
             everything |= Cause.TICK_GRANTED
         return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN

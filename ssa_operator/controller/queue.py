@@ -41,6 +41,10 @@ class Cause(IntFlag):
     """Somebody changed the parent itself."""
 
 
+WHOLE = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
+"""Each of these has everything applied, also what is proven unchanged."""
+
+
 def rank(causes: Cause) -> int:
     """The place in the queue that the most urgent cause gives: the smaller the earlier."""
     return -int(causes).bit_length()

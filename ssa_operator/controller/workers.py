@@ -3,7 +3,8 @@
 Promises:
 - A parent that failed in passing is looked at again after a backoff with jitter; one that failed for good waits for a
   change or its next tick.
-- Ticks are background work: they come last and stay within the budget of applies a second.
+- Ticks are background work: they come last and stay within the budget of applies a second; a pass that applies
+  everything for another reason stands for one.
 - An unforeseen error costs one pass: it is logged with its traceback, and the parent is tried again.
 """
 
@@ -12,13 +13,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssa_operator.controller.memory import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parents import ParentKey, Parents
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import WHOLE, Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.schedule import Budget, backoff, next_tick
@@ -94,11 +95,19 @@ class Workers:
         else:
             self._log(key, before, report)
             self._reported(key, memory, report)
+        if memory.report is not None:
+            # What was done is told by now. With the manifests in it, it would be most of what is remembered.
+            memory.report = replace(memory.report, outcomes=())
         self._metrics.pass_seconds.labels(key.folder).observe(time.perf_counter() - started)
         self._tick_later(key, parents, parent)
 
     def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
-        """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does."""
+        """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
+        applies everything anyway stands for the tick.
+        """
+        if causes & WHOLE:
+            self._queue.cancel(key, Cause.TICK_GRANTED)
+            return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
         if Cause.TICK not in causes or self._budget is None:
             return causes
         applies = len(memory.report.children) if memory.report else 1

@@ -3,15 +3,21 @@
 Promises:
 - Of a watch event only `metadata` is decoded; the whole body is decoded when somebody reads it.
 - A live object is a value: nothing changes it after it was read.
+- Of all live objects only the last KEPT whose body was read keep it decoded: a body takes some six times the memory of
+  its encoding, and is decoded in microseconds.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import msgspec
 
 from ssa_operator.core.identity import Identity, join_api_version, split_api_version
+
+KEPT = 256
+"""Decoded bodies: more than the passes under way read."""
 
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
@@ -81,8 +87,10 @@ class Live:
 
         Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
         """
-        head = _decode_head(raw)
+        # What stays encoded in the metadata refers to what it was decoded from: decoded from `raw`, it would keep all
+        # that `raw` is a part of, the whole line of a watch.
         self.raw = bytes(raw)
+        head = _decode_head(self.raw)
         self.metadata = head.metadata
         group, self.version = split_api_version(head.api_version or api_version)
         self.identity = Identity(group, head.kind or kind, head.metadata.namespace, head.metadata.name)
@@ -95,11 +103,14 @@ class Live:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The whole object. Callers must not change it; it is kept once it was decoded."""
+        """The whole object. Callers must not change it; it is kept for a while once it was decoded."""
         if self._body is None:
             body = _decode_body(self.raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
+            if len(_decoded) == KEPT:
+                _decoded.popleft()._body = None  # noqa: SLF001 - one of us
+            _decoded.append(self)
             self._body = body
         return self._body
 
@@ -136,6 +147,10 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self.identity}, {self.resource_version})"
+
+
+_decoded: deque[Live] = deque()
+"""Those that have their body decoded, in the order in which that was done."""
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -278,12 +279,18 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
+@lru_cache(maxsize=1024)
+def _place(template: Template, name: str, line: int) -> Place:
+    """Where a line of a template's code comes from; jinja2 works it out anew each time that it is asked."""
+    return Place(name, template.get_corresponding_lineno(line))
+
+
 def _asking_line() -> Place | None:
     """The template line that is being rendered."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own callers
     while frame is not None:
         template = frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.name is not None:
-            return Place(template.name, template.get_corresponding_lineno(frame.f_lineno))
+            return _place(template, template.name, frame.f_lineno)
         frame = frame.f_back
     return None

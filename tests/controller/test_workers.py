@@ -1,0 +1,112 @@
+"""When workers look at a parent again, and what they do by the way."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from ssa_operator.controller.memory import Memory
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.parents import ParentKey, Parents
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconciler import Reconciler
+from ssa_operator.controller.workers import Chance, Workers
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.plan import Action, Step
+from ssa_operator.core.readiness import Readiness, State
+from ssa_operator.core.status import Child, Outcome, Report, Result, Verdict
+from ssa_operator.rendering.sources import Folder, load
+
+KEY = ParentKey("echoes.example.com", "default", "x")
+TEMPLATES = Path(__file__).parent.parent.parent / "templates"
+
+
+class Scripted:
+    """The parents of one folder with one parent, and a reconciler whose every pass gives the same report."""
+
+    def __init__(self, folder: Folder, report: Report) -> None:
+        self.folder = folder
+        self.causes: list[Cause] = []
+        self.known = Memory()
+        self._report = report
+        metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
+        self._parent = Live.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
+
+    def find(self, namespace: str, name: str) -> Live | None:
+        return self._parent if (namespace, name) == (KEY.namespace, KEY.name) else None
+
+    def memory(self, _: Live) -> Memory:
+        return self.known
+
+    def subject(self, live: Live) -> Any:
+        return live
+
+    async def reconcile(self, _: Any, memory: Memory, causes: Cause) -> Report:
+        self.causes.append(causes)
+        memory.report = self._report
+        return self._report
+
+
+def report(*outcomes: Outcome) -> Report:
+    children = tuple(
+        Child(identity=Identity("", "ConfigMap", "default", name), uid=name, readiness=Readiness(State.CURRENT))
+        for name in "abcd"
+    )
+    verdict = Verdict(ready=True, reason="Ready", message="")
+    return Report(status={}, verdict=verdict, children=children, complete=True, outcomes=outcomes)
+
+
+async def looked_at(script: Scripted, queue: Queue[ParentKey], *causes: Cause, now: float = 1000.0) -> None:
+    """Have the parent looked at for these causes, one after the other, by a worker with a budget of one apply a second
+    whose clock stands still.
+    """
+    workers = Workers(
+        queue,
+        {KEY.folder: cast("Parents", script)},
+        cast("Reconciler", script),
+        Metrics(),
+        Options(tick_rate=1.0),
+        Chance(now=lambda: now, jitter=lambda: 0.0),
+    )
+    task = asyncio.create_task(workers.run())
+    for cause in causes:
+        queue.add(KEY, cause)
+        while not queue.idle:  # noqa: ASYNC110 - a queue has no event for it
+            await asyncio.sleep(0)
+    queue.close()
+    await task
+
+
+def scripted(*outcomes: Outcome) -> Scripted:
+    return Scripted(load(TEMPLATES).folders[KEY.folder], report(*outcomes))
+
+
+async def test_a_tick_beyond_the_budget_waits_for_it() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK)
+    assert script.causes == [Cause.CHILD, Cause.TICK | Cause.TICK_GRANTED]
+    assert queue.awaits(KEY, Cause.TICK_GRANTED)
+
+
+async def test_a_pass_that_applies_everything_stands_for_the_tick_that_waits_for_the_budget() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK, Cause.PARENT)
+    assert script.causes[-1] == Cause.PARENT
+    assert not queue.awaits(KEY, Cause.TICK_GRANTED)
+    assert queue.awaits(KEY, Cause.TICK)
+
+
+async def test_a_tick_that_comes_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.CHILD, Cause.PARENT | Cause.TICK, Cause.TICK)
+    assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK | Cause.TICK_GRANTED]
+
+
+async def test_what_a_pass_did_is_told_and_not_remembered() -> None:
+    step = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
+    script, queue = scripted(Outcome(step=step, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.PARENT)
+    assert script.known.report == report()
