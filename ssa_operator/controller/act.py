@@ -191,8 +191,8 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
 def _judged(observed: Observed, step: Step, manifest: Manifest, live: Live) -> Step:
     """The step of what was to be made and turned out to be there."""
     step = judged(observed, step, live)
-    if step.action is Action.APPLY and manifest.document.drawn:
-        # The next pass reads the values that it has, and keeps them.
+    if step.action is Action.APPLY and manifest.document.holder:
+        # The next pass, which follows by itself, reads the values that it has, and keeps them.
         return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")
     return step
 
@@ -202,12 +202,15 @@ async def _make(manifest: Manifest, resource: Resource, cluster: Cluster) -> App
     try:
         return await _send(manifest, only_if_absent(manifest), resource, cluster)
     except ApiError as error:
-        if not error.conflict:
+        if error.code != 409:
             raise
-        try:
-            return await cluster.client.get(resource, manifest.identity.name, manifest.identity.namespace)
-        except ApiError as missing:
-            raise error if missing.not_found else missing from None
+    try:
+        return await cluster.client.get(resource, manifest.identity.name, manifest.identity.namespace)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+    # It went meanwhile, or this server takes the precondition for one that an absent object fails, too.
+    return await _send(manifest, manifest.encoded, resource, cluster)
 
 
 async def _take(live: Live, manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied:

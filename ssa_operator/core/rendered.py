@@ -55,7 +55,7 @@ class Document:
     """One manifest as its template says it: `body` is plain JSON data, `place` its first line.
 
     `place_of(path)` is the line that wrote a field, or the nearest field around it. drawn: the generated values of its
-    file.
+    file. holder: whether one of them stands alone in it, and so is found again in its live object.
     """
 
     body: Mapping[str, Any]
@@ -63,6 +63,7 @@ class Document:
     place_of: Callable[[FieldPath], Place]
     uses: tuple[Use, ...] = ()
     drawn: tuple[str, ...] = field(default=(), repr=False)
+    holder: bool = False
 
     @property
     def identity(self) -> Identity:

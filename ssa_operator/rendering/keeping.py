@@ -8,11 +8,13 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TypeAlias
 
 from jinja2 import TemplateRuntimeError
 
+from ssa_operator.core.identity import Identity
 from ssa_operator.core.place import field_text
 from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
 from ssa_operator.core.world import Lookup
@@ -41,27 +43,32 @@ def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: Inqu
     """
     documents = [result for result in results if isinstance(result, Document)]
     found = locations(values, documents)
+    holders = set[Identity]()
     for candidates in found:
         for location in candidates:
             named = identity(location.document, inquiry)
             if not inquiry.world.synced(named.group_kind):
                 return [_until_synced(result, inquiry) for result in results]
+            holders.add(named)
             inquiry.holders[named] = None
     given = [_live_value(candidates, inquiry) or value for candidates, value in zip(found, values, strict=True)]
     made = results if given == [*values] else once(given)
     if all(found):
-        return [_drawn(result, given) for result in made]
+        return [_drawn(result, given, holders, inquiry) for result in made]
     # What stands alone nowhere must make no difference.
     others = [value if candidates else changed(value) for candidates, value in zip(found, given, strict=True)]
     again = once(others)
     if len(made) != len(again):
         raise TemplateRuntimeError(f"a branch depends on a generated value; {_ALONE}")
     waits = [result for result in made if isinstance(result, Wait)]
-    return [_drawn(_judged(one, other, waits, inquiry), given) for one, other in zip(made, again, strict=True)]
+    judged = [_judged(one, other, waits, inquiry) for one, other in zip(made, again, strict=True)]
+    return [_drawn(result, given, holders, inquiry) for result in judged]
 
 
-def _drawn(result: Result, values: Sequence[str]) -> Result:
-    return replace(result, drawn=tuple(values)) if isinstance(result, Document) else result
+def _drawn(result: Result, values: Sequence[str], holders: AbstractSet[Identity], inquiry: Inquiry) -> Result:
+    if not isinstance(result, Document):
+        return result
+    return replace(result, drawn=tuple(values), holder=identity(result, inquiry) in holders)
 
 
 def _live_value(candidates: Sequence[Location], inquiry: Inquiry) -> str | None:

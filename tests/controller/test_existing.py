@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
+from ssa_operator.kube import credentials
+from ssa_operator.kube.client import Applied, Client
+from ssa_operator.kube.errors import ApiError, Refusal
+from ssa_operator.kube.resource import Resource
 from tests.controller.desk import Desk, definition, echo, is_ready, not_ready_because, operating
 
 pytestmark = pytest.mark.cluster
@@ -150,6 +153,62 @@ async def test_a_generated_value_that_existed_before_the_operator_is_kept(
     assert secret["metadata"]["ownerReferences"][0]["uid"] == parent["metadata"]["uid"]
     # `kubectl create` made it: what the template doesn't have goes, as from anything that is taken over.
     assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {"password": b"made-by-hand"}
+
+
+async def test_what_stands_in_one_file_with_a_generated_value_is_taken_over_too(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    await created(desk, config_map("web", q="1"))
+    async with operating(client, options()) as running:
+        running.write(EXTRA, f"{PLAIN}---\n{SECRET}")
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+        taken = await desk.until("configmaps", "web", lambda body: "ownerReferences" in body["metadata"])
+    assert taken["data"] == {"ours": "a"}
+
+
+class Latecomer(Client):
+    """A client before whose first apply of a Secret somebody else makes it."""
+
+    meddle: Callable[[], Awaitable[None]] | None = None
+
+    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+        if resource.kind == "Secret" and self.meddle is not None:
+            meddle, self.meddle = self.meddle, None
+            await meddle()
+        return await super().apply(resource, namespace, name, body, **more)
+
+
+async def test_a_generated_value_that_appears_just_before_it_would_be_made_is_kept(
+    cluster: Cluster, desk: Desk, options: MakeOptions
+) -> None:
+    old = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "stringData": {"password": "by-hand"}}
+    async with Latecomer(await credentials.load(str(cluster.kubeconfig), None)) as client:
+        client.meddle = lambda: created(desk, old)
+        async with operating(client, options()) as running:
+            running.write("echoes.example.com/secret.yaml.j2", SECRET)
+            await desk.apply(echo("web"))
+            await desk.ready("echoes.example.com", "web")
+            secret = await desk.until("secrets", "web", lambda body: "ownerReferences" in body["metadata"])
+        assert client.meddle is None
+    assert base64.b64decode(secret["data"]["password"]) == b"by-hand"
+
+
+class Strict(Client):
+    """A client of a server to which a resourceVersion is a conflict also where there is no object."""
+
+    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+        if json.loads(body)["metadata"].get("resourceVersion") == "1":
+            raise ApiError(f"apply of {name}", Refusal(code=409, reason="Conflict", message="was modified"))
+        return await super().apply(resource, namespace, name, body, **more)
+
+
+async def test_a_server_that_refuses_the_precondition_of_an_absent_object_is_no_obstacle(
+    cluster: Cluster, desk: Desk, options: MakeOptions
+) -> None:
+    async with Strict(await credentials.load(str(cluster.kubeconfig), None)) as client, operating(client, options()):
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
 
 
 async def test_only_what_holds_generated_values_is_looked_at_before_it_is_made(

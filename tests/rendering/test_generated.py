@@ -116,6 +116,16 @@ def test_one_call_is_one_value_wherever_it_is_written(kept: dict[str, Any]) -> N
     assert result.problems == ()
 
 
+def test_only_a_document_that_its_value_is_found_again_in_is_a_holder() -> None:
+    text = SEVERAL + "---\n" + manifest("ConfigMap", "c", "data: {a: b}\n")
+    text += "---\n" + manifest("Secret", "u", "stringData: {url: 'u:{{ p }}'}\n")
+    result = in_world({"a.yaml.j2": text}, world(), {"host": "h"})
+    holders = {(each.body["kind"], each.body["metadata"]["name"]): each.holder for each in result.documents}
+    expected = {("Secret", "s"): True, ("Secret", "t"): True, ("ConfigMap", "c"): False, ("Secret", "u"): False}
+    assert holders == expected
+    assert {(each.kind, each.name) for each in result.generated} == {("Secret", "s"), ("Secret", "t")}
+
+
 @given(known=st.dictionaries(st.sampled_from(["a", "b", "c"]), st.text(min_size=1, max_size=30)))
 def test_whatever_the_cluster_has_of_several_values_is_kept(known: dict[str, str]) -> None:
     text = manifest("Secret", "s", "stringData:\n" + "".join(f"  {key}: {{{{ generated(8) }}}}\n" for key in "abc"))
