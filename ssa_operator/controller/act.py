@@ -165,13 +165,8 @@ async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cl
             return _refused(step, manifest, error)
     else:
         return _applied(step, manifest, applied)
-    outcome = await recreate(found, cluster)
-    if outcome is not None:
-        return outcome
-    gone = replace(
-        step, live=None, reason=f"{found.field} is immutable", recreation=Recreation(manifest.digest, made=False)
-    )
-    return await _apply(gone, manifest, observed, cluster)
+    anew = await recreate(found, cluster)
+    return await _apply(anew, manifest, observed, cluster) if isinstance(anew, Step) else anew
 
 
 def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
@@ -181,7 +176,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
         same = step.live is not None and step.live.resource_version == applied.live.resource_version
         result = Result.UNCHANGED if same else Result.CONFIGURED
     elif step.recreation is not None and not step.recreation.made:
-        step = replace(step, recreation=Recreation(manifest.digest, made=True))
+        step = replace(step, recreation=Recreation(digest=manifest.digest, made=True))
         result = Result.RECREATED
     else:
         result = Result.CREATED

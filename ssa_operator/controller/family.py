@@ -24,8 +24,8 @@ class Family:
     """What is known around one parent. `now` is in seconds since the epoch.
 
     children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
-    without our label, where that was asked for. kinds: the kinds of what is watched. once: what
-    was made once.
+    without our label, where that was asked for, and what we deleted to make it anew. kinds: the kinds of what is
+    watched. once: what was made once.
     """
 
     now: float

@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ssa_operator.controller.rivalry import Rivalry
@@ -77,6 +77,20 @@ class Memory:
 
 def remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
     """Take into the memory what a pass over the parent did."""
+    acted(memory, outcomes)
+    memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
+    memory.failures = memory.failures + 1 if report.passing else 0
+    if plan.held:
+        if memory.held_at is None:
+            memory.held_at = parent.metadata.annotations.get(RECONCILE_AT, "")
+    elif report.complete:
+        memory.held_at = None
+        memory.converged = plan.rendered.digest
+
+
+def acted(memory: Memory, outcomes: Iterable[Outcome]) -> None:
+    """Take into the memory what became of the children."""
+    outcomes = tuple(outcomes)
     proofs: dict[Identity, Proof] = {}
     left: dict[Identity, Live] = {}
     for outcome in outcomes:
@@ -91,23 +105,26 @@ def remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, 
             same = step.action is Action.UNCHANGED and step.intrusion is None
             left[step.identity] = live if same else memory.left.get(step.identity, live)
     memory.proofs, memory.left = proofs, left
-    memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
-    memory.recreations = _recreations(memory, outcomes)
-    memory.failures = memory.failures + 1 if report.passing else 0
-    if plan.held:
-        if memory.held_at is None:
-            memory.held_at = parent.metadata.annotations.get(RECONCILE_AT, "")
-    elif report.complete:
-        memory.held_at = None
-        memory.converged = plan.rendered.digest
+    recreated(memory, outcomes)
 
 
-def _recreations(memory: Memory, outcomes: tuple[Outcome, ...]) -> dict[Identity, Recreation]:
-    """What is known of each child that is still rendered; one that waits or is refused keeps what was known."""
+def recreated(memory: Memory, outcomes: Iterable[Outcome]) -> None:
+    """Take into the memory what was deleted to be made anew: of each child that is still rendered; one that waits or
+    is refused keeps what was known. Whatever becomes of the pass, this must not be forgotten.
+    """
     found = {}
     for outcome in outcomes:
         step = outcome.step
         recreation = step.recreation if step.manifest is not None else memory.recreations.get(step.identity)
         if recreation is not None:
             found[step.identity] = recreation
-    return found
+    memory.recreations = found
+
+
+def remembered(memory: Memory) -> dict[Identity, Live]:
+    """What was deleted to be made anew, as it was, where the new one gets its generated values."""
+    return {
+        identity: recreation.old
+        for identity, recreation in memory.recreations.items()
+        if recreation.old is not None and not recreation.made
+    }

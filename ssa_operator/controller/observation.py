@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.family import Family
-from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject
+from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject, remembered
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import WHOLE, Cause
 from ssa_operator.controller.strangers import NOBODY, Strangers, meet
@@ -69,10 +69,10 @@ class Observer:
         shall hold generated values and isn't watched is looked for first: its values are kept.
         """
         children, lookups, uid = self._cluster.children, self._cluster.lookups, subject.parent.uid
-        strangers, met = NOBODY, set[Identity]()
+        strangers, met, replaced = NOBODY, set[Identity](), remembered(memory)
         await self._prepare(subject)
         for _ in range(ROUNDS):
-            family = replace(self._family(subject, children.of(uid)), strangers=strangers.found)
+            family = replace(self._family(subject, children.of(uid)), strangers={**replaced, **strangers.found})
             rendered = render(subject.folder, subject.parent.body, family)
             if memory.converged != rendered.digest or Cause.PARENT in causes:
                 rendered = verified(subject.folder, subject.parent.body, family, rendered)
@@ -143,6 +143,7 @@ class Observer:
             records=records,
             left=memory.left,
             feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
+            begun=memory.report is not None,
             confidential=is_confidential(subject, rendered.asked),
             now=now,
         )

@@ -17,7 +17,7 @@ from dataclasses import replace
 from ssa_operator.controller.act import act
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.diagnosis import diagnosed
-from ssa_operator.controller.memory import Memory, Subject, remember
+from ssa_operator.controller.memory import Memory, Subject, acted, recreated, remember
 from ssa_operator.controller.observation import Observer, is_confidential
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.publication import Publisher
@@ -96,6 +96,7 @@ class Reconciler:
         self._observer.claim(memory, subject.parent.uid, plan)
         subject, plan = await record(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+        recreated(memory, outcomes)
         subject, outcomes = await note(self._cluster, subject, memory, records, outcomes, self._now())
         outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
         outcomes = memory.rivalry.acted(outcomes, self._now())
@@ -133,6 +134,8 @@ class Reconciler:
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
             subject = await keep(self._cluster, subject, finalization.records)
             outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+            outcomes = memory.rivalry.acted(outcomes, self._now())
+            acted(memory, outcomes)
             replaced = [
                 each.step.identity
                 for each in outcomes
@@ -149,7 +152,6 @@ class Reconciler:
                 break
             changed = any(each.result is Result.CONFIGURED for each in outcomes)
             earlier += [each for each in outcomes if each.result in stirring]
-        outcomes = memory.rivalry.acted(outcomes, self._now())
         own = await self._observer.render_status(subject, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         report = replace(report, outcomes=(*earlier, *report.outcomes))

@@ -35,6 +35,7 @@ from ssa_operator.core.recreation import (
     leaving,
     obstacle,
     probe,
+    propagation,
     proves_nothing,
     repeated,
 )
@@ -84,8 +85,8 @@ def immutable(
     return Immutable(step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field)
 
 
-async def recreate(found: Immutable, cluster: Cluster) -> Outcome | None:
-    """Delete the object if its manifest asks for that. None when it is gone, so that it can be made anew at once."""
+async def recreate(found: Immutable, cluster: Cluster) -> Outcome | Step:
+    """Delete the object if its manifest asks for that. When it is gone, the step that makes it anew at once."""
     try:
         return await _recreate(found, cluster)
     except CredentialsError as error:
@@ -95,7 +96,7 @@ async def recreate(found: Immutable, cluster: Cluster) -> Outcome | None:
         return replace(outcome, message=f"{_kept(found)}: {error}")
 
 
-async def _recreate(found: Immutable, cluster: Cluster) -> Outcome | None:
+async def _recreate(found: Immutable, cluster: Cluster) -> Outcome | Step:
     identity, recreation = found.manifest.identity, found.step.recreation
     if found.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
         return _conflict(found, f"{advice(identity, found.field)} ({found.words})")
@@ -105,7 +106,7 @@ async def _recreate(found: Immutable, cluster: Cluster) -> Outcome | None:
     if live is None:
         live = await cluster.client.get(found.resource, identity.name, identity.namespace)
     if live.deleting:
-        return _waits(found.step, live, leaving(live))
+        return _waits(found.step, live, leaving(live, recreation))
     why = obstacle(found.manifest, live)
     if why:
         return _conflict(found, f"{_kept(found)}: {why} ({found.words})")
@@ -169,25 +170,35 @@ def _too_small(found: Immutable, growth: Growth, error: ApiError) -> Outcome:
     return replace(outcome, message=message, passing=outcome.passing or not growth.bound)
 
 
-async def _delete(found: Immutable, live: Live, cluster: Cluster) -> Outcome | None:
-    identity = live.identity
-    propagation = found.manifest.instructions.recreate.value
+async def _delete(found: Immutable, live: Live, cluster: Cluster) -> Outcome | Step:
+    identity, holder = live.identity, found.manifest.document.holder
+    pending = Recreation(
+        digest=found.manifest.digest,
+        made=False,
+        why=f"{found.field} is immutable",
+        old=live if holder else None,
+    )
     with cluster.children.writing(identity):
         try:
             left = await cluster.client.delete(
-                found.resource, identity.namespace, identity.name, uid=live.uid, propagation=propagation
+                found.resource,
+                identity.namespace,
+                identity.name,
+                uid=live.uid,
+                propagation=propagation(found.manifest).value,
+                # What keeps it, and the values that the new one gets, must be as they were judged.
+                resource_version=live.resource_version if holder else "",
             )
         except ApiError as error:
             if error.conflict:
                 # The event of what took its name has the parent looked at again.
-                return _waits(found.step, None, "was replaced meanwhile; it is looked at again")
+                return _waits(found.step, None, "was changed meanwhile; it is looked at again")
             raise
         if left is None:
             cluster.children.deleted(live)
-            return None
+            return replace(found.step, live=None, reason=pending.why, recreation=pending)
         cluster.children.written(left)
-    step = replace(found.step, recreation=Recreation(found.manifest.digest, made=False))
-    return _waits(step, left, f"{leaving(left)} ({found.field} is immutable)")
+    return _waits(replace(found.step, recreation=pending), left, leaving(left, pending))
 
 
 def _first_line(text: str) -> str:

@@ -84,6 +84,7 @@ class Observed:
     confirmed: whether a held prune was confirmed. successors: for an object that is no longer rendered, those of its
     kind that were made in its stead. records: what the parent keeps for us. outlived: what the same templates rendered
     when the parent was made, where time has changed that since. feuds: what others did to children of ours.
+    begun: whether this process has looked at the parent before.
     confidential: whether fields of children must not be named, as their names may hold a Secret's content. now: seconds
     since the epoch.
     """
@@ -108,6 +109,7 @@ class Observed:
     outlived: frozenset[Identity] = frozenset()
     left: Mapping[Identity, Live] = field(default_factory=dict)
     feuds: Mapping[Identity, Feud] = field(default_factory=dict)
+    begun: bool = False
     confidential: bool = False
     now: float = 0.0
 
@@ -273,7 +275,7 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
     if live is None:
         return _absent(observed, step, feud)
     if live.deleting:
-        return replace(step, action=Action.WAIT, reason=leaving(live))
+        return replace(step, action=Action.WAIT, reason=leaving(live, step.recreation))
     if policy is not ApplyPolicy.ALWAYS and is_former_self(live, observed.parent):
         # Its owner is gone for certain, as the parent has its name: the garbage collector deletes it, sooner or later.
         reason = f"was left by a former {observed.parent.identity}; it is made anew"
@@ -296,7 +298,7 @@ def _absent(observed: Observed, step: Step, feud: Feud | None) -> Step:
     if feud is not None and feud.held(observed.now):
         return replace(step, action=Action.WAIT, reason=_FOUGHT_OVER)
     if step.recreation is not None and not step.recreation.made:
-        return replace(step, reason="was deleted to be made anew")
+        return replace(step, reason=step.recreation.why or "was deleted to be made anew")
     return replace(step, reason="was deleted" if step.intrusion is not None else "does not exist")
 
 
@@ -385,7 +387,9 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
 def _why_apply(made: Manifest, live: Live, observed: Observed) -> str:
     held = observed.proofs.get(made.identity)
     if held is None:
-        return "was not applied by this process yet"
+        if not live.owned_fields():
+            return "exists already and is taken over"
+        return "was not applied in the last pass" if observed.begun else "was not applied by this process yet"
     if held.uid != live.uid:
         return "was replaced"
     if held.digest != made.digest:

@@ -4,6 +4,7 @@ Promises:
 - Only what is ours is deleted: made for this parent, by our own applies, and controlled by nobody else.
 - Nothing that holds data goes by the way: not a kind that holds it, and no volume of a StatefulSet.
 - The new manifest is tried under another name, without what only the old object can hold (addresses, ports).
+- An object whose generated values could be lost on the way stays: it is deleted only where it goes at once.
 - An object that was made anew for a manifest and is refused again is left alone: there is no loop.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.core.encoding import encode
@@ -25,27 +26,40 @@ from ssa_operator.core.quantity import amount
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
+_OWNERLESS = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
+_POD = GroupKind("", "Pod")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
 _SERVICE = GroupKind("", "Service")
 _PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recreation:
-    """That an object was deleted to be made anew: for which manifest (its digest), and whether it was `made` since."""
+    """That an object was deleted to be made anew: for which manifest (its digest), and whether it was `made` since.
+
+    why: the reason, in words. old: the object as it was, where it held generated values; the new one gets them.
+    """
 
     digest: bytes
     made: bool
+    why: str = ""
+    old: Live | None = field(default=None, compare=False, repr=False)
 
 
-def leaving(live: Live) -> str:
-    """What users read of an object that is on its way out and will be made again: also what keeps it."""
+def leaving(live: Live, recreation: Recreation | None = None) -> str:
+    """What users read of an object that is on its way out and will be made again: also what keeps it, and why it goes
+    where it was we who deleted it.
+    """
     text = "is being deleted; it is made again when it is gone"
+    if live.metadata.finalizers:
+        text = f"{text}; kept by {_keepers(live)}"
+    return f"{text} ({recreation.why})" if recreation is not None and recreation.why else text
+
+
+def _keepers(live: Live) -> str:
     finalizers = live.metadata.finalizers
-    if not finalizers:
-        return text
     keepers = [f"{each} (the garbage collector's)" if each in _COLLECTOR else each for each in finalizers]
-    return f"{text}; kept by the finalizer{'s' if len(keepers) > 1 else ''} {', '.join(keepers)}"
+    return f"the finalizer{'s' if len(keepers) > 1 else ''} {', '.join(keepers)}"
 
 
 _COLLECTOR = frozenset({"foregroundDeletion", "orphan"})
@@ -89,6 +103,35 @@ def obstacle(manifest: Manifest, live: Live) -> str:
                 "its volumes would be deleted with it (persistentVolumeClaimRetentionPolicy.whenDeleted is Delete); "
                 f"set {ANNOTATION} to Orphan, or whenDeleted to Retain"
             )
+    return _forgetful(manifest, live) if manifest.document.holder else ""
+
+
+def propagation(manifest: Manifest) -> Recreate:
+    """How the object is deleted. What a Secret or a ConfigMap owns, if anything, need not go before it: so it goes at
+    once.
+    """
+    asked = manifest.instructions.recreate
+    ordinary = manifest.identity.group_kind in _OWNERLESS and asked is Recreate.FOREGROUND
+    return Recreate.BACKGROUND if ordinary else asked
+
+
+def _forgetful(manifest: Manifest, live: Live) -> str:
+    """Why the generated values of an object could be lost if it was deleted, '' where the new one gets them for sure.
+
+    They are nowhere but in the object: whoever goes on after a crash finds it gone while its deletion took its time.
+    """
+    if propagation(manifest) is not Recreate.BACKGROUND:
+        return f"its generated values could be lost while it is being deleted; set {ANNOTATION} to Background"
+    if live.metadata.finalizers:
+        return (
+            f"its generated values could be lost while {_keepers(live)} kept it; remove that, restore the field, or "
+            "delete the object yourself: then they are drawn anew"
+        )
+    if live.identity.group_kind == _POD:
+        return (
+            "its generated values could be lost while its containers end; restore the field, keep them in a Secret, or "
+            "delete it yourself: then they are drawn anew"
+        )
     return ""
 
 

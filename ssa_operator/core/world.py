@@ -101,7 +101,9 @@ class World(Protocol):
         """Whether a kind lives in namespaces, None where the kind is unknown."""
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        """The live object that a manifest of this render is about, None where there is none."""
+        """The live object that a manifest of this render is about, None where there is none. What was deleted to be
+        made anew counts as live until then.
+        """
 
     def answer(self, question: Lookup | Selection, /) -> Answer:
         """The live objects that a template looks up, whoever's they are."""

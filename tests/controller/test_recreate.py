@@ -445,20 +445,23 @@ async def test_what_took_the_name_meanwhile_is_not_deleted(
 
 
 class Unlucky(Client):
-    """A client that loses its connection once, right after it deleted a Deployment."""
+    """A client that loses its connection right after it deleted an object of a kind."""
 
+    kind = "Deployment"
     lost = False
+    losses = 0
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
     ) -> Live | None:
         left = await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
-        self.lost = resource.kind == "Deployment"
+        self.lost = resource.kind == self.kind
         return left
 
     async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
         if self.lost:
             self.lost = False
+            self.losses += 1
             raise Unreachable(f"apply of {name}", "the connection broke", sent=True)
         return await super().apply(resource, namespace, name, body, **more)
 
@@ -495,16 +498,62 @@ def is_of(kind: str) -> Callable[[Body], bool]:
     return lambda body: bool(body["type"] == kind)
 
 
-async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+def box_of(kind: str) -> Body:
+    parent = box()
+    parent["spec"]["type"] = kind
+    return parent
+
+
+@pytest.mark.parametrize(
+    ("strategy", "finalizer", "words"),
+    [("Orphan", "", "set ssa-operator.dev/recreate to Background"), ("Background", "a.b/hold", "finalizer a.b/hold")],
+)
+async def test_a_secret_stays_whose_generated_value_could_be_lost(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str, finalizer: str, words: str
+) -> None:
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", strategy))
+    async with operating(client, options()):
+        await desk.apply(box_of("example.com/one"))
+        old = await desk.until("secrets", "web", lambda _: True)
+        await desk.ready(BOXES, "box")
+        if finalizer:
+            await desk.kubectl("patch", "secret", "web", "-p", f'{{"metadata":{{"finalizers":["{finalizer}"]}}}}')
+        await desk.apply(box_of("example.com/two"))
+        await desk.until(BOXES, "box", conflict("type", "generated values could be lost", words))
+        assert uid(await desk.until("secrets", "web", lambda _: True)) == uid(old)
+        if finalizer:
+            # What kept it is gone: it goes on without a tick.
+            await desk.kubectl("patch", "secret", "web", "-p", '{"metadata":{"finalizers":null}}')
+            new = await desk.until("secrets", "web", is_of("example.com/two"))
+            await desk.ready(BOXES, "box")
+            assert new["data"] == old["data"]
+
+
+async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_secret_is_made_anew(
+    cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
+    async with Unlucky(await credentials.load(str(cluster.kubeconfig), None)) as unlucky, operating(unlucky, options()):
+        unlucky.kind = "Secret"
+        await desk.apply(box_of("example.com/one"))
+        old = await desk.until("secrets", "web", lambda _: True)
+        await desk.ready(BOXES, "box")
+        await desk.apply(box_of("example.com/two"))
+        new = await desk.until("secrets", "web", is_of("example.com/two"))
+        await desk.ready(BOXES, "box")
+        assert unlucky.losses == 1
+    assert new["data"] == old["data"]
+
+
+@pytest.mark.parametrize("strategy", ["Background", "Foreground"])
+async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str
+) -> None:
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", strategy))
     async with operating(client, options()):
         found = []
         for kind in ("example.com/one", "example.com/two"):
-            parent = box()
-            parent["spec"]["type"] = kind
-            await desk.apply(parent)
+            await desk.apply(box_of(kind))
             found.append(await desk.until("secrets", "web", is_of(kind)))
         await desk.ready(BOXES, "box")
     assert uid(found[0]) != uid(found[1])
@@ -538,8 +587,9 @@ async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_pro
 
 
 async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "ssa_operator")
     async with operating(client, options()):
         await desk.apply(box(thing("Background", frozen="a")))
         await desk.ready(BOXES, "box")
@@ -553,6 +603,7 @@ async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
         await desk.kubectl("patch", f"thing.{GROUP}", "web", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         await desk.until(things, "web", made_anew(old))
         await desk.ready(BOXES, "box")
+    assert f"Thing {desk.namespace}/web recreated: spec.frozen is immutable" in caplog.text
 
 
 @pytest.fixture

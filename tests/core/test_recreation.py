@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.immutability import Refusal
+from ssa_operator.core.instruction import Recreate
 from ssa_operator.core.live import Live
-from ssa_operator.core.manifest import ManifestError
+from ssa_operator.core.manifest import Manifest, ManifestError
 from ssa_operator.core.plan import Action, make_plan
-from ssa_operator.core.recreation import Recreation, grown_templates, growths, obstacle, probe, proves_nothing
+from ssa_operator.core.recreation import (
+    Recreation,
+    grown_templates,
+    growths,
+    obstacle,
+    probe,
+    propagation,
+    proves_nothing,
+)
 from tests.core.objects import OTHER_UID, child, config_map, config_map_identity, made, observed, rendered
 
 
@@ -174,11 +184,50 @@ def test_volumes_stay_where_their_template_does_not_want_more(storage: str) -> N
     assert grown_templates(made(recreated()), child()) == {}
 
 
-def test_what_was_deleted_to_be_made_anew_is_made_and_says_so() -> None:
-    pending = {config_map_identity(): Recreation(b"", made=False)}
+def test_what_was_deleted_to_be_made_anew_is_made_and_says_why() -> None:
+    pending = {config_map_identity(): Recreation(digest=b"", made=False, why="data is immutable")}
     step = make_plan(observed(recreations=pending), rendered(recreated())).steps[0]
-    assert (step.action, step.reason) == (Action.APPLY, "was deleted to be made anew")
+    assert (step.action, step.reason) == (Action.APPLY, "data is immutable")
     assert step.recreation is pending[config_map_identity()]
+    going = child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a.b/c"])
+    step = make_plan(observed(going, recreations=pending), rendered(recreated())).steps[0]
+    assert (step.action, step.reason.endswith("kept by the finalizer a.b/c (data is immutable)")) == (Action.WAIT, True)
+
+
+def holder(body: dict[str, Any]) -> Manifest:
+    written = made(body)
+    return replace(written, document=replace(written.document, holder=True))
+
+
+def pod(strategy: str) -> dict[str, Any]:
+    return {**recreated(strategy), "kind": "Pod", "data": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "live", "words"),
+    [
+        (recreated(), child(), ""),
+        (recreated("Foreground"), child(), ""),
+        (recreated("Orphan"), child(), "set ssa-operator.dev/recreate to Background"),
+        (recreated(), child(finalizers=["a.b/c"]), "while the finalizer a.b/c kept it"),
+        (recreated("Foreground"), child(finalizers=["a.b/c"]), "while the finalizer a.b/c kept it"),
+        (stateful_set(), live_as("StatefulSet", "apps/v1"), "set ssa-operator.dev/recreate to Background"),
+        (stateful_set("1Gi", "Foreground"), live_as("StatefulSet", "apps/v1"), "recreate to Background"),
+        (stateful_set("1Gi", "Background"), live_as("StatefulSet", "apps/v1"), ""),
+        (pod("Background"), live_as("Pod"), "while its containers end"),
+    ],
+)
+def test_an_object_stays_whose_generated_values_could_be_lost(body: dict[str, Any], live: Live, words: str) -> None:
+    why = obstacle(holder(body), live)
+    assert words in why
+    assert bool(why) == bool(words)
+    assert obstacle(made(body), live) == ""
+
+
+def test_what_a_config_map_owns_need_not_go_first() -> None:
+    assert propagation(made(recreated("Foreground"))) is Recreate.BACKGROUND
+    assert propagation(made(recreated("Orphan"))) is Recreate.ORPHAN
+    assert propagation(made(stateful_set("1Gi", "Foreground"))) is Recreate.FOREGROUND
 
 
 def test_a_deletion_that_is_awaited_says_what_keeps_the_object() -> None:
