@@ -11,7 +11,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon bench bench-peers lint format check constraints clean
+.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-peers lint format check constraints clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,9 @@ test-all: $(INSTALLED) ## Run every test, the slow ones too
 
 smoke-neon: ## Run Neon's smoke test where kubectl points: real nodes, a running operator; ARGS="16 17" for these versions
 	tests/neon/smoke $(ARGS)
+
+tilt-check: $(INSTALLED) ## Show that tilt builds, pushes and deploys, without a Docker engine (needs tilt, podman, docker-registry)
+	VENV=$(VENV) deploy/dev/tilt-check
 
 bench: $(INSTALLED) ## Measure: objects a second beside the raw limit, CPU per rendered object
 	$(BIN)/python -m benchmarks $(ARGS)
