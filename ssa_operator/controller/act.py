@@ -19,6 +19,7 @@ from dataclasses import replace
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.failure import failed, failed_request, place_of_error
 from ssa_operator.controller.recreation import immutable, recreate
+from ssa_operator.core.drift import alike
 from ssa_operator.core.existing import only_if_absent, takeover
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
@@ -173,7 +174,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     if not applied.created:
         # An apply that went through ends the row of refusals.
         step = replace(step, recreation=None)
-        same = step.live is not None and step.live.resource_version == applied.live.resource_version
+        same = step.live is not None and alike(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
     elif step.recreation is not None and not step.recreation.made:
         step = replace(step, recreation=Recreation(digest=manifest.digest, made=True))

@@ -40,6 +40,15 @@ def proven(manifest: Manifest, live: Live, held: Proof | None, left: Live | None
     return held is not None and held.digest == manifest.digest and untouched(held, left, live)
 
 
+def alike(before: Live, after: Live) -> bool:
+    """Whether an apply between these two changed nothing of ours; others may have written meanwhile, a status say."""
+    if before.resource_version == after.resource_version:
+        return True
+    entry = before.own_entry()
+    same = before.uid == after.uid and bool(entry) and entry == after.own_entry()
+    return same and not changed(split_entry(entry)[1], before.body, after.body)
+
+
 def untouched(held: Proof, left: Live | None, live: Live) -> bool:
     """Whether nobody changed what our last apply wrote."""
     if held.uid != live.uid or not held.entry or held.entry != live.own_entry():
