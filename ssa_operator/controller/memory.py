@@ -19,6 +19,7 @@ from ssa_operator.core.plan import Action, Plan
 from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.status import Outcome, Report, Result
+from ssa_operator.core.upkeep import Hold
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.resource import Resource
 from ssa_operator.rendering.sources import Folder
@@ -50,7 +51,8 @@ class Memory:
     proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
     claimed: the identities that it was rendered into. failures: passes in a row that failed in passing. series: those
     in a row that changed what templates read. converged: the digest of the template set that the parent was last
-    brought to. held_at: the value of `reconcile-at` when a prune was first held. unfinished: passes in a row that did
+    brought to. digest: that of the last pass's, and rendered: what it has rendered for the parent. hold: the deletion
+    that is held, also where that can't be put on record. unfinished: passes in a row that did
     not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
     often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
     longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready. left:
@@ -63,7 +65,9 @@ class Memory:
     failures: int = 0
     series: Series = field(default_factory=Series)
     converged: str | None = None
-    held_at: str | None = None
+    digest: str = ""
+    rendered: frozenset[Identity] = frozenset()
+    hold: Hold | None = None
     unfinished: int = 0
     trouble: str = ""
     report: Report | None = None
@@ -75,17 +79,24 @@ class Memory:
     rivalry: Rivalry = field(default_factory=Rivalry)
 
 
-def remember(memory: Memory, parent: Live, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
+def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
     """Take into the memory what a pass over the parent did."""
     acted(memory, outcomes)
     memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
     memory.failures = memory.failures + 1 if report.passing else 0
-    if plan.held:
-        if memory.held_at is None:
-            memory.held_at = parent.metadata.annotations.get(RECONCILE_AT, "")
-    elif report.complete:
-        memory.held_at = None
+    memory.rendered = _rendered(memory, plan)
+    memory.digest = plan.rendered.digest
+    memory.hold = None if report.complete else plan.hold
+    if report.complete:
         memory.converged = plan.rendered.digest
+
+
+def _rendered(memory: Memory, plan: Plan) -> frozenset[Identity]:
+    """What this template set has rendered, as far as it is there or rendered now."""
+    now = frozenset(step.identity for step in plan.steps if step.place is not None)
+    if memory.digest != plan.rendered.digest or memory.rendered <= now:
+        return now
+    return now | memory.rendered.intersection(live.identity for live in plan.observed.own)
 
 
 def acted(memory: Memory, outcomes: Iterable[Outcome]) -> None:

@@ -124,7 +124,6 @@ class Observer:
             objects=self._cluster.children,
             synced=lambda kind: kind in known and known[kind].synced,
         )
-        confirmed = memory.held_at is not None and asked != memory.held_at
         return Observed(
             parent=parent,
             objects=self._cluster.children,
@@ -138,9 +137,10 @@ class Observer:
             claims=self._claims,
             converged=memory.converged,
             cluster_scope=subject.folder.settings.cluster_scope,
-            confirmed=confirmed,
+            reconcile_at=asked,
             successors=memory.successors if memory.report is not None else kept_before(parent, own),
             records=records,
+            outlived=memory.rendered if memory.digest == rendered.digest else frozenset(),
             left=memory.left,
             feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
             begun=memory.report is not None,

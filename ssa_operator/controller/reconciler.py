@@ -80,7 +80,7 @@ class Reconciler:
                 subject, memory, report, self._now(), confidential=is_confidential(subject, own.asked)
             )
         records = upkeep.read(subject.parent)
-        records = replace(records, once={**records.once, **memory.once})
+        records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
         records = once.with_ends(records, self._cluster.children.last_seen, self._now())
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
@@ -92,7 +92,8 @@ class Reconciler:
             strangers |= more
             plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
         if plan.held and rendered.aged:
-            plan = make_plan(replace(plan.observed, outlived=self._observer.outlived(subject, plan.observed)), rendered)
+            earlier = plan.observed.outlived | self._observer.outlived(subject, plan.observed)
+            plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
         self._observer.claim(memory, subject.parent.uid, plan)
         subject, plan = await record(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
@@ -102,8 +103,8 @@ class Reconciler:
         outcomes = memory.rivalry.acted(outcomes, self._now())
         own = await self._observer.render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
-        remember(memory, subject.parent, plan, outcomes, report)
-        subject = await let_go(self._cluster, subject, plan, hooks=rendered.has_hooks)
+        remember(memory, plan, outcomes, report)
+        subject = await let_go(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
         report = self._followed(memory, report, rendered, outcomes)
         if memory.series.at_once:
             # The next pass knows more: it writes the status.
@@ -155,7 +156,7 @@ class Reconciler:
         own = await self._observer.render_status(subject, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         report = replace(report, outcomes=(*earlier, *report.outcomes))
-        remember(memory, subject.parent, plan, outcomes, report)
+        remember(memory, plan, outcomes, report)
         report = self._followed(memory, report, rendered, outcomes)
         confidential = is_confidential(subject, (*rendered.asked, *own.asked))
         return await self._publisher.publish(subject, memory, report, self._now(), confidential=confidential)

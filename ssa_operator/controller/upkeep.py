@@ -1,4 +1,5 @@
-"""Writing what the operator keeps on a parent itself: the inventory, what was applied once, the finalizer.
+"""Writing what the operator keeps on a parent itself: the inventory, what was applied once, held deletions, the
+finalizer.
 
 Promises:
 - Nothing is written where the parent says it already.
@@ -42,7 +43,7 @@ async def record(
 ) -> tuple[Subject, Plan]:
     """Keep on the parent what has to outlive us, before anything is made; what can't be recorded is not made."""
     made = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _MAKING]
-    wanted = recorded(records, made, hooks=hooks)
+    wanted = replace(recorded(records, made, hooks=hooks), held=plan.hold)
     try:
         return await keep(cluster, subject, wanted), plan
     except (ApiError, RecordsError) as error:
@@ -58,7 +59,8 @@ async def record(
             steps.append(
                 _refused(Step(action=Action.REFUSE, identity=identity), f"has hooks to finalize, and {reason}")
             )
-        return subject, replace(plan, steps=tuple(steps))
+        held = f"{plan.held} (an operator that starts anew judges it anew: {error})" if plan.held else ""
+        return subject, replace(plan, steps=tuple(steps), held=held)
 
 
 async def note(
@@ -82,11 +84,13 @@ async def note(
     return subject, outcomes
 
 
-async def let_go(cluster: Cluster, subject: Subject, plan: Plan, *, hooks: bool) -> Subject:
-    """Take what is gone for good off the records."""
+async def let_go(cluster: Cluster, subject: Subject, memory: Memory, plan: Plan, *, hooks: bool) -> Subject:
+    """Take what is gone for good off the records, and what is held no more."""
     records = read(subject.parent)
+    if records.held is not None and memory.hold is None:
+        records = replace(records, held=None)
     if not records.inventory or not plan.rendered.complete:
-        return subject
+        return await keep(cluster, subject, records)
     children = cluster.children
     rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
     kinds = children.kinds
@@ -95,7 +99,8 @@ async def let_go(cluster: Cluster, subject: Subject, plan: Plan, *, hooks: bool)
         for identity in records.inventory.keys() - rendered
         if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children
     ]
-    return await keep(cluster, subject, recorded(records.without_children(gone), (), hooks=hooks))
+    records = recorded(records.without_children(gone), (), hooks=hooks)
+    return await keep(cluster, subject, records)
 
 
 _MAKING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})

@@ -6,7 +6,7 @@ Promises:
 - Manifests that depend on each other in a circle are refused, each with the path.
 - Pruning is planned only where it is proven right: every template rendered, nothing refused or waiting, every watch
   synced, and the object still carries our label and our managedFields. A changed template set that leaves nothing is
-  held back until somebody confirms it.
+  held back until somebody confirms it, whatever becomes of the operator meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import Readiness, State
 from ssa_operator.core.recreation import Recreation, leaving
 from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
-from ssa_operator.core.upkeep import Records
+from ssa_operator.core.upkeep import Hold, Records, key
 
 
 class Action(StrEnum):
@@ -77,16 +77,15 @@ class Observed:
     objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
     shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
     of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
-    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to be
-    made anew. parents: the uids of all parents that exist; everyone: whether all of them are known already. claims: the
-    uid of the parent for which each identity was last rendered. converged: the digest of the template set that this
-    parent was last brought to, None where this process has not done so yet. cluster_scope: the folder's setting.
-    confirmed: whether a held prune was confirmed. successors: for an object that is no longer rendered, those of its
-    kind that were made in its stead. records: what the parent keeps for us. outlived: what the same templates rendered
-    when the parent was made, where time has changed that since. feuds: what others did to children of ours.
-    begun: whether this process has looked at the parent before.
-    confidential: whether fields of children must not be named, as their names may hold a Secret's content. now: seconds
-    since the epoch.
+    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to
+    be made anew. parents: the uids of all parents that exist; everyone: whether all of them are known already. claims:
+    the uid of the parent for which each identity was last rendered. converged: the digest of the template set that
+    this parent was last brought to, None where this process has not done so yet. cluster_scope: the folder's setting.
+    reconcile_at: what the parent's annotation of that name says. successors: for an object that is no longer rendered,
+    those of its kind that were made in its stead. records: what the parent keeps for us. outlived: what the same
+    templates rendered for the parent before, from other data or at another time. feuds: what others did to children of
+    ours. begun: whether this process has looked at the parent before. confidential: whether fields of children must
+    not be named, as their names may hold a Secret's content. now: seconds since the epoch.
     """
 
     parent: Live
@@ -101,7 +100,7 @@ class Observed:
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     converged: str | None = None
     cluster_scope: bool = False
-    confirmed: bool = False
+    reconcile_at: str = ""
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     records: Records = field(default_factory=Records)
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
@@ -112,6 +111,11 @@ class Observed:
     begun: bool = False
     confidential: bool = False
     now: float = 0.0
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether somebody confirmed the deletion that was held."""
+        return self.records.held is not None and self.records.held.asked != self.reconcile_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +153,7 @@ class Plan:
     """The steps of one pass, in the order of the templates, prunes last; and what became of pruning.
 
     observed: what it was made from. held: why children that are no longer rendered are kept until somebody confirms, ''
-    where nothing is held. blocked: what else keeps them for now.
+    where nothing is held. blocked: what else keeps them for now. hold: what the parent has to keep of a held deletion.
     """
 
     steps: tuple[Step, ...]
@@ -157,6 +161,7 @@ class Plan:
     observed: Observed
     held: str = ""
     blocked: str = ""
+    hold: Hold | None = None
 
     @property
     def unseen(self) -> tuple[Identity, ...]:
@@ -199,21 +204,22 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     steps += [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
+    hold = observed.records.held
     if orphans and _mistrusted(observed, rendered, orphans):
-        held = (
-            f"the templates changed and would now delete all {len(orphans)} children; "
-            "set the annotation ssa-operator.dev/reconcile-at to a new value to confirm, or repair the templates"
-        )
+        hold = Hold.of(hold.asked if hold else observed.reconcile_at, (step.identity for step in orphans))
+        held = _held_text(observed, len(orphans))
         orphans = [
             replace(step, action=Action.KEEP, reason="is no longer rendered; its deletion is held") for step in orphans
         ]
-        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, held=held)
+        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, held=held, hold=hold)
+    # Who confirmed it did so for all that it takes; what can't be rendered now may still want to delete.
+    hold = hold if observed.confirmed or not rendered.complete else None
     blocked = _prune_blocked(observed, rendered, steps)
     if orphans and blocked:
         reason = f"is no longer rendered; kept because {blocked}"
         orphans = [replace(step, action=Action.KEEP, reason=reason) for step in orphans]
-        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, blocked=blocked)
-    return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed)
+        return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, blocked=blocked, hold=hold)
+    return Plan(steps=(*steps, *orphans), rendered=rendered, observed=observed, hold=hold)
 
 
 def step_of(observed: Observed, document: Document) -> Step:
@@ -515,16 +521,29 @@ def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) ->
 def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> bool:
     """Whether the end of (almost) all children may be the templates' fault rather than what the data decided.
 
-    The data decides where the template set is the one that this parent was brought to before. After a restart nothing
-    is known of that; then an unchanged generation says that it wasn't the spec that changed. What only time ended,
-    these very templates would still render.
+    The data decides where the very same template set rendered them before, or is the one that this parent was brought
+    to. After a restart nothing is known of either: a spec that changed meanwhile proves nothing of the templates. What
+    is held stays so, also where others have taken its place by now.
     """
-    survivors = sum(1 for live in observed.own if not live.deleting) - len(orphans)
-    if observed.confirmed or not rendered.complete or survivors * 10 > len(orphans):
+    if observed.confirmed or not rendered.complete or observed.converged == rendered.digest:
         return False
     if all(step.identity in observed.outlived for step in orphans):
         return False
+    hold = observed.records.held
+    if hold is not None and any(key(step.identity) in hold.children for step in orphans):
+        return True
+    # What is never pruned can't be lost, and says nothing of the others.
+    there = sum(1 for live in observed.own if not live.deleting and _made_for(observed, live))
+    return (there - len(orphans)) * 10 <= len(orphans)
+
+
+def _held_text(observed: Observed, count: int) -> str:
+    children = "a child" if count == 1 else f"{count} children"
     if observed.converged is not None:
-        return observed.converged != rendered.digest
-    status = observed.parent.body.get("status") or {}
-    return bool(status.get("observedGeneration") == observed.parent.metadata.generation)
+        why = f"the templates changed and would now delete {children}"
+    else:
+        why = (
+            f"the templates now delete {children}, and an operator that started meanwhile can't know whether the data "
+            "or changed templates decided that"
+        )
+    return f"{why}; set the annotation ssa-operator.dev/reconcile-at to a new value to confirm, or repair the templates"

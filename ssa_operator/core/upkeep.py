@@ -4,6 +4,7 @@ Promises:
 - A child that Kubernetes can't collect with its parent is recorded in the inventory before it is created, in the same
   write that puts the finalizer: whatever moment a process dies at, the record leads to the object.
 - An entry goes only when its object is known to be gone. The finalizer is there only while something needs it.
+- A deletion that is held stays held for the operator that comes next.
 - Objects of one wave wait for none of the same or of a later wave; they go in the reverse order.
 """
 
@@ -21,6 +22,7 @@ from ssa_operator.core.manifest import Manifest
 
 INVENTORY = f"{PREFIX}inventory"
 ONCE = f"{PREFIX}once"
+HELD = f"{PREFIX}held"
 FINALIZER = f"{PREFIX}cleanup"
 
 HOOK = "finalize/"
@@ -31,8 +33,11 @@ MANAGER = "ssa-operator-parent"
 somebody's child, and an apply of one would take the fields of the other away.
 """
 
+HELD_LIMIT = 100
+"""So many children of a held deletion are named on record; as long as one of them is left, all are held."""
+
 LIMIT = 200 * 1024
-"""Bytes of both records together; Kubernetes allows 256 KiB for all annotations of an object
+"""Bytes of all records together; Kubernetes allows 256 KiB for all annotations of an object
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/).
 """
 
@@ -41,17 +46,33 @@ class RecordsError(ValueError):
     """Records that can't be kept; the text says why and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A deletion that somebody has to confirm. asked: what the annotation `reconcile-at` was when it was held; another
+    value confirms it. children: whose deletion is held, as `key` says them.
+    """
+
+    asked: str
+    children: frozenset[str]
+
+    @classmethod
+    def of(cls, asked: str, children: Iterable[Identity]) -> Hold:
+        """The hold that goes on record."""
+        return cls(asked, frozenset(sorted(map(key, children))[:HELD_LIMIT]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """What is kept on one parent.
 
     inventory: the children that the finalizer deletes, with the wave that each was first made in. once: for manifests
-    that are applied once, what was made of them, as a word for each. finalizer: whether the parent may go by itself
-    (false) or waits for us (true).
+    that are applied once, what was made of them, as a word for each. held: the deletion that waits to be
+    confirmed. finalizer: whether the parent may go by itself (false) or waits for us (true).
     """
 
     inventory: Mapping[Identity, int] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
+    held: Hold | None = None
     finalizer: bool = False
 
     @property
@@ -104,7 +125,8 @@ def read(parent: Live) -> Records:
             wave = entry.get("wave")
             inventory[identity] = wave if isinstance(wave, int) else 1
     once = {key: word for key, word in _json(annotations.get(ONCE), dict).items() if isinstance(word, str)}
-    return Records(inventory=inventory, once=once, finalizer=FINALIZER in parent.metadata.finalizers)
+    held = _hold(_json(annotations.get(HELD), dict))
+    return Records(inventory=inventory, once=once, held=held, finalizer=FINALIZER in parent.metadata.finalizers)
 
 
 def written(parent: Live, records: Records) -> dict[str, Any]:
@@ -118,6 +140,8 @@ def written(parent: Live, records: Records) -> dict[str, Any]:
         annotations[INVENTORY] = _text([_entry(identity, wave) for identity, wave in records.inventory.items()])
     if records.once:
         annotations[ONCE] = _text(dict(records.once))
+    if records.held:
+        annotations[HELD] = _text({"reconcileAt": records.held.asked, "children": sorted(records.held.children)})
     if sum(map(len, annotations.values())) > LIMIT:
         raise RecordsError(
             f"{len(records.inventory) + len(records.once)} children outside of the parent's namespace or applied once "
@@ -155,6 +179,13 @@ def _identity(entry: Any) -> Identity | None:
     if not all(isinstance(part, str) for part in parts) or not (parts[1] and parts[3]):
         return None
     return Identity(*parts)
+
+
+def _hold(entry: Mapping[str, Any]) -> Hold | None:
+    asked, children = entry.get("reconcileAt", ""), entry.get("children")
+    if not isinstance(asked, str) or not isinstance(children, list):
+        return None
+    return Hold(asked, frozenset(child for child in children if isinstance(child, str)))
 
 
 def _text(value: Any) -> str:

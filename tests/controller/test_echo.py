@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -197,6 +198,51 @@ async def test_new_templates_that_leave_nothing_are_held_until_somebody_confirms
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
         await desk.gone("deployments.apps", "web")
         await desk.ready("echoes.example.com", "web")
+
+
+async def test_what_is_held_stays_so_after_a_restart_and_a_change_of_the_spec(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+        running.write("echoes.example.com/deployment.yaml.j2", EXTRA)
+        await desk.until("echoes.example.com", "web", not_ready_because("PruneHeld"))
+    await desk.apply(echo("web", 2))
+    async with operating(client, options()) as running:
+        await desk.until("echoes.example.com", "web", is_held_in(2))
+        running.write("echoes.example.com/deployment.yaml.j2", "{# nothing #}\n")
+        await desk.apply(echo("web", 3))
+        await desk.until("echoes.example.com", "web", is_held_in(3))
+    # Confirmed while nobody looks.
+    await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
+    await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+    async with operating(client, options()):
+        await desk.gone("deployments.apps", "web")
+        await desk.until(
+            "echoes.example.com",
+            "web",
+            lambda body: is_ready(body) and "ssa-operator.dev/held" not in body["metadata"]["annotations"],
+        )
+
+
+async def test_templates_that_were_emptied_while_no_operator_ran_delete_nothing(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+    running.write("echoes.example.com/deployment.yaml.j2", "{# nothing #}\n")
+    await desk.apply(echo("web", 2))
+    async with operating(client, options()):
+        await desk.until("echoes.example.com", "web", is_held_in(2))
+    await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+
+
+def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether a prune is held for that generation of a parent."""
+    held = not_ready_because("PruneHeld", "reconcile-at")
+    return lambda body: held(body) and body["status"]["observedGeneration"] == generation
 
 
 async def test_what_the_data_decides_is_pruned_at_once(client: Client, desk: Desk, options: MakeOptions) -> None:

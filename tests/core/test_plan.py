@@ -13,7 +13,7 @@ from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.plan import Action, Demand, Kind, Plan, Problem, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
-from ssa_operator.core.upkeep import Records
+from ssa_operator.core.upkeep import Hold, Records
 from tests.core.objects import (
     CONFIG_MAP,
     OTHER_UID,
@@ -113,7 +113,7 @@ def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
 
 
 def test_a_child_that_no_template_renders_is_pruned() -> None:
-    plan = make_plan(observed(child("old")), rendered(config_map(), digest="t1"))
+    plan = make_plan(observed(child("old"), converged="t1"), rendered(config_map(), digest="t1"))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
 
 
@@ -158,7 +158,11 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
     assert "reconcile-at" in held.held
-    confirmed = make_plan(observed(child("a"), child("b"), converged="t0", confirmed=True), rendered())
+    own = (child("a"), child("b"))
+    still = make_plan(observed(*own, converged="t0", records=Records(held=held.hold)), rendered())
+    assert (still.held, still.hold) == (held.held, held.hold)
+    asked = observed(*own, converged="t0", records=Records(held=held.hold), reconcile_at="now")
+    confirmed = make_plan(asked, rendered())
     assert set(actions(confirmed).values()) == {Action.PRUNE}
     assert not confirmed.held
 
@@ -194,11 +198,52 @@ def test_data_that_leaves_nothing_is_honoured() -> None:
     assert actions(plan) == {"a": Action.PRUNE}
 
 
-def test_after_a_restart_an_empty_render_is_honoured_only_where_the_spec_changed_meanwhile() -> None:
+def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_meanwhile() -> None:
+    """A new generation says nothing of the templates, which may have changed as well."""
     same = parent(status={"observedGeneration": 1})
     assert make_plan(observed(child("a"), parent=same), rendered()).held
     changed = parent(generation=2, status={"observedGeneration": 1})
-    assert actions(make_plan(observed(child("a"), parent=changed), rendered())) == {"a": Action.PRUNE}
+    assert make_plan(observed(child("a"), parent=changed), rendered()).held
+
+
+def test_what_these_very_templates_rendered_from_other_data_is_not_held() -> None:
+    """Also where the parent was never brought to them as a whole, as one of its children is refused."""
+    before = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), outlived=before), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+
+
+def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
+    """The new ones are no sign that the templates are right."""
+    old = (child("a"), child("b"))
+    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
+    assert hold is not None
+    for converged in ("t0", None):
+        later = observed(*old, child("new"), converged=converged, records=Records(held=hold))
+        plan = make_plan(later, rendered(config_map("new")))
+        assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
+        assert (plan.held != "", plan.hold) == (True, hold)
+
+
+def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
+    hold = Hold.of("", [config_map_identity("a")])
+    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), rendered(config_map("a")))
+    assert (plan.held, plan.hold) == ("", None)
+
+
+def test_a_hold_outlasts_a_template_that_fails() -> None:
+    hold = Hold.of("", [config_map_identity("a")])
+    failing = rendered(problems=(RenderProblem("no"),))
+    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), failing)
+    assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
+
+
+def test_what_is_never_pruned_does_not_make_up_for_what_would_be() -> None:
+    kept = child("kept", ownerReferences=[])
+    both = observed(child("a"), child("b"), kept, converged="t0")
+    body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
+    assert make_plan(both, rendered()).held
+    assert make_plan(both, rendered(body)).held
 
 
 names = st.sampled_from(["a", "b", "c", "d"])

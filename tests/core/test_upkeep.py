@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
-from ssa_operator.core.upkeep import FINALIZER, INVENTORY, LIMIT, ONCE, Records, RecordsError, key, read, written
+from ssa_operator.core.upkeep import (
+    FINALIZER,
+    HELD,
+    HELD_LIMIT,
+    INVENTORY,
+    LIMIT,
+    ONCE,
+    Hold,
+    Records,
+    RecordsError,
+    key,
+    read,
+    written,
+)
 
 WORD = st.text(min_size=1, max_size=12)
 IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12), WORD)
@@ -19,6 +32,7 @@ RECORDS = st.builds(
     Records,
     inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
     once=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
+    held=st.none() | st.builds(Hold, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
     finalizer=st.booleans(),
 )
 
@@ -48,7 +62,7 @@ def test_finalizers_and_annotations_of_others_are_not_ours() -> None:
 
 @pytest.mark.parametrize("text", ["", "nonsense", "7", "{}", "[]", "null", '["a"]', '[{"kind":"A"}]', '[{"name":7}]'])
 def test_an_illegible_record_is_taken_for_empty(text: str) -> None:
-    found = read(parent(annotations={INVENTORY: text, ONCE: text}, finalizers=[FINALIZER]))
+    found = read(parent(annotations={INVENTORY: text, ONCE: text, HELD: text}, finalizers=[FINALIZER]))
     assert found == Records(finalizer=True)
 
 
@@ -75,3 +89,10 @@ def test_the_inventory_is_plain_json_that_names_every_object() -> None:
     records = Records().with_children([Identity("", "Namespace", "", "team")])
     text = written(parent(), records)["metadata"]["annotations"][INVENTORY]
     assert json.loads(text) == [{"kind": "Namespace", "name": "team", "wave": 1}]
+
+
+def test_a_hold_names_so_many_children_that_it_always_fits() -> None:
+    hold = Hold.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100_000)])
+    assert len(hold.children) == HELD_LIMIT
+    assert hold == Hold.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
+    assert read(Live.of(written(parent(), Records(held=hold)))).held == hold
