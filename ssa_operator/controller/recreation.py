@@ -40,11 +40,14 @@ from ssa_operator.core.recreation import (
     repeated,
 )
 from ssa_operator.core.schema import object_schema
-from ssa_operator.core.status import Outcome, Result
+from ssa_operator.core.status import Outcome, Result, shortened
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.resource import Resource
+
+_CAUSE_LIMIT = 300
+"""Characters of one of the API server's causes: it quotes values, and the one of a Job is its whole pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,11 @@ class Immutable:
 
     @property
     def words(self) -> str:
-        """The API server's, all causes of them, without the difference between old and new that it may add."""
-        return "; ".join(f"{cause.field}: {_first_line(cause.message)}" for cause in self.error.causes)
+        """The API server's, all causes of them, without the difference between old and new that it may add, and of a
+        long value only the beginning.
+        """
+        causes = (f"{cause.field}: {_first_line(cause.message)}" for cause in self.error.causes)
+        return "; ".join(shortened(cause, _CAUSE_LIMIT) for cause in causes)
 
 
 def immutable(

@@ -14,7 +14,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ssa_operator.core.identity import Identity
@@ -27,6 +27,8 @@ from ssa_operator.core.upkeep import HOOK, Records, key
 FORGOTTEN = 100
 """Words that are kept of manifests which are no longer rendered, should they come back; the oldest go first."""
 
+_FOUND = "found"
+
 
 class End(StrEnum):
     """What became of an object, as far as it was seen."""
@@ -38,13 +40,22 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """That a manifest was made: the digest of what its author wrote, and what became of the object."""
+    """That a manifest was made: the digest of what its author wrote, and what became of the object.
+
+    found: whether somebody else had made it before we looked, so that no watch of ours shows it.
+    """
 
     digest: str
     end: End = End.UNSEEN
+    found: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"{self.digest} {self.end}".strip()
+        return " ".join(filter(None, (self.digest, self.end, _FOUND if self.found else "")))
+
+    @property
+    def origin(self) -> str:
+        """Where the object came from, in words."""
+        return "existed before it would have been made once" if self.found else "was made once"
 
     @property
     def standing(self) -> Readiness:
@@ -52,11 +63,11 @@ class Made:
         again = "it is made again when its manifest changes"
         match self.end:
             case End.READY:
-                return Readiness(State.CURRENT, f"was made once, became ready and went; {again}")
+                return Readiness(State.CURRENT, f"{self.origin}, became ready and went; {again}")
             case End.FAILED:
-                return Readiness(State.FAILED, f"was made once, failed and went; {again}")
+                return Readiness(State.FAILED, f"{self.origin}, failed and went; {again}")
             case End.UNSEEN:
-                return Readiness(State.CURRENT, f"was made once and went; {again}")
+                return Readiness(State.CURRENT, f"{self.origin}, and went; {again}")
 
 
 def digest(document: Document, parent: Live) -> str:
@@ -144,5 +155,6 @@ def _identity(word: str) -> Identity:
 
 
 def _parsed(word: str) -> Made:
-    name, _, end = word.partition(" ")
-    return Made(name, End(end) if end in tuple(End) else End.UNSEEN)
+    name, *rest = word.split(" ")
+    end = next((each for each in End if each in rest), End.UNSEEN)
+    return Made(name, end, found=_FOUND in rest)

@@ -166,14 +166,15 @@ class Plan:
     @property
     def unseen(self) -> tuple[Identity, ...]:
         """What is made only where it is absent, and what the watches don't show: it may exist without our label."""
-        return tuple(
-            step.identity
-            for step in self.steps
-            if step.action is Action.APPLY
-            and step.live is None
-            and step.manifest is not None
-            and step.manifest.instructions.apply is not ApplyPolicy.ALWAYS
-        )
+        return tuple(step.identity for step in self.steps if step.live is None and self._may_exist(step))
+
+    def _may_exist(self, step: Step) -> bool:
+        if step.manifest is None or step.manifest.instructions.apply is ApplyPolicy.ALWAYS:
+            return False
+        if step.action is Action.APPLY:
+            return True
+        before = once.made(self.observed.records, step.identity) if step.standing is not None else None
+        return before is not None and before.found
 
     @property
     def prunes(self) -> tuple[Step, ...]:
@@ -382,11 +383,14 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
         else:
             return None
         return replace(step, action=Action.KEEP, reason=standing.message, standing=standing)
+    origin = before.origin if before is not None else "was made once"
+    if before is None and live.parent_uid != observed.parent.uid:
+        origin = "exists already, would be made once,"
     if not changed:
-        return replace(step, action=Action.KEEP, reason="was made once and is left alone")
+        return replace(step, action=Action.KEEP, reason=f"{origin} and is left alone")
     if made.instructions.recreate is not Recreate.NEVER:
         return None
-    reason = "was made once and is left alone; its manifest changed, and is made when it is gone"
+    reason = f"{origin} and is left alone; its manifest changed, and is made when it is gone"
     return replace(step, action=Action.KEEP, reason=reason)
 
 

@@ -207,7 +207,8 @@ def noted(records: Records, outcome: Outcome, parent: Live, now: float) -> Recor
         return records
     before = once.made(records, step.identity)
     if before is None or step.action is Action.APPLY:
-        before = once.Made(once.digest(step.manifest.document, parent))
+        found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = once.Made(once.digest(step.manifest.document, parent), found=found)
     return once.with_made(records, step.identity, replace(before, end=once.seen(outcome.live, before.end, now)))
 
 
@@ -380,8 +381,22 @@ def _child_text(child: Child) -> str:
 
 
 def _sentence(causes: Sequence[str]) -> str:
+    """The causes in one message; where they don't fit, the long ones are shortened, so that each has its place."""
     more = f"; and {len(causes) - CAUSES_LIMIT} more" if len(causes) > CAUSES_LIMIT else ""
-    return _bounded("; ".join(causes[:CAUSES_LIMIT]), MESSAGE_LIMIT - len(more)) + more
+    told, room = causes[:CAUSES_LIMIT], MESSAGE_LIMIT - len(more)
+    if len("; ".join(told)) > room:
+        told = [shortened(cause, room // len(told) - 2) for cause in told]
+    return "; ".join(told) + more
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text without its middle where it is longer than `limit` characters: in an API server's words, that is where
+    the value is quoted; the field stands before it, the reason after it.
+    """
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 3
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def _bounded(text: str, limit: int) -> str:

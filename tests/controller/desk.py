@@ -19,6 +19,7 @@ from typing import Any
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
@@ -196,6 +197,19 @@ def not_ready_because(reason: str, *words: str) -> Callable[[dict[str, Any]], bo
 
 def as_list(bodies: Sequence[dict[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(bodies)})
+
+
+def requests_for(cluster: Cluster, namespace: str, name: str) -> list[str]:
+    """The verbs of the operator's own requests for one object, in order."""
+    assert cluster.audit_log is not None
+    found = []
+    for line in cluster.audit_log.read_text().splitlines():
+        event = json.loads(line)
+        where = event.get("objectRef", {})
+        ours = event["userAgent"].startswith("ssa-operator/")
+        if ours and (where.get("namespace"), where.get("name")) == (namespace, name):
+            found.append(event["verb"])
+    return found
 
 
 def echo(name: str, replicas: int = 1) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, definition, echo, not_ready_because, operating
+from tests.controller.desk import Desk, definition, echo, not_ready_because, operating, requests_for
 
 pytestmark = pytest.mark.cluster
 
@@ -220,7 +221,7 @@ async def test_a_kind_that_the_cluster_has_no_more_keeps_no_parent(
 
 
 async def test_a_hook_runs_while_the_other_children_stand_and_the_parent_waits_for_it(
-    client: Client, desk: Desk, options: MakeOptions, templates: Path
+    client: Client, desk: Desk, options: MakeOptions, templates: Path, cluster: Cluster
 ) -> None:
     (templates / ECHOES / "bye.yaml.j2").write_text(HOOK)
     async with operating(client, options(templates=templates)):
@@ -237,6 +238,7 @@ async def test_a_hook_runs_while_the_other_children_stand_and_the_parent_waits_f
         assert all(seen)
         await desk.gone(ECHOES, "web")
         await desk.gone("deployments.apps", "web")
+    assert requests_for(cluster, desk.namespace, "web-bye") == ["patch"]
 
 
 async def test_children_that_depend_on_others_go_before_them(

@@ -16,7 +16,7 @@ from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Applied, Client
 from ssa_operator.kube.errors import ApiError, Refusal
 from ssa_operator.kube.resource import Resource
-from tests.controller.desk import Desk, definition, echo, is_ready, not_ready_because, operating
+from tests.controller.desk import Desk, definition, echo, is_ready, not_ready_because, operating, requests_for
 
 pytestmark = pytest.mark.cluster
 
@@ -55,19 +55,6 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 def managers(body: dict[str, Any]) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in body["metadata"]["managedFields"]}
-
-
-def requests_for(cluster: Cluster, namespace: str, name: str) -> list[str]:
-    """The verbs of the operator's own requests for one object, in order."""
-    assert cluster.audit_log is not None
-    found = []
-    for line in cluster.audit_log.read_text().splitlines():
-        event = json.loads(line)
-        where = event.get("objectRef", {})
-        ours = event["userAgent"].startswith("ssa-operator/")
-        if ours and (where.get("namespace"), where.get("name")) == (namespace, name):
-            found.append(event["verb"])
-    return found
 
 
 async def created(desk: Desk, *bodies: dict[str, Any]) -> None:

@@ -127,6 +127,29 @@ async def test_a_job_that_somebody_deletes_is_not_made_again(client: Client, des
     await desk.gone("jobs.batch", "web-migrate")
 
 
+async def test_what_somebody_else_made_is_never_said_to_have_gone_while_it_is_there(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web-once"}, "data": {"a": "theirs"}}
+    await desk.apply(theirs)
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}-once\n"
+    text += "  annotations: {ssa-operator.dev/apply: Once}\ndata: {a: ours}\n"
+    async with operating(client, options()) as running:
+        running.write("echoes.example.com/once.yaml.j2", text)
+        for replicas in (1, 2):
+            await desk.apply(echo("web", replicas))
+            parent = await desk.ready("echoes.example.com", "web")
+            (entry,) = [each for each in parent["status"]["resources"] if each["name"] == "web-once"]
+            assert (entry["state"], bool(entry.get("uid"))) == ("Current", True)
+            assert "went" not in entry.get("message", "")
+        found = await desk.until("configmaps", "web-once", lambda _: True)
+        assert found["data"] == {"a": "theirs"}
+        await desk.kubectl("delete", "configmap", "web-once")
+        await desk.apply(echo("web", 3))
+        words = "existed before it would have been made once, became ready and went"
+        await desk.until("echoes.example.com", "web", lambda body: words in str(body.get("status")))
+
+
 async def test_a_job_that_is_there_is_left_alone_whatever_the_template_says(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:

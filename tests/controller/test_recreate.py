@@ -146,6 +146,22 @@ async def test_without_the_annotation_the_object_stays_and_the_status_says_what_
         await desk.gone("configmaps", "extra")
 
 
+async def test_a_long_value_in_the_api_servers_words_is_shortened(
+    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    """A Job's refused change quotes its whole pod template."""
+    first, second = job(), job(image="two")
+    for each in (first, second):
+        each["spec"]["template"]["spec"]["containers"][0]["args"] = [f"word-{number}" for number in range(400)]
+    async with operating(client, options()):
+        await desk.apply(box(first))
+        await desk.until("jobs.batch", "web", lambda _: True)
+        await desk.apply(box(second))
+        words = ("spec.template.spec.containers[0].image is immutable", "(spec.template: Invalid value", "immutable)")
+        parent = await desk.until(BOXES, "box", conflict(*words))
+    assert len(ready_condition(parent)["message"]) < 1000
+
+
 @pytest.mark.parametrize("strategy", ["Background", "Foreground", "Orphan"])
 async def test_a_deployment_is_made_anew_where_its_manifest_asks_for_it(
     client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture

@@ -83,6 +83,25 @@ def test_what_failed_and_is_gone_stays_failed() -> None:
     assert step.standing.state is State.FAILED
 
 
+def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_to_be_made_by_us() -> None:
+    theirs = live_job("Complete", labels={})
+    first = planned(theirs)
+    assert first.action is Action.KEEP
+    kept = noted(Records(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0)
+    assert once.made(kept, IDENTITY) == Made(records_digest(), End.READY, found=True)
+    # No watch shows it.
+    seen = observed(kinds=KINDS, records=kept)
+    plan = make_plan(seen, rendered(job()))
+    assert plan.unseen == (IDENTITY,)
+    (there,) = make_plan(replace(seen, strangers={IDENTITY: theirs}), rendered(job())).steps
+    assert (there.action, there.live, there.standing) == (Action.KEEP, theirs, None)
+    assert there.reason == "existed before it would have been made once and is left alone"
+    assert plan.steps[0].standing is not None
+    assert plan.steps[0].standing.message.startswith("existed before it would have been made once, became ready and")
+    # What we made ourselves is not asked for.
+    assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == ()
+
+
 def test_a_changed_manifest_is_made_when_the_old_object_is_gone() -> None:
     changed = job("b")
     assert planned(live_job(), kept=records(), body=changed).action is Action.KEEP

@@ -12,7 +12,7 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Plan, Problem, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
 from ssa_operator.core.rendered import StatusFields
-from ssa_operator.core.status import Outcome, Report, Result, differs, make_report
+from ssa_operator.core.status import Outcome, Report, Result, differs, make_report, shortened
 from tests.core.objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -128,6 +128,28 @@ def test_a_status_template_that_fails_is_said_and_keeps_nothing_from_being_appli
     found = applied(child(), problems=(RenderProblem("spec.x is missing", Place("_status.yaml.j2", 2)),))
     assert ready_condition(found)["message"] == "_status.yaml.j2:2: spec.x is missing"
     assert found.complete
+
+
+def test_a_long_cause_does_not_push_the_others_out() -> None:
+    plan = make_plan(observed(), rendered(*(config_map(f"c{number}") for number in range(4))))
+    long = f"spec.template: Invalid value: {'x' * 9000}: field is immutable"
+    outcomes = [
+        Outcome(step=step, result=Result.FAILED, message=message, problem=Problem.CONFLICT)
+        for step, message in zip(plan.steps, (long, "second", "third", "fourth"), strict=True)
+    ]
+    message = ready_condition(report(plan, *outcomes))["message"]
+    for words in ("spec.template: Invalid value: xxx", "xxx: field is immutable; ", "second", "third", "fourth"):
+        assert words in message
+
+
+@given(st.text(), st.integers(1, 50))
+def test_a_text_is_shortened_in_its_middle(text: str, limit: int) -> None:
+    found = shortened(text, limit)
+    assert len(found) == min(len(text), limit)
+    head, gap, tail = found.partition("…")
+    assert text.startswith(head)
+    assert found == text or (gap, text.endswith(found[len(head) + 1 :])) == ("…", True) or "…" in text
+    assert len(tail) <= limit
 
 
 def test_messages_and_lists_are_bounded() -> None:
