@@ -36,6 +36,9 @@ class ChildListener(Protocol):
     def child_changed(self, parent_uid: str) -> None:
         """Something that this parent made was changed by other hands than ours."""
 
+    def child_left(self, identity: Identity) -> None:
+        """An object went, or has another owner now."""
+
     def kind_changed(self) -> None:
         """A kind can be watched now, or no longer."""
 
@@ -180,3 +183,9 @@ class Children(Mapping[Identity, Live]):
                 self._departed.popitem(last=False)
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)
+        if old is not None and (new is None or _owners(old) != _owners(new)):
+            self._listener.child_left(old.identity)
+
+
+def _owners(live: Live) -> tuple[object, ...]:
+    return live.uid, live.parent_uid, live.metadata.owner_references

@@ -49,19 +49,20 @@ class Memory:
     """What this process remembers of a parent between two passes.
 
     proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
-    claimed: the identities that it was rendered into. failures: passes in a row that failed in passing. series: those
-    in a row that changed what templates read. converged: the digest of the template set that the parent was last
-    brought to. digest: that of the last pass's, and rendered: what it has rendered for the parent. hold: the deletion
-    that is held, also where that can't be put on record. unfinished: passes in a row that did
-    not come to their end. trouble: why the last of them did not, in words. report: the last one. hook_failures: how
-    often the Job of a finalize hook was made again. successors: what has to be ready before an object goes that is no
-    longer rendered. once: what was made once and is not on record yet. doubts: the workloads that aren't ready. left:
-    each child when it was last as we want it. rivalry: what others do to the same objects.
+    claimed: the identities that it was rendered into. refused: those that another parent has. failures: passes in a row
+    that failed in passing. series: those in a row that changed what templates read. converged: the digest of the
+    template set that the parent was last brought to. digest: that of the last pass's, and rendered: what it has
+    rendered for the parent. hold: the deletion that is held, also where that can't be put on record. unfinished: passes
+    in a row that did not come to their end. trouble: why the last of them did not, in words. report: the last one.
+    hook_failures: how often the Job of a finalize hook was made again. successors: what has to be ready before an
+    object goes that is no longer rendered. once: what was made once and is not on record yet. doubts: the workloads
+    that aren't ready. left: each child when it was last as we want it. rivalry: what others do to the same objects.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     claimed: frozenset[Identity] = frozenset()
+    refused: frozenset[Identity] = frozenset()
     failures: int = 0
     series: Series = field(default_factory=Series)
     converged: str | None = None

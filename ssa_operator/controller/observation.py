@@ -2,15 +2,14 @@
 
 Promises:
 - Everything comes from caches; what a template asks for and nobody watches yet is watched, and awaited for a while.
-- Who is rendered into what is known across parents, so that two of them don't take one object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject, remembered
@@ -21,10 +20,9 @@ from ssa_operator.controller.users import Asked, Seen, User
 from ssa_operator.core import once, upkeep
 from ssa_operator.core.fight import Scene
 from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.instruction import ApplyPolicy
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
-from ssa_operator.core.plan import Demand, Observed, Plan, make_plan
+from ssa_operator.core.plan import Demand, Observed, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.reported import kept_before, reported_kinds
 from ssa_operator.core.upkeep import Records
@@ -39,24 +37,19 @@ events of their watches."""
 
 
 class Observer:
-    """What the caches hold around a parent. `parents` are the uids of all parents that exist, `everyone` says whether
-    all of them are known already.
-    """
+    """What the caches hold around a parent, and what `claims` says of the other parents."""
 
     def __init__(
         self,
         cluster: Cluster,
-        parents: AbstractSet[str],
-        everyone: Callable[[], bool],
+        claims: Claims,
         options: Options,
         now: Callable[[], float],
     ) -> None:
         self._cluster = cluster
-        self._parents = parents
-        self._everyone = everyone
         self._options = options
         self._now = now
-        self._claims: dict[Identity, str] = {}
+        self._claims = claims
 
     async def watch_recorded(self, parent: Live, records: Records, memory: Memory) -> None:
         """Watch what the parent is known to have, also where no template renders it now."""
@@ -132,8 +125,8 @@ class Observer:
             proofs=memory.proofs,
             recreations=memory.recreations,
             demand=self._demand(causes),
-            parents=self._parents,
-            everyone=self._everyone(),
+            parents=self._claims.parents,
+            everyone=self._claims.everyone(),
             claims=self._claims,
             converged=memory.converged,
             cluster_scope=subject.folder.settings.cluster_scope,
@@ -159,29 +152,10 @@ class Observer:
         """The objects of these names that exist though no watch shows them."""
         return await meet(identities, self._cluster.client, self._cluster.children)
 
-    def claim(self, memory: Memory, uid: str, plan: Plan) -> None:
-        """Have what is rendered for a parent belong to it, before others."""
-        claimed = frozenset(
-            step.identity
-            for step in plan.steps
-            # What is made only where it is absent takes nothing away from anybody.
-            if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
-        )
-        for identity in memory.claimed - claimed:
-            self._claims.pop(identity, None)
-        self._claims.update(dict.fromkeys(claimed, uid))
-        memory.claimed = claimed
-
-    def forget(self, memory: Memory) -> None:
-        """The parent is gone: what it claimed is free."""
-        for identity in memory.claimed:
-            self._claims.pop(identity, None)
-        memory.claimed = frozenset()
-
     def use(self, subject: Subject, cause: Cause, seen: Mapping[Asked, Seen]) -> None:
         """Have the parent woken when what was seen changes, unless it went while it was rendered."""
         uid = subject.parent.uid
-        self._cluster.lookups.use(User(uid, cause), seen if uid in self._parents else {})
+        self._cluster.lookups.use(User(uid, cause), seen if uid in self._claims.parents else {})
 
     async def _prepare(self, subject: Subject) -> None:
         templates = subject.folder.templates

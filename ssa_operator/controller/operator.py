@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.children import Children
+from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.events import Recorder
@@ -30,7 +31,7 @@ from ssa_operator.controller.parents import ParentKey, Parents, Served
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
-from ssa_operator.core.identity import GroupKind
+from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.credentials import CredentialsError
@@ -79,7 +80,9 @@ class Operator:
             definitions=self.definitions,
             recorder=self._recorder,
         )
-        self._reconciler = Reconciler(cluster, self._uids.keys(), lambda: self.ready, options)
+        self._identities: dict[str, Identity] = {}
+        self._claims = Claims(self._identities, lambda: self.ready, self.child_changed)
+        self._reconciler = Reconciler(cluster, self._claims, options)
         self._unsettled: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
         self._settled = False
@@ -135,12 +138,13 @@ class Operator:
             time.monotonic(),
         )
 
-    def came(self, uid: str, key: ParentKey) -> None:
-        self._uids[uid] = key
+    def came(self, live: Live, key: ParentKey) -> None:
+        self._uids[live.uid], self._identities[live.uid] = key, live.identity
 
     def went(self, uid: str, memory: Memory) -> None:
         self._uids.pop(uid, None)
-        self._reconciler.forget(memory)
+        self._identities.pop(uid, None)
+        self._claims.forget(memory, uid)
         self.lookups.forget(uid)
 
     def changed(self, key: ParentKey, cause: Cause) -> None:
@@ -153,6 +157,9 @@ class Operator:
         key = self._uids.get(parent_uid)
         if key is not None:
             self.queue.add(key, Cause.CHILD)
+
+    def child_left(self, identity: Identity) -> None:
+        self._claims.free(identity)
 
     def child_written(self, live: Live) -> None:
         self.lookups.written(live)

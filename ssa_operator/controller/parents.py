@@ -62,7 +62,7 @@ class Served:
 class Listener(Protocol):
     """Who is told what happens to parents."""
 
-    def came(self, uid: str, key: ParentKey) -> None:
+    def came(self, live: Live, key: ParentKey) -> None:
         """There is a new parent."""
 
     def went(self, uid: str, memory: Memory) -> None:
@@ -166,7 +166,7 @@ class Parents:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
-            self._listener.came(new.uid, key)
+            self._listener.came(new, key)
         cause = change(old, new)
         if cause:
             self._listener.changed(key, cause)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ssa_operator.controller.act import act
+from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.diagnosis import diagnosed
 from ssa_operator.controller.memory import Memory, Subject, acted, recreated, remember
@@ -49,20 +49,18 @@ SUSPEND = "ssa-operator.dev/suspend"
 
 
 class Reconciler:
-    """Runs passes. `parents` are the uids of all parents that exist, `everyone` says whether all of them are known
-    already.
-    """
+    """Runs passes. `claims` is what each parent has, across all folders."""
 
     def __init__(
         self,
         cluster: Cluster,
-        parents: AbstractSet[str],
-        everyone: Callable[[], bool],
+        claims: Claims,
         options: Options,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
-        self._observer = Observer(cluster, parents, everyone, options, now)
+        self._claims = claims
+        self._observer = Observer(cluster, claims, options, now)
         self._publisher = Publisher(cluster, options.tolerance)
         self._now = now
 
@@ -87,14 +85,14 @@ class Reconciler:
         observed = self._observer.observe(subject, memory, causes, rendered, records)
         observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
         plan = make_plan(observed, rendered)
-        more = await self._observer.meet(set(plan.unseen) - set(rendered.generated))
-        if more:
-            strangers |= more
+        unseen = set(plan.unseen) - set(rendered.generated)
+        if unseen:
+            strangers |= await self._observer.meet(unseen)
             plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
         if plan.held and rendered.aged:
             earlier = plan.observed.outlived | self._observer.outlived(subject, plan.observed)
             plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
-        self._observer.claim(memory, subject.parent.uid, plan)
+        self._claims.claim(memory, subject.parent.uid, plan)
         subject, plan = await record(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
         recreated(memory, outcomes)
@@ -129,7 +127,7 @@ class Reconciler:
                 met = replace(met, terminating=subject.parent.identity.namespace)
                 finalization = make_finalization(observed, rendered, met)
             plan = finalization.plan
-            self._observer.claim(memory, subject.parent.uid, plan)
+            self._claims.claim(memory, subject.parent.uid, plan)
             if finalization.finished:
                 subject = await keep(self._cluster, subject, Records())
                 return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
@@ -183,10 +181,6 @@ class Reconciler:
                 raise
             log.debug("whether namespace %s is being deleted can't be looked at: %s", namespace, error)
             return False
-
-    def forget(self, memory: Memory) -> None:
-        """The parent is gone: what it claimed is free."""
-        self._observer.forget(memory)
 
     def _cluster_for(self, subject: Subject, rendered: Rendered) -> Cluster:
         """Where the plans of one parent are carried out."""

@@ -12,7 +12,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
@@ -78,7 +77,7 @@ class Observed:
     shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
     of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
     last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to
-    be made anew. parents: the uids of all parents that exist; everyone: whether all of them are known already. claims:
+    be made anew. parents: all parents that exist, by uid; everyone: whether all of them are known already. claims:
     the uid of the parent for which each identity was last rendered. converged: the digest of the template set that
     this parent was last brought to, None where this process has not done so yet. cluster_scope: the folder's setting.
     reconcile_at: what the parent's annotation of that name says. successors: for an object that is no longer rendered,
@@ -94,7 +93,7 @@ class Observed:
     kinds: Mapping[GroupKind, Kind]
     proofs: Mapping[Identity, Proof]
     demand: Demand
-    parents: AbstractSet[str] = frozenset()
+    parents: Mapping[str, Identity] = field(default_factory=dict)
     everyone: bool = True
     claims: Mapping[Identity, str] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
@@ -127,7 +126,8 @@ class Step:
     whether the manifest is applied already and nobody changed our fields. intrusion: the foreign change that it puts
     back. contest: what is said of a fight over the child, '' where there is none. recreation: that the object was
     deleted to be made anew before, None where it wasn't. standing: what the object counts as whether it is there or
-    not; None where it is judged as it is.
+    not; None where it is judged as it is. taken: whether it is refused for
+    another parent has the object.
     """
 
     action: Action
@@ -146,6 +146,7 @@ class Step:
     standing: Readiness | None = None
     intrusion: Intrusion | None = None
     contest: str = ""
+    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +272,8 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
     if policy is ApplyPolicy.ALWAYS:
         owner = _other_parent(observed, made.identity, live)
         if owner:
-            return _refusal(made.identity, f"belongs to {owner} already; give it another name", made.document)
+            why = f"belongs to {owner} already; give it another name"
+            return replace(_refusal(made.identity, why, made.document), taken=True)
         if live is not None and live.parent_uid not in ("", observed.parent.uid) and not observed.everyone:
             reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
             return replace(step, action=Action.WAIT, reason=reason)
@@ -432,11 +434,11 @@ def _other_parent(observed: Observed, identity: Identity, live: Live | None) -> 
     mine = observed.parent.uid
     claimant = observed.claims.get(identity, mine)
     if claimant != mine and claimant in observed.parents:
-        return f"another parent (uid {claimant})"
+        return str(observed.parents[claimant])
     if live is None or live.parent_uid in ("", mine):
         return ""
     if live.parent_uid in observed.parents:
-        return f"another parent (uid {live.parent_uid})"
+        return str(observed.parents[live.parent_uid])
     me = observed.parent.identity
     for owner in live.metadata.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):

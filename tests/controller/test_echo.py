@@ -383,8 +383,30 @@ async def test_two_parents_that_render_one_object_do_not_fight_over_it(
         await desk.apply(echo("a"))
         first = await desk.ready("echoes.example.com", "a")
         await desk.apply(echo("b"))
-        await desk.until(
-            "echoes.example.com", "b", not_ready_because("InvalidManifest", "another parent", first["metadata"]["uid"])
-        )
+        refused = not_ready_because("InvalidManifest", f"belongs to Echo {desk.namespace}/a already")
+        await desk.until("echoes.example.com", "b", refused)
         shared = await desk.until("configmaps", "shared", lambda _: True)
-    assert shared["metadata"]["ownerReferences"][0]["uid"] == first["metadata"]["uid"]
+        assert shared["metadata"]["ownerReferences"][0]["uid"] == first["metadata"]["uid"]
+        # Nothing ticks: the end of the first one's object is what the second one waits for.
+        await desk.kubectl("delete", "echo", "a")
+        second = await desk.ready("echoes.example.com", "b")
+        shared = await desk.until("configmaps", "shared", lambda _: True)
+    assert shared["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]
+
+
+async def test_an_object_that_its_parent_no_longer_renders_is_free_for_another(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()) as running:
+        running.write(
+            "echoes.example.com/extra.yaml.j2",
+            "{% if spec.replicas %}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shared\n{% endif %}\n",
+        )
+        await desk.apply(echo("a"))
+        await desk.ready("echoes.example.com", "a")
+        await desk.apply(echo("b"))
+        await desk.until("echoes.example.com", "b", not_ready_because("InvalidManifest"))
+        await desk.apply(echo("a", 0))
+        second = await desk.ready("echoes.example.com", "b")
+        shared = await desk.until("configmaps", "shared", lambda _: True)
+    assert shared["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]

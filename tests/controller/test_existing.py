@@ -351,7 +351,7 @@ async def test_what_a_parent_that_is_gone_left_behind_is_taken_over_and_what_a_l
         await desk.apply(echo("a"))
         first = await desk.ready("echoes.example.com", "a")
         await desk.apply(echo("b"))
-        words = ("belongs to another parent", first["metadata"]["uid"])
+        words = (f"belongs to Echo {desk.namespace}/a already",)
         await desk.until("echoes.example.com", "b", not_ready_because("InvalidManifest", *words))
     async with operating(client, options()):
         await desk.apply(echo("b", 2))

@@ -88,7 +88,10 @@ def observed(*own: Live, others: tuple[Live, ...] = (), **fields: Any) -> Observ
         },
         "proofs": {},
         "demand": Demand.EVERYTHING,
-        "parents": frozenset({PARENT_UID, OTHER_UID}),
+        "parents": {
+            PARENT_UID: Identity("example.com", "Echo", "default", "web"),
+            OTHER_UID: Identity("example.com", "Echo", "default", "other"),
+        },
     }
     return Observed(**(defaults | fields))
 

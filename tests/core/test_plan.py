@@ -99,12 +99,14 @@ def test_an_identity_that_is_rendered_twice_is_refused_the_second_time_with_the_
 def test_a_child_of_another_living_parent_is_refused() -> None:
     plan = make_plan(observed(others=(child(owner=OTHER_UID),)), rendered(config_map()))
     assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, Problem.INVALID_MANIFEST)
-    assert OTHER_UID in plan.steps[0].reason
+    assert plan.steps[0].reason == "belongs to Echo default/other already; give it another name"
+    assert plan.steps[0].taken
 
 
 def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_it() -> None:
     plan = make_plan(observed(claims={config_map_identity(): OTHER_UID}), rendered(config_map()))
-    assert plan.steps[0].action is Action.REFUSE
+    assert (plan.steps[0].action, plan.steps[0].taken) == (Action.REFUSE, True)
+    assert "belongs to Echo default/other" in plan.steps[0].reason
 
 
 def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
