@@ -233,9 +233,7 @@ async def _take_over(live: Live, manifest: Manifest, resource: Resource, cluster
 
 async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cluster) -> Applied:
     identity = manifest.identity
-    return await cluster.client.apply(
-        resource, identity.namespace, identity.name, body, confidential=cluster.confidential
-    )
+    return await cluster.client.apply(resource, identity.namespace, identity.name, body, secrecy=cluster.secrecy)
 
 
 async def _prune(step: Step, cluster: Cluster) -> Outcome:

@@ -13,6 +13,7 @@ from ssa_operator.controller.children import Children
 from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.events import Recorder
 from ssa_operator.controller.lookups import Lookups
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.client import Client
 
 
@@ -20,7 +21,7 @@ from ssa_operator.kube.client import Client
 class Cluster:
     """The client, the watches of children, of what templates look up, and of CRDs, and who writes events.
 
-    confidential: whether the API server's words are not to be shown, as they may quote a Secret. former: managers whose
+    secrecy: what the API server's words must not hold to be shown. former: managers whose
     fields are taken over with an object that exists.
     """
 
@@ -29,5 +30,5 @@ class Cluster:
     lookups: Lookups
     definitions: Definitions
     recorder: Recorder
-    confidential: bool = False
+    secrecy: Secrecy = NOTHING
     former: AbstractSet[str] = frozenset()

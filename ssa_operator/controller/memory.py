@@ -18,6 +18,7 @@ from ssa_operator.core.order import Series
 from ssa_operator.core.plan import Action, Plan
 from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.core.status import Outcome, Report, Result
 from ssa_operator.core.upkeep import Hold
 from ssa_operator.kube.cache import Cache
@@ -57,6 +58,8 @@ class Memory:
     hook_failures: how often the Job of a finalize hook was made again. successors: what has to be ready before an
     object goes that is no longer rendered. once: what was made once and is not on record yet. doubts: the workloads
     that aren't ready. left: each child when it was last as we want it. rivalry: what others do to the same objects.
+    confided: the values of each version of a Secret that was looked at. secrecy: all of them, for a parent and
+    templates that are as `spelling` says.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -78,6 +81,9 @@ class Memory:
     doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
     left: Mapping[Identity, Live] = field(default_factory=dict)
     rivalry: Rivalry = field(default_factory=Rivalry)
+    confided: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict, repr=False)
+    secrecy: Secrecy = NOTHING
+    spelling: tuple[int | None, str] = (None, "")
 
 
 def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:

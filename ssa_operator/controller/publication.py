@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
-from ssa_operator.controller.rivalry import Rivalry
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.event import events
 from ssa_operator.core.fight import Tolerance
@@ -27,9 +26,7 @@ class Publisher:
         self._cluster = cluster
         self._tolerance = tolerance
 
-    async def publish(
-        self, subject: Subject, memory: Memory, report: Report, now: float, *, confidential: bool
-    ) -> Report:
+    async def publish(self, subject: Subject, memory: Memory, report: Report, now: float) -> Report:
         """Tell the report and write the status; `now` is in seconds since the epoch.
 
         Raises ApiError where the status can't be written.
@@ -39,7 +36,7 @@ class Publisher:
         self.tell(subject, memory, report)
         memory.report = report
         if subject.writes_status:
-            await self._write_status(subject, rivalry, report, now, confidential=confidential)
+            await self._write_status(subject, memory, report, now)
         memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
         return memory.report
 
@@ -47,10 +44,9 @@ class Publisher:
         """Write down as events what is new in the report."""
         self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
 
-    async def _write_status(
-        self, subject: Subject, rivalry: Rivalry, report: Report, now: float, *, confidential: bool
-    ) -> None:
+    async def _write_status(self, subject: Subject, memory: Memory, report: Report, now: float) -> None:
         """Write the status where it differs, unless somebody rewrites it each time and a pause is due."""
+        rivalry = memory.rivalry
         status = declared(report.status, subject.status_schema)
         parent = subject.parent
         if status is MISFIT or not differs(parent, status):
@@ -69,7 +65,7 @@ class Publisher:
         namespace, name = parent.identity.namespace, parent.identity.name
         with subject.cache.writing(namespace, name):
             applied = await self._cluster.client.apply(
-                subject.resource, namespace, name, encode(body), subresource="status", confidential=confidential
+                subject.resource, namespace, name, encode(body), subresource="status", secrecy=memory.secrecy
             )
             subject.cache.written(applied.live)
         rivalry.status_written(status, applied.live, now)

@@ -17,13 +17,15 @@ from ssa_operator.controller.act import act
 from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.diagnosis import diagnosed
+from ssa_operator.controller.discretion import learn
 from ssa_operator.controller.memory import Memory, Subject, acted, recreated, remember
-from ssa_operator.controller.observation import Observer, is_confidential
+from ssa_operator.controller.observation import Observer
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.publication import Publisher
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.upkeep import keep, let_go, note, record
 from ssa_operator.core import once, upkeep
+from ssa_operator.core.concealment import concealed
 from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
@@ -74,14 +76,14 @@ class Reconciler:
             children = self._cluster.children.of(subject.parent.uid)
             own = await self._observer.render_status(subject, children)
             report = make_idle_report(subject.parent, idle, children, own, self._now())
-            return await self._publisher.publish(
-                subject, memory, report, self._now(), confidential=is_confidential(subject, own.asked)
-            )
+            report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
+            return await self._publisher.publish(subject, memory, report, self._now())
         records = upkeep.read(subject.parent)
         records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
         records = once.with_ends(records, self._cluster.children.last_seen, self._now())
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
+        learn(memory, subject, rendered.secrets, rendered.drawn)
         observed = self._observer.observe(subject, memory, causes, rendered, records)
         observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
         plan = make_plan(observed, rendered)
@@ -94,7 +96,7 @@ class Reconciler:
             plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
         self._claims.claim(memory, subject.parent.uid, plan)
         subject, plan = await record(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
-        outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+        outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
         recreated(memory, outcomes)
         subject, outcomes = await note(self._cluster, subject, memory, records, outcomes, self._now())
         outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
@@ -102,6 +104,7 @@ class Reconciler:
         own = await self._observer.render_status(subject, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         remember(memory, plan, outcomes, report)
+        report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
         subject = await let_go(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
         report = self._followed(memory, report, rendered, outcomes)
         if memory.series.at_once:
@@ -109,8 +112,7 @@ class Reconciler:
             self._publisher.tell(subject, memory, report)
             memory.report = report
             return report
-        confidential = is_confidential(subject, (*rendered.asked, *own.asked))
-        return await self._publisher.publish(subject, memory, report, self._now(), confidential=confidential)
+        return await self._publisher.publish(subject, memory, report, self._now())
 
     async def _finalize(self, subject: Subject, memory: Memory) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
@@ -119,6 +121,7 @@ class Reconciler:
             records = upkeep.read(subject.parent)
             await self._observer.watch_recorded(subject.parent, records, memory)
             rendered, strangers = await self._observer.render(subject, memory, Cause.CHILD)
+            secrecy = learn(memory, subject, rendered.secrets, rendered.drawn)
             observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
             observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
             met = Circumstances(now=self._now(), failures=memory.hook_failures)
@@ -130,9 +133,10 @@ class Reconciler:
             self._claims.claim(memory, subject.parent.uid, plan)
             if finalization.finished:
                 subject = await keep(self._cluster, subject, Records())
-                return make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
+                report = make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
+                return concealed(report, secrecy, ())
             subject = await keep(self._cluster, subject, finalization.records)
-            outcomes = await act(plan, self._cluster_for(subject, rendered), self._now())
+            outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
             outcomes = memory.rivalry.acted(outcomes, self._now())
             acted(memory, outcomes)
             replaced = [
@@ -155,9 +159,9 @@ class Reconciler:
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         report = replace(report, outcomes=(*earlier, *report.outcomes))
         remember(memory, plan, outcomes, report)
+        report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
         report = self._followed(memory, report, rendered, outcomes)
-        confidential = is_confidential(subject, (*rendered.asked, *own.asked))
-        return await self._publisher.publish(subject, memory, report, self._now(), confidential=confidential)
+        return await self._publisher.publish(subject, memory, report, self._now())
 
     def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
         """The report with the moment of the next pass, where this one changed what templates read."""
@@ -182,11 +186,11 @@ class Reconciler:
             log.debug("whether namespace %s is being deleted can't be looked at: %s", namespace, error)
             return False
 
-    def _cluster_for(self, subject: Subject, rendered: Rendered) -> Cluster:
+    def _cluster_for(self, subject: Subject, memory: Memory) -> Cluster:
         """Where the plans of one parent are carried out."""
         return replace(
             self._cluster,
-            confidential=is_confidential(subject, rendered.asked),
+            secrecy=memory.secrecy,
             former=subject.folder.settings.former_managers,
         )
 

@@ -137,7 +137,7 @@ async def _disproved(found: Immutable, live: Live, cluster: Cluster) -> Outcome 
             probed.name,
             probed.encoded,
             dry_run=True,
-            confidential=cluster.confidential,
+            secrecy=cluster.secrecy,
         )
     except ApiError as error:
         if error.terminal and proves_nothing(probed, _refusals(error), error.message, found.schema):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from ssa_operator.controller.queue import WHOLE, Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.schedule import Budget, backoff, next_tick
+from ssa_operator.core.secrecy import NOTHING
 from ssa_operator.core.status import Report, Result
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError, Unreachable
@@ -67,12 +69,23 @@ class Workers:
             key, causes = item
             try:
                 await self._look_at(key, causes)
-            except Exception:
+            except Exception as error:  # noqa: BLE001 - it is told
                 # A bug shows in one pass: its worker, and with it every other parent, goes on.
-                log.exception("%s: the pass failed unexpectedly", key)
+                self._complain(key, error)
                 self._queue.add_after(key, Cause.RETRY, backoff(UNEXPECTED, self._chance.jitter()))
             finally:
                 self._queue.done(key)
+
+    def _complain(self, key: ParentKey, error: Exception) -> None:
+        parents = self._folders.get(key.folder)
+        parent = parents.find(key.namespace, key.name) if parents is not None else None
+        secrecy = parents.memory(parent).secrecy if parents is not None and parent is not None else NOTHING
+        if secrecy:
+            # Python's own messages quote values.
+            trace = secrecy.redacted("".join(traceback.format_exception(error)))
+            log.error("%s: the pass failed unexpectedly\n%s", key, trace)
+        else:
+            log.error("%s: the pass failed unexpectedly", key, exc_info=error)
 
     async def _look_at(self, key: ParentKey, causes: Cause) -> None:
         parents = self._folders.get(key.folder)
@@ -147,11 +160,12 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        if str(error) != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
-            memory.trouble = str(error)
+        words = memory.secrecy.redacted(str(error))
+        if words != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
+            memory.trouble = words
             # That the API server is out of reach is said once, by the watches, and not by every parent.
             level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING
-            log.log(level, "%s: the pass was not finished: %s", key, error)
+            log.log(level, "%s: the pass was not finished: %s", key, words)
         if isinstance(error, ApiError) and error.terminal:
             # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
             return

@@ -15,7 +15,7 @@ from typing import Any
 from ssa_operator.core.identity import Identity, split_api_version
 from ssa_operator.core.instruction import at_deletion
 from ssa_operator.core.place import FieldPath, Place, field_text
-from ssa_operator.core.world import Question
+from ssa_operator.core.world import Body, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,14 @@ class Wait:
 class Problem:
     """Why a template or one of its documents can't be used; `str` is the sentence users read.
 
-    of: the documents that it keeps from being made, where that is known.
+    of: the documents that it keeps from being made, where that is known. outdated: whether it keeps none from being
+    made, as it is one of files that don't load: those of before are rendered.
     """
 
     message: str
     place: Place | None = None
     of: tuple[Identity, ...] = ()
+    outdated: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
@@ -112,7 +114,8 @@ class Rendered:
 
     asked: every question to the cluster, also those of files that failed. generated: which objects hold generated
     values. again_at: when time alone may change the render, in seconds since the epoch. aged: whether it has changed it
-    since the parent was made. digest: names the template set.
+    since the parent was made. digest: names the template set. secrets: the Secrets that were looked at; drawn: the
+    generated values of all files.
     """
 
     documents: tuple[Document, ...] = ()
@@ -123,6 +126,8 @@ class Rendered:
     again_at: float | None = None
     aged: bool = False
     digest: str = ""
+    secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
+    drawn: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def standing(self) -> Rendered:
@@ -158,9 +163,14 @@ def _is_hook(document: Document) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFields:
-    """What `_status.yaml.j2` gave: the fields that are known, or why there are none; the rest is as in Rendered."""
+    """What `_status.yaml.j2` gave: the fields that are known, or why there are none; the rest is as in Rendered.
+
+    left_out: the fields that were made of a Secret's content, which has no place in a status.
+    """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     asked: tuple[Question, ...] = ()
     again_at: float | None = None
+    left_out: tuple[str, ...] = ()
+    secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)

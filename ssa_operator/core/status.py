@@ -165,8 +165,8 @@ def make_deletion_report(
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
     causes += [f"left out: {hook}" for hook in finalization.left_out]
-    causes += [f"left out, for it can't be rendered: {problem}" for problem in plan.rendered.problems]
-    message = f"is being deleted; {_sentence([cause for cause in causes if cause])}"
+    causes += [_deletion_text(problem) for problem in plan.rendered.problems]
+    message = f"is being deleted; {sentence([cause for cause in causes if cause])}"
     stalled = bool(failures) and not any(failure.passing for failure in failures)
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     verdict = Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
@@ -180,6 +180,12 @@ def make_deletion_report(
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
     )
+
+
+def _deletion_text(problem: RenderProblem) -> str:
+    if problem.outdated:
+        return f"the last good templates are in use, for the new ones can't be loaded: {problem}"
+    return f"left out, for it can't be rendered: {problem}"
 
 
 def noticed(report: Report, notice: str) -> Report:
@@ -323,14 +329,14 @@ def _verdict(
     """
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_text(failure) for failure in failures]
-        return Verdict(ready=False, reason="RenderFailed", message=_sentence(causes), stalled=True)
+        return Verdict(ready=False, reason="RenderFailed", message=sentence(causes), stalled=True)
     for problem in Problem:
         if any(failure.problem is problem for failure in failures):
             ordered = sorted(failures, key=lambda failure: failure.problem is not problem)
             return Verdict(
                 ready=False,
                 reason=problem.value,
-                message=_sentence([_failure_text(failure) for failure in ordered]),
+                message=sentence([_failure_text(failure) for failure in ordered]),
                 stalled=not any(failure.passing for failure in failures),
             )
     if plan.held:
@@ -339,7 +345,7 @@ def _verdict(
     waiting += [f"{wait.place}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
     if waiting:
         broken = [_child_text(child) for child in children if child.counts and child.readiness.state is State.FAILED]
-        message = _sentence([*broken, *waiting])
+        message = sentence([*broken, *waiting])
         barred = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
         return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or barred)
     unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
@@ -349,7 +355,7 @@ def _verdict(
         return Verdict(
             ready=False,
             reason="Progressing",
-            message=_sentence([_child_text(child) for child in ordered_children]),
+            message=sentence([_child_text(child) for child in ordered_children]),
             stalled=bool(failed),
         )
     return Verdict(ready=True, reason="Ready", message=_ready_text(children))
@@ -380,7 +386,7 @@ def _child_text(child: Child) -> str:
     return f"{child.identity}: {child.readiness.message or child.readiness.state}"
 
 
-def _sentence(causes: Sequence[str]) -> str:
+def sentence(causes: Sequence[str]) -> str:
     """The causes in one message; where they don't fit, the long ones are shortened, so that each has its place."""
     more = f"; and {len(causes) - CAUSES_LIMIT} more" if len(causes) > CAUSES_LIMIT else ""
     told, room = causes[:CAUSES_LIMIT], MESSAGE_LIMIT - len(more)

@@ -26,6 +26,7 @@ from yarl import URL
 from ssa_operator import __version__
 from ssa_operator.core.existing import in_version
 from ssa_operator.core.live import MANAGER, Live
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.credentials import Credentials
@@ -149,18 +150,18 @@ class Client:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        confidential: bool = False,
+        secrecy: Secrecy = NOTHING,
         manager: str = MANAGER,
     ) -> Applied:
         """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError.
 
-        With `confidential`, errors and warnings don't quote the body's values; for Secrets they never do.
+        Where errors and warnings would hold what `secrecy` knows, they don't quote values; for Secrets they never do.
         """
         request = calls.apply(
             resource, namespace, name, body, subresource=subresource, dry_run=dry_run, manager=manager
         )
-        if confidential:
-            request = replace(request, confidential=True)
+        if secrecy:
+            request = replace(request, secrecy=secrecy)
         try:
             response = await self.send(request)
         except ApiError as error:
@@ -329,7 +330,11 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
     if 200 <= answer.status < 300:
         return
     refused = refusal(
-        answer.status, body, retry_after=answer.headers.get("Retry-After", ""), confidential=request.confidential
+        answer.status,
+        body,
+        retry_after=answer.headers.get("Retry-After", ""),
+        confidential=request.confidential,
+        secrecy=request.secrecy,
     )
     raise ApiError(request.subject, refused)
 
@@ -364,6 +369,7 @@ def _page(body: bytes, scope: Scope) -> tuple[list[Live], _ListMetadata]:
 def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
     """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
     texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
-    if request.confidential:
-        texts = [redacted_warning(text) for text in texts]
+    texts = [
+        redacted_warning(text) if request.confidential or request.secrecy.betrays(text) else text for text in texts
+    ]
     return tuple(dict.fromkeys(texts))

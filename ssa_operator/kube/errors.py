@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.redaction import redacted_cause, redacted_message
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
@@ -185,11 +186,18 @@ class Unreachable(ApiError):  # noqa: N818 - the server is
         self.sent = sent
 
 
-def refusal(code: int, body: bytes, *, retry_after: str = "", confidential: bool = False) -> Refusal:
+def refusal(
+    code: int, body: bytes, *, retry_after: str = "", confidential: bool = False, secrecy: Secrecy = NOTHING
+) -> Refusal:
     """What an HTTP response other than 2xx, or the Status in a watch's ERROR event, says.
 
-    `retry_after` is the header's value. Bodies that are no Status (proxies, unknown paths) are quoted, shortened.
+    `retry_after` is the header's value. Bodies that are no Status (proxies, unknown paths) are quoted, shortened. What
+    is `confidential` is shown without the values in it, and so is what holds what `secrecy` knows.
     """
+
+    def hidden(text: str) -> bool:
+        return confidential or secrecy.betrays(text)
+
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
@@ -197,17 +205,21 @@ def refusal(code: int, body: bytes, *, retry_after: str = "", confidential: bool
     if status.kind != "Status":
         text = " ".join(body[:500].decode(errors="replace").split()) or "the answer was empty"
         message = (
-            text if not confidential or text == _NO_SUCH_PATH else "(the answer is not shown: it may hold the Secret)"
+            text if text == _NO_SUCH_PATH or not hidden(text) else "(the answer is not shown: it may hold the Secret)"
         )
         return Refusal(code=code, message=message, retry_after=_seconds(retry_after))
     details = status.details or _Details()
-    causes = tuple(Cause(cause.field, cause.reason, cause.message) for cause in details.causes or ())
-    message = status.message
-    if confidential:
-        causes = tuple(
-            Cause(cause.field, cause.reason, redacted_cause(cause.reason, cause.message)) for cause in causes
+    causes = tuple(
+        Cause(
+            secrecy.redacted(cause.field),
+            cause.reason,
+            redacted_cause(cause.reason, cause.message) if hidden(cause.message) else cause.message,
         )
-        message = redacted_message(code, message, [(cause.field, cause.message) for cause in causes])
+        for cause in details.causes or ()
+    )
+    message = status.message
+    if hidden(message):
+        message = secrecy.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
     return Refusal(
         code=status.code or code,
         reason=status.reason,

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.live import MANAGER
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.resource import Resource
 
 JSON = "application/json"
@@ -24,7 +25,11 @@ Query = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. `subject` is what errors call it: `apply of Deployment default/web`."""
+    """One call. `subject` is what errors call it: `apply of Deployment default/web`.
+
+    confidential: whether the server's words about it may hold a Secret's content. secrecy: what else they must not hold
+    to be shown.
+    """
 
     method: str
     path: str
@@ -35,6 +40,7 @@ class Request:
     accept: str = JSON
     repeatable: bool = False
     confidential: bool = False
+    secrecy: Secrecy = NOTHING
 
     @property
     def target(self) -> str:

@@ -26,7 +26,7 @@ from ssa_operator.core.instruction import Reference
 from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Awaited
-from ssa_operator.core.world import Answer, Lookup, Question, Selection, World
+from ssa_operator.core.world import Answer, Body, Lookup, Question, Selection, World
 from ssa_operator.rendering.functions import TAKES_OBSERVED
 from ssa_operator.rendering.generation import Generation
 from ssa_operator.rendering.observed import Observed, Source, Unknown, carried, gathered, plain, settled, unawaited
@@ -38,7 +38,8 @@ class Inquiry:
     asked: each question with the line that asked it first. again_at: when time alone may change an answer. aged:
     whether it has changed one since the parent was made. branches:
     what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
-    holders: the objects that hold generated values, of all files. unready: the children that are there and were not
+    holders: the objects that hold generated values, of all files; drawn: those values. secrets: the Secrets that were
+    looked at. unready: the children that are there and were not
     read because they are not ready; `uncounted` are those that need not be.
     """
 
@@ -52,8 +53,10 @@ class Inquiry:
         "aged",
         "asked",
         "branches",
+        "drawn",
         "generation",
         "holders",
+        "secrets",
         "unready",
         "world",
     )
@@ -71,6 +74,8 @@ class Inquiry:
         self.aged = False
         self.holders: dict[Identity, None] = {}
         self.unready: set[Reference] = set()
+        self.secrets: list[Body] = []
+        self.drawn: dict[str, None] = {}
         self._uncounted = uncounted
         self._done: set[Question] = set()
         self._metadata = parent.get("metadata") or {}
@@ -216,6 +221,8 @@ class Inquiry:
     def _source(self, question: Question, body: Any, awaited: bool = True) -> Source:
         place = _asking_line()
         self.asked.setdefault(question, place)
+        if question.kind == "Secret" and body:
+            self.secrets += body if isinstance(body, list) else [body]
         return Source(
             question=question,
             body=body,

@@ -17,6 +17,7 @@ from jinja2 import StrictUndefined, TemplateRuntimeError, UndefinedError
 from jinja2.utils import missing
 
 from ssa_operator.core.place import FieldPath, field_text
+from ssa_operator.core.secrecy import HIDDEN
 
 METHODS = frozenset({"items", "keys", "values", "get"})
 """Methods of mappings that a template may call."""
@@ -58,6 +59,10 @@ class Missing(StrictUndefined):
             (*self.below, name),
         )
 
+    def nameless(self) -> Missing:
+        """The same without the name of the field, which is a Secret's content."""
+        return Missing(self._undefined_hint, self._undefined_obj, HIDDEN, self._undefined_exception)
+
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The method of a mapping that the field is named after; where it is none, the field is just missing."""
         owner, name = self._undefined_obj, self._undefined_name
@@ -76,7 +81,7 @@ class Missing(StrictUndefined):
     __int__ = __float__ = __complex__ = __pow__ = __rpow__ = __index__ = _fail
 
 
-def path_of(owner: Any, root: Mapping[str, Any]) -> FieldPath | None:
+def path_of(owner: Any, root: Mapping[str, Any] | list[Any]) -> FieldPath | None:
     """Where the very mapping or list `owner` stands below `root`, None where it doesn't."""
     stack: list[tuple[Any, FieldPath]] = [(root, ())]
     while stack:

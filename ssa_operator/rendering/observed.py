@@ -272,7 +272,8 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             return Unknown(union(sources, found.sources), found.awaited, whole=True)
         return _merged([found], sources)
     if isinstance(found, Missing):
-        return _absent(found, sources)
+        unfound = _unfound(found, values, sources)
+        return _absent(found, sources) if unfound is None else unfound
     if isinstance(found, Observed):
         return Observed(found.value, union(sources, found.sources))
     return Observed(found, sources)
@@ -281,6 +282,27 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 def plain(value: Any) -> Any:
     """The value without its origins."""
     return value.value if type(value) is Observed else value
+
+
+def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing | None:
+    """A field that something lacks which is not the cluster's, as in `spec[key]` with a key that was looked up: nothing
+    would come of waiting for it. The whole file depends on what it was looked for by. None where it is the cluster's.
+    """
+    owner = found._undefined_obj  # noqa: SLF001 - Missing is this package's own
+    given = [value._undefined_obj if type(value) is Missing else value for value in values]  # noqa: SLF001 - as above
+    if type(found) is not Missing or not any(_is_in(owner, value) for value in given):
+        return None
+    for source in sources:
+        source.branches.append(source)
+    return found.nameless() if any(source.question.kind == "Secret" for source in sources) else found
+
+
+def _is_in(owner: Any, value: Any) -> bool:
+    if isinstance(value, (Observed, Unknown)):
+        return False
+    return owner is value or (
+        isinstance(value, (Mapping, list)) and isinstance(owner, (Mapping, list)) and path_of(owner, value) is not None
+    )
 
 
 def _absent(found: Missing, sources: Sources) -> Unknown:

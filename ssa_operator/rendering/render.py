@@ -17,6 +17,7 @@ from ssa_operator.core.instruction import Reference
 from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.world import OFFLINE, World
 from ssa_operator.rendering import bounds
+from ssa_operator.rendering.discretion import discreet, secrecy_of
 from ssa_operator.rendering.faults import line_of, problem_of
 from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.keeping import kept
@@ -38,9 +39,9 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
     """
     failed: tuple[Problem, ...] = ()
     if not isinstance(templates, Templates):
-        failed = templates.problems
         if templates.templates is None:
-            return Rendered(problems=failed)
+            return Rendered(problems=templates.problems)
+        failed = tuple(replace(problem, outdated=True) for problem in templates.problems)
         templates = templates.templates
     inquiry = Inquiry(world, parent)
     results = _all_results(templates, parent, inquiry)
@@ -60,6 +61,8 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Worl
         again_at=inquiry.again_at,
         aged=inquiry.aged,
         digest=templates.digest,
+        secrets=tuple(inquiry.secrets),
+        drawn=tuple(inquiry.drawn),
     )
 
 
@@ -113,6 +116,9 @@ def _results(
             return [Wait(place=line_of(error, entry.name), awaited=error.unknown.awaited, uses=made_of)]
         except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
             return [problem_of(error, templates, entry.name, variables)]
+        finally:
+            if inquiry.generation:
+                inquiry.drawn.update(dict.fromkeys(inquiry.generation.values))
 
 
 def _of_whole(result: Document | Problem | Wait, more: tuple[Use, ...]) -> Document | Problem | Wait:
@@ -144,20 +150,37 @@ def render_status(templates: Templates | Folder, parent: Mapping[str, Any], worl
     variables = _variables(templates, parent, inquiry) | {"status": inquiry.former(parent)}
     fields: Mapping[str, Any] = {}
     problems: tuple[Problem, ...] = ()
+    left_out: tuple[str, ...] = ()
     with bounds.bounded():
         try:
-            fields = _fields(*_nodes(templates, templates.status, variables))
+            nodes, filling = _nodes(templates, templates.status, variables)
+            status = _status(nodes, filling)
+            if inquiry.secrets:
+                secrecy = secrecy_of(inquiry.secrets, templates, parent)
+                status, left_out = discreet(status, secrecy, inquiry.branches)
+            fields = _fields(status, nodes, filling)
         except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
             problems = (problem_of(error, templates, templates.status.name, variables),)
-    return StatusFields(fields=fields, problems=problems, asked=tuple(inquiry.asked), again_at=inquiry.again_at)
+    return StatusFields(
+        fields=fields,
+        problems=problems,
+        asked=tuple(inquiry.asked),
+        again_at=inquiry.again_at,
+        left_out=left_out,
+        secrets=tuple(inquiry.secrets),
+    )
 
 
-def _fields(nodes: tuple[Node, ...], filling: Filling) -> Mapping[str, Any]:
+def _status(nodes: tuple[Node, ...], filling: Filling) -> Any:
+    """What the status template says, not settled yet."""
     if not nodes:
         return {}
     if len(nodes) > 1:
         raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].place)
-    status = nodes[0].build(filling)
+    return nodes[0].build(filling)
+
+
+def _fields(status: Any, nodes: tuple[Node, ...], filling: Filling) -> Mapping[str, Any]:
     if filling.carried:
         status = known(settled(status, []))
     if isinstance(status, Unknown):

@@ -84,6 +84,11 @@ class Templates:
         status = f"{folder}/{STATUS}"
         self.status = self._entry(status) if status in files else None
 
+    @property
+    def text(self) -> str:
+        """All files."""
+        return "\n".join(self._files.values())
+
     def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its marks. Raises DocumentError."""
         return self._known(marked, name) if len(marked) <= _CACHED_LENGTH else self._parsed(marked, name)

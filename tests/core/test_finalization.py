@@ -14,7 +14,8 @@ from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Action, Kind
-from ssa_operator.core.rendered import Awaited, Problem, Rendered, Use, Wait
+from ssa_operator.core.rendered import Awaited, Problem, Rendered, StatusFields, Use, Wait
+from ssa_operator.core.status import make_deletion_report
 from ssa_operator.core.upkeep import Records, written
 from ssa_operator.core.upkeep import read as read_records
 from tests.core.objects import OTHER_UID, PARENT_UID, document, observed, parent
@@ -204,6 +205,17 @@ def test_a_kind_that_the_cluster_lacks_keeps_nothing() -> None:
 def test_a_hook_that_can_not_be_rendered_keeps_nothing() -> None:
     world = World(Records(finalizer=True), {})
     assert world.plan(problems=(Problem("no field x"),)).finished
+
+
+def test_only_what_is_left_out_is_called_so() -> None:
+    world = World(Records(finalizer=True), {}, hooks=("bye",))
+    broken, stale = Problem("no field x"), Problem("unexpected '}'", outdated=True)
+    report = make_deletion_report(parent(), world.plan(problems=(broken, stale)), (), StatusFields(), NOW)
+    message = report.verdict.message
+    assert "left out, for it can't be rendered: no field x" in message
+    assert "the last good templates are in use, for the new ones can't be loaded: unexpected '}'" in message
+    assert message.count("left out") == 1
+    assert "Job default/bye" in message
 
 
 def test_what_goes_after_something_else_says_so() -> None:

@@ -92,6 +92,7 @@ def test_a_folder_that_breaks_keeps_its_last_good_templates_and_the_others_chang
     assert echoes(broken).templates is echoes(good).templates
     assert echoes(broken).digest == echoes(good).digest
     assert rendered_values(echoes(broken)) == [1]
+    assert [problem.outdated for problem in render(echoes(broken), {}).problems] == [True]
     assert rendered_values(broken.folders["others.example.com"]) == [2]
     write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 3\n"})
     repaired = load(tmp_path, broken)

@@ -213,3 +213,41 @@ def test_a_manifest_waits_for_the_child_that_comes_after_the_one_on_its_way_out(
     result = in_world({"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeWorld(children=(GOING,)))
     assert [document.body.get("v") for document in result.documents] == [False, None]
     assert [str(wait) for wait in result.waits] == ["waiting for Pod/p to be ready"]
+
+
+LEAKY = live("Secret", "leaky", data={"pw": "TEVBS01FLWh1bnRlcjI=", "user": "am9obmRvZQ=="})
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("a: {{ s.data.pw | b64decode }}\n", ("a",)),
+        ("a: {{ s.data.pw }}\n", ("a",)),
+        ("a: {b: 'x-{{ s.data.pw | b64decode | upper }}'}\n", ("a.b",)),
+        ("a: [1, {{ s.data.pw | b64decode }}]\n", ("a[1]",)),
+        ("a: {{ s.data }}\n", ("a",)),
+        ("a: |\n  x: {{ s.data.pw | b64decode }}\n", ("a",)),
+        ("{% set x %}{{ s.data.pw | b64decode }}{% endset %}\na: {{ x }}\n", ("a",)),
+        ("{{ s.data.pw | b64decode }}: 1\n", None),
+        ("{% if s.data.pw %}\na: {{ s.data.pw | b64decode | replace('x', 'y') }}\n{% endif %}\n", ("a",)),
+    ],
+)
+def test_a_secrets_content_is_left_out(text: str, left_out: tuple[str, ...] | None) -> None:
+    found = status("{% set s = child('Secret', 'leaky') %}\nkept: 1\n" + text, LEAKY)
+    assert found.problems == ()
+    assert found.fields["kept"] == 1
+    assert found.left_out
+    assert left_out is None or found.left_out == left_out
+    assert "LEAKME" not in str(found.fields).upper()
+    assert "TEVBS01F" not in str(found.fields)
+
+
+def test_what_is_told_of_a_secret_without_its_content_stays() -> None:
+    text = (
+        "{% set s = child('Secret', 'leaky') %}\nname: {{ s.metadata.name }}\nsum: {{ s.data.pw | sha256 }}\n"
+        "there: {{ s.data.pw is defined }}\nlength: {{ s.data.pw | length }}\nuser: {{ spec.user }}\n"
+    )
+    found = status(text, LEAKY, spec={"user": "johndoe"})
+    assert found.left_out == ()
+    assert set(found.fields) == {"name", "sum", "there", "length", "user"}
+    assert found.fields["user"] == "johndoe"

@@ -430,12 +430,36 @@ def test_values_of_the_cluster_are_data_in_every_position() -> None:
     assert body["yaml"] == {"t": nasty, "l": [1, {"a": nasty}]}
 
 
-@pytest.mark.parametrize("of", ["lookup('v1', 'ConfigMap', 'x').data", "spec"])
-def test_a_field_that_a_secret_names_is_not_in_the_message(of: str) -> None:
-    secret = live("Secret", "p", data={"k": "aHVzaA=="})
-    result = one(f"{of}[lookup('v1', 'Secret', 'p').data.k | b64decode]", FakeWorld(others=(CONFIG, secret)))
+HUSH = FakeWorld(others=(CONFIG, live("Secret", "p", data={"k": "aHVzaA=="}), live("ConfigMap", "q", data={"k": "a"})))
+
+
+def test_a_field_that_a_secret_names_is_not_in_the_message() -> None:
+    result = one("lookup('v1', 'ConfigMap', 'x').data[lookup('v1', 'Secret', 'p').data.k | b64decode]", HUSH)
     assert result.waits
     assert "hush" not in str(result.waits[0])
+
+
+@pytest.mark.parametrize("of", ["spec", "{'a': 1}", "spec.none", "labels", "[1]", "name"])
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [
+        ("lookup('v1', 'Secret', 'p').data.k | b64decode", "(a Secret's content)"),
+        ("lookup('v1', 'ConfigMap', 'q').data.k ~ 'b'", "ab"),
+    ],
+)
+def test_a_field_that_the_parent_lacks_is_no_reason_to_wait(of: str, key: str, named: str) -> None:
+    result = one(f"{of}[{key}]", HUSH)
+    assert result.waits == ()
+    (problem,) = result.problems
+    assert "is missing" in str(problem)
+    assert named in str(problem)
+    assert "hush" not in str(problem)
+
+
+def test_a_field_that_is_looked_up_by_name_may_be_missing() -> None:
+    result = one("spec[lookup('v1', 'ConfigMap', 'q').data.k] | default('none')", HUSH)
+    assert result.documents[0].body["v"] == "none"
+    assert [str(use.question) for use in result.documents[0].uses] == ["ConfigMap n/q"]
 
 
 @pytest.mark.parametrize(

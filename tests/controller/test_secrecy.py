@@ -1,0 +1,141 @@
+"""What a template reads of a Secret is not said by anybody: not in status, events, logs, metrics or at /objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ssa_operator.controller.http import _view
+from ssa_operator.controller.options import Options
+from ssa_operator.kube.client import Client
+from tests.controller.desk import PATIENCE, Desk, Running, echo, not_ready_because, operating, ready_condition
+
+pytestmark = pytest.mark.cluster
+
+FOLDER = "echoes.example.com"
+SET = "{% set pw = lookup('v1', 'Secret', 'leaky').data.pw | b64decode %}\n"
+
+
+def config(name: str, data: str, annotations: str = "", kind: str = "ConfigMap") -> str:
+    noted = f"  annotations:\n    {annotations}\n" if annotations else ""
+    return f"{SET}apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n{noted}data:\n{data}"
+
+
+LEAKS = {
+    "twice": config("twice", "  {{ pw }}: a\n  {{ pw }}: b\n"),
+    "duration": config("duration", "  a: '{{ expired(pw) }}'\n"),
+    "generated": config("generated", "  a: {{ generated(pw) }}\n"),
+    "instruction": config("instruction", "  a: b\n", "ssa-operator.dev/recreate: '{{ pw }}'"),
+    "child": config("child", "  a: {{ child('ConfigMap', pw).data.a }}\n"),
+    "lookup": config("lookup", "  a: {{ lookup('v1', 'ConfigMap', pw).data.a }}\n"),
+    "far": config("far", "  a: {{ lookup('v1', 'ConfigMap', 'x', namespace=pw | lower).data.a }}\n"),
+    "unknown": config("unknown", "  a: {{ lookup(pw, pw, 'x').data.a }}\n"),
+    "after": config("after", "  a: b\n", "ssa-operator.dev/after: 'Job/{{ pw }}'"),
+    "field": config("field", "  a: {{ spec[pw] }}\n"),
+    "number": config("number", "  a: {{ {'b': 1}[pw] + 1 }}\n"),
+    "decoded": config("decoded", "  a: {{ pw | b64decode }}\n"),
+    "named": config("'{{ pw }}'", "  a: b\n"),
+    "lower": config("{{ pw | lower }}", "  a: b\n"),
+    "kind": config("kind", "  a: b\n", kind="{{ pw }}"),
+    "label": config("label", "  a: b\n").replace("data:", "  labels: {a: '{{ pw }}!'}\ndata:"),
+    "binary": config("binary", "  a: b\n").replace("data:", "binaryData:\n  a: '{{ pw }}'\ndata:"),
+    "other": config("other", "  a: {b: '{{ pw }}'}\n"),
+    "secret": config("secret", "  a: '{{ pw }}'\n", kind="Secret"),
+    "yaml": config("yaml", "  a: b\n").replace("data:", "{{ pw }}: 1\ndata:"),
+}
+
+
+async def told(desk: Desk, running: Running, caplog: pytest.LogCaptureFixture) -> str:
+    """Everything that the operator said."""
+    (parents,) = running.operator.folders.values()
+    shown = [msgspec.json.encode(_view(parents, live)).decode() for live in parents]
+    events = await desk.kubectl("get", "events", "-o", "json")
+    statuses = await desk.kubectl("get", "echoes", "-o", "json")
+    metrics = running.operator.metrics.text().decode()
+    running.operator.measure()
+    return "\n".join((caplog.text, *shown, events, statuses, metrics)).lower()
+
+
+@pytest.fixture
+async def empty(templates: Path) -> Path:
+    shutil.rmtree(templates)
+    (templates / FOLDER).mkdir(parents=True)
+    return templates
+
+
+@pytest.mark.parametrize("case", LEAKS)
+async def test_no_message_holds_a_secrets_content(
+    case: str,
+    client: Client,
+    desk: Desk,
+    options: Callable[..., Options],
+    empty: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "ssa_operator")
+    (empty / FOLDER / "a.yaml.j2").write_text(LEAKS[case])
+    await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        found = await desk.until(FOLDER, "web", lambda body: bool(ready_condition(body).get("message")))
+        if case != "lower":
+            assert ready_condition(found)["status"] == "False"
+        words = await told(desk, running, caplog)
+    words += caplog.text.lower()
+    assert "leakme" not in words
+    assert "hunter2" not in words
+    assert "tevbs01f" not in words
+
+
+async def test_a_status_field_that_would_publish_a_secret_is_left_out_and_named(
+    client: Client, desk: Desk, options: Callable[..., Options], empty: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (empty / FOLDER / "a.yaml.j2").write_text(config("a", "  a: b\n"))
+    (empty / FOLDER / "_status.yaml.j2").write_text(SET + "url: '{{ pw }}'\nreadyReplicas: 3\n")
+    await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        found = await desk.ready(FOLDER, "web")
+        assert found["status"]["readyReplicas"] == 3
+        assert "url" not in found["status"]
+        assert "status.url is left out, for it holds a Secret's content" in ready_condition(found)["message"]
+        assert "leakme" not in await told(desk, running, caplog)
+
+
+async def test_causes_that_hold_nothing_of_the_secret_are_shown_in_full(
+    client: Client, desk: Desk, options: Callable[..., Options], empty: Path
+) -> None:
+    rest = "spec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: c}}\n    spec:\n"
+    rest += "      containers: [{name: c, image: i, env: [{name: P, value: '{{ pw }}'}]}]\n"
+    text = f"{SET}apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n{rest}"
+    (empty / FOLDER / "a.yaml.j2").write_text(text)
+    await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
+    async with operating(client, options()):
+        await desk.apply(echo("web"))
+        words = "`selector` does not match template `labels`"
+        found = await desk.until(FOLDER, "web", not_ready_because("ApplyFailed", words))
+    assert "LEAKME" not in json.dumps(found)
+
+
+async def test_a_former_value_stays_a_secret_after_it_changed(
+    client: Client, desk: Desk, options: Callable[..., Options], empty: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (empty / FOLDER / "a.yaml.j2").write_text(config("{{ pw | lower }}", "  a: b\n"))
+    await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
+    async with operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        await desk.ready(FOLDER, "web")
+        await desk.kubectl("patch", "secret", "leaky", "-p", json.dumps({"stringData": {"pw": "another-one"}}))
+        await desk.until("configmaps", "another-one", lambda _: True)
+        await desk.gone("configmaps", "leakme-hunter2")
+        async with asyncio.timeout(PATIENCE):
+            words = await told(desk, running, caplog)
+    assert "leakme" not in words
+    assert "another-one" not in words
