@@ -299,3 +299,16 @@ def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner
 def test_a_finalize_hook_is_not_part_of_a_living_parent() -> None:
     hook = config_map("hook", metadata={"annotations": {"ssa-operator.dev/on": "finalize"}})
     assert actions(make_plan(observed(), rendered(config_map(), hook))) == {"settings": Action.APPLY}
+
+
+@pytest.mark.parametrize(
+    ("live", "begun", "reason"),
+    [
+        (child(), False, "was not applied by this process yet"),
+        (child(), True, "was not applied in the last pass"),
+        (child(managedFields=[]), True, "exists already and is taken over"),
+    ],
+)
+def test_an_apply_without_a_proof_says_only_what_is_known(live: Live, begun: bool, reason: str) -> None:
+    step = make_plan(observed(live, begun=begun), rendered(config_map())).steps[0]
+    assert (step.action, step.reason) == (Action.APPLY, reason)
