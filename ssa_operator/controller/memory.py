@@ -52,14 +52,14 @@ class Memory:
     proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
     claimed: the identities that it was rendered into. refused: those that another parent has. failures: passes in a row
     that failed in passing. series: those in a row that changed what templates read. converged: the digest of the
-    template set that the parent was last brought to. digest: that of the last pass's, and rendered: what it has
-    rendered for the parent. hold: the deletion that is held, also where that can't be put on record. unfinished: passes
-    in a row that did not come to their end. trouble: why the last of them did not, in words. report: the last one.
-    hook_failures: how often the Job of a finalize hook was made again. successors: what has to be ready before an
-    object goes that is no longer rendered. once: what was made once and is not on record yet. doubts: the workloads
-    that aren't ready. left: each child when it was last as we want it. rivalry: what others do to the same objects.
-    confided: the values of each version of a Secret that was looked at. secrecy: all of them, for a parent and
-    templates that are as `spelling` says.
+    template set that the parent was last brought to. settled: the children that it then had. digest: that of the last
+    pass's, and rendered: what it has rendered for the parent. hold: the deletion that is held, also where that can't be
+    put on record. unfinished: passes in a row that did not come to their end. trouble: why the last of them did not, in
+    words. report: the last one. hook_failures: how often the Job of a finalize hook was made again. successors: what
+    has to be ready before an object goes that is no longer rendered. once: what was made once and is not on record yet.
+    doubts: the workloads that aren't ready. left: each child when it was last as we want it. rivalry: what others do to
+    the same objects. confided: the values of each version of a Secret that was looked at. secrecy: all of them, for a
+    parent and templates that are as `spelling` says.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class Memory:
     failures: int = 0
     series: Series = field(default_factory=Series)
     converged: str | None = None
+    settled: frozenset[Identity] | None = None
     digest: str = ""
     rendered: frozenset[Identity] = frozenset()
     hold: Hold | None = None
@@ -95,7 +96,7 @@ def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: 
     memory.digest = plan.rendered.digest
     memory.hold = None if report.complete else plan.hold
     if report.complete:
-        memory.converged = plan.rendered.digest
+        memory.converged, memory.settled = plan.rendered.digest, memory.rendered
 
 
 def _rendered(memory: Memory, plan: Plan) -> frozenset[Identity]:

@@ -129,6 +129,7 @@ class Observer:
             everyone=self._claims.everyone(),
             claims=self._claims,
             converged=memory.converged,
+            settled=memory.settled,
             cluster_scope=subject.folder.settings.cluster_scope,
             reconcile_at=asked,
             successors=memory.successors if memory.report is not None else kept_before(parent, own),

@@ -74,17 +74,18 @@ class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
     objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
-    shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
-    of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
-    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to
-    be made anew. parents: all parents that exist, by uid; everyone: whether all of them are known already. claims:
-    the uid of the parent for which each identity was last rendered. converged: the digest of the template set that
-    this parent was last brought to, None where this process has not done so yet. cluster_scope: the folder's setting.
-    reconcile_at: what the parent's annotation of that name says. successors: for an object that is no longer rendered,
-    those of its kind that were made in its stead. records: what the parent keeps for us. outlived: what the same
-    templates rendered for the parent before, from other data or at another time. feuds: what others did to children of
-    ours. begun: whether this process has looked at the parent before. confidential: whether fields of children must
-    not be named, as their names may hold a Secret's content. now: seconds since the epoch.
+    shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these, of
+    what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
+    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to be
+    made anew. parents: all parents that exist, by uid; everyone: whether all of them are known already. claims: the uid
+    of the parent for which each identity was last rendered. converged: the digest of the template set that this parent
+    was last brought to, None where this process has not done so yet; settled: the children that it then had.
+    cluster_scope: the folder's setting. reconcile_at: what the parent's annotation of that name says. successors: for
+    an object that is no longer rendered, those of its kind that were made in its stead. records: what the parent keeps
+    for us. outlived: what the same templates rendered for the parent before, from other data or at another time. feuds:
+    what others did to children of ours. begun: whether this process has looked at the parent before. confidential:
+    whether fields of children must not be named, as their names may hold a Secret's content. now: seconds since the
+    epoch.
     """
 
     parent: Live
@@ -98,6 +99,7 @@ class Observed:
     claims: Mapping[Identity, str] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     converged: str | None = None
+    settled: frozenset[Identity] | None = None
     cluster_scope: bool = False
     reconcile_at: str = ""
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
@@ -535,11 +537,19 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> 
         return False
     if all(step.identity in observed.outlived for step in orphans):
         return False
-    hold = observed.records.held
+    hold, left = observed.records.held, {step.identity for step in orphans}
     if hold is not None and any(key(step.identity) in hold.children for step in orphans):
         return True
-    # What is never pruned can't be lost, and says nothing of the others.
-    there = sum(1 for live in observed.own if not live.deleting and _made_for(observed, live))
+    # What is never pruned can't be lost, and says nothing of the others. What only these templates have made, while
+    # some
+    # of them waited, takes the place of what would go.
+    there = sum(
+        1
+        for live in observed.own
+        if not live.deleting
+        and _made_for(observed, live)
+        and (observed.settled is None or live.identity in observed.settled or live.identity in left)
+    )
     return (there - len(orphans)) * 10 <= len(orphans)
 
 

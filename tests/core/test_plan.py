@@ -227,6 +227,13 @@ def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
         assert (plan.held != "", plan.hold) == (True, hold)
 
 
+def test_what_new_templates_made_while_others_waited_does_not_make_up_for_what_would_go() -> None:
+    settled = frozenset({config_map_identity("a"), config_map_identity("b")})
+    own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
+    assert make_plan(own, rendered(config_map("new"), config_map("waited"))).held
+    assert not make_plan(own, rendered(config_map("new"), config_map("a"))).held
+
+
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     hold = Hold.of("", [config_map_identity("a")])
     plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), rendered(config_map("a")))
