@@ -35,6 +35,8 @@ class _Behind:
     write: int
     deleted: str = ""
     """The uid of the object that our write deleted."""
+    earlier: frozenset[str] = frozenset()
+    """The versions of writes of ours before this one, whose echoes may still come."""
 
 
 @dataclass(slots=True)
@@ -110,7 +112,8 @@ class Cache:
             return
         behind = self._behind.get(key)
         self._writes += 1
-        self._behind[key] = _Behind(behind.told if behind else visible, self._writes)
+        earlier = behind.earlier | {visible.resource_version} if behind and visible else frozenset[str]()
+        self._behind[key] = _Behind(behind.told if behind else visible, self._writes, earlier=earlier)
         self._show(key, live)
         for listener in self._write_listeners:
             listener(visible, live)
@@ -187,7 +190,9 @@ class Cache:
             del self._behind[key]  # the echo
             return
         elif _is_newer(visible, live):
-            self._behind[key] = _Behind(live, behind.write)
+            self._behind[key] = _Behind(live, behind.write, earlier=behind.earlier)
+            if live.resource_version in behind.earlier:
+                return  # the echo of a write of ours before the last one
         else:
             del self._behind[key]
             self._show(key, live)

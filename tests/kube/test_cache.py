@@ -93,6 +93,17 @@ def test_a_change_that_our_write_came_on_top_of_is_still_told(cache: Cache, told
     assert told == [("", "1"), ("1", "2")]
 
 
+def test_the_late_echoes_of_several_writes_of_ours_are_no_changes(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    for number in (2, 3, 5):
+        cache.written(live("a", number))
+    for number in (2, 3, 4, 5):
+        cache.upsert(live("a", number))
+    assert told == [("", "1"), ("3", "4")]
+    cache.upsert(live("a", 6))
+    assert told[2:] == [("5", "6")]
+
+
 def test_an_answer_that_comes_after_its_event_changes_nothing(cache: Cache) -> None:
     cache.upsert(live("a", 5))
     cache.written(live("a", 4))
