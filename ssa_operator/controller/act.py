@@ -74,7 +74,8 @@ def _ready(outcomes: Iterable[Outcome], now: float) -> set[Identity]:
     return {
         outcome.step.identity
         for outcome in outcomes
-        if outcome.live is not None and readiness(outcome.live.body, now).state is State.CURRENT
+        if outcome.live is not None
+        and readiness(outcome.live.body, now, announced=outcome.step.announces).state is State.CURRENT
     }
 
 
@@ -119,8 +120,8 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.WAIT:
             # What waits for another child is woken by that child's event; only what has a manifest could go on by
-            # itself. What is fought over has its own time.
-            passing = step.manifest is not None and not step.contest
+            # itself. What is fought over or changes without end has its own time.
+            passing = step.manifest is not None and not step.contest and not step.unrest
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=passing)
         case Action.RECREATE:
             removed = await _prune(step, cluster)
@@ -135,7 +136,7 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
                 live=step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
-                passing=step.problem is Problem.APPLY_FAILED,
+                passing=step.problem is Problem.APPLY_FAILED and not step.barred,
             )
 
 

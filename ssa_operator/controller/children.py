@@ -79,7 +79,12 @@ class Children(Mapping[Identity, Live]):
     def kinds(self) -> Mapping[GroupKind, Kind]:
         """What is known of every kind that is watched."""
         return {
-            kind: Kind(namespaced=watch.resource.namespaced, synced=watch.synced, problem=watch.problem)
+            kind: Kind(
+                namespaced=watch.resource.namespaced,
+                synced=watch.synced,
+                problem=watch.problem,
+                barred=watch.forbidden,
+            )
             for kind, watch in self._watches.items()
         }
 

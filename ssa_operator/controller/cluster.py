@@ -6,6 +6,7 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from ssa_operator.controller.children import Children
 from ssa_operator.controller.definitions import Definitions
 from ssa_operator.controller.events import Recorder
 from ssa_operator.controller.lookups import Lookups
+from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.client import Client
 
@@ -21,8 +23,9 @@ from ssa_operator.kube.client import Client
 class Cluster:
     """The client, the watches of children, of what templates look up, and of CRDs, and who writes events.
 
-    secrecy: what the API server's words must not hold to be shown. former: managers whose
-    fields are taken over with an object that exists.
+    announces: whether a controller, this one or another, writes the status of a kind's objects: they are ready only
+    then. secrecy: what the API server's words must not hold to be shown. former: managers whose fields are taken over
+    with an object that exists.
     """
 
     client: Client
@@ -30,5 +33,6 @@ class Cluster:
     lookups: Lookups
     definitions: Definitions
     recorder: Recorder
+    announces: Callable[[GroupKind], bool]
     secrecy: Secrecy = NOTHING
     former: AbstractSet[str] = frozenset()

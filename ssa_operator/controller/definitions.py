@@ -17,6 +17,7 @@ from typing import Any
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
 from ssa_operator.core.readiness import State, readiness
+from ssa_operator.core.schema import announces
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import UnknownKind
@@ -39,6 +40,7 @@ class Definitions:
         self._cache = Cache()
         self._cache.listen(self._changed)
         self._on_change = on_change
+        self._announcing: set[GroupKind] = set()
         self.reflector = Reflector(client, RESOURCE, self._cache)
 
     def start(self) -> asyncio.Task[None]:
@@ -88,12 +90,20 @@ class Definitions:
                     return True
         return False
 
+    def announces(self, kind: GroupKind) -> bool:
+        """Whether a kind's CRD says that a controller writes the status of its objects."""
+        return kind in self._announcing
+
     def _changed(self, old: Live | None, new: Live | None) -> None:
         live = new or old
         if live is None or (old is not None and new is not None and _same(old, new)):
             return
         spec = live.body["spec"]
-        self._on_change(live.identity.name, GroupKind(spec["group"], spec["names"]["kind"]))
+        kind = GroupKind(spec["group"], spec["names"]["kind"])
+        self._announcing.discard(kind)
+        if new is not None and announces(new.body):
+            self._announcing.add(kind)
+        self._on_change(live.identity.name, kind)
 
 
 def _same(old: Live, new: Live) -> bool:

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ssa_operator.controller.lookups import Lookups
@@ -25,7 +25,7 @@ class Family:
 
     children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
     without our label, where that was asked for, and what we deleted to make it anew. kinds: the kinds of what is
-    watched. once: what was made once.
+    watched. once: what was made once. announced: whether a controller writes the status of a kind.
     """
 
     now: float
@@ -35,6 +35,7 @@ class Family:
     objects: Mapping[Identity, Live]
     kinds: Mapping[GroupKind, Kind]
     strangers: Mapping[Identity, Live] = field(default_factory=dict)
+    announced: Callable[[GroupKind], bool]
     once: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -61,6 +62,9 @@ class Family:
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         return self.kinds[kind].namespaced if kind in self.kinds else self.lookups.namespaced(kind)
+
+    def announces(self, kind: GroupKind, /) -> bool:
+        return self.announced(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
         live = self.objects.get(identity) or self.strangers.get(identity)

@@ -20,6 +20,7 @@ from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.core.status import Outcome, Report, Result
+from ssa_operator.core.unrest import Unrest
 from ssa_operator.core.upkeep import Hold
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.resource import Resource
@@ -50,16 +51,17 @@ class Memory:
     """What this process remembers of a parent between two passes.
 
     proofs: what the last apply of each child left behind. recreations: the children that were deleted to be made anew.
-    claimed: the identities that it was rendered into. refused: those that another parent has. failures: passes in a row
-    that failed in passing. series: those in a row that changed what templates read. converged: the digest of the
+    claimed: the identities that it was rendered into. refused: those that another parent has. failures: passes in a
+    row that failed in passing. series: those in a row that changed what templates read. converged: the digest of the
     template set that the parent was last brought to. settled: the children that it then had. digest: that of the last
-    pass's, and rendered: what it has rendered for the parent. hold: the deletion that is held, also where that can't be
-    put on record. unfinished: passes in a row that did not come to their end. trouble: why the last of them did not, in
-    words. report: the last one. hook_failures: how often the Job of a finalize hook was made again. successors: what
-    has to be ready before an object goes that is no longer rendered. once: what was made once and is not on record yet.
-    doubts: the workloads that aren't ready. left: each child when it was last as we want it. rivalry: what others do to
-    the same objects. confided: the values of each version of a Secret that was looked at. secrecy: all of them, for a
-    parent and templates that are as `spelling` says.
+    pass's, and rendered: what it has rendered for the parent. hold: the deletion that is held, also where that can't
+    be put on record. unfinished: passes in a row that did not come to their end. trouble: why the last of them did
+    not, in words. report: the last one. hook_failures: how often the Job of a finalize hook was made again.
+    successors: what has to be ready before an object goes that is no longer rendered. once: what was made once and is
+    not on record yet. doubts: the workloads that aren't ready. left: each child when it was last as we want it.
+    rivalry: what others do to the same objects. unrest: the children that change each time they are applied. confided:
+    the values of each version of a Secret that was looked at. secrecy: all of them, for a parent and templates that
+    are as `spelling` says.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class Memory:
     confided: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict, repr=False)
     secrecy: Secrecy = NOTHING
     spelling: tuple[int | None, str] = (None, "")
+    unrest: Mapping[Identity, Unrest] = field(default_factory=dict)
 
 
 def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:

@@ -22,7 +22,7 @@ from ssa_operator.core.fight import Scene
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
-from ssa_operator.core.plan import Demand, Observed, make_plan
+from ssa_operator.core.plan import Demand, Kind, Observed, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.reported import kept_before, reported_kinds
 from ssa_operator.core.upkeep import Records
@@ -121,7 +121,7 @@ class Observer:
             parent=parent,
             objects=self._cluster.children,
             own=own,
-            kinds={kind: known[kind] for kind in named | reported_kinds(parent) if kind in known},
+            kinds={kind: self._kind(known[kind], kind) for kind in named | reported_kinds(parent) if kind in known},
             proofs=memory.proofs,
             recreations=memory.recreations,
             demand=self._demand(causes),
@@ -136,11 +136,15 @@ class Observer:
             records=records,
             outlived=memory.rendered if memory.digest == rendered.digest else frozenset(),
             left=memory.left,
+            unrest=memory.unrest,
             feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
             begun=memory.report is not None,
             confidential=is_confidential(subject, rendered.asked),
             now=now,
         )
+
+    def _kind(self, known: Kind, kind: GroupKind) -> Kind:
+        return replace(known, announces=True) if self._cluster.announces(kind) else known
 
     def outlived(self, subject: Subject, observed: Observed) -> frozenset[Identity]:
         """What the templates rendered when the parent was made, or would have."""
@@ -172,6 +176,7 @@ class Observer:
             children=children,
             objects=watched,
             kinds=watched.kinds,
+            announced=self._cluster.announces,
             once=once.with_ends(upkeep.read(subject.parent), watched.last_seen, now).once,
         )
 

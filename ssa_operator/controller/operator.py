@@ -79,6 +79,7 @@ class Operator:
             lookups=self.lookups,
             definitions=self.definitions,
             recorder=self._recorder,
+            announces=self._announces,
         )
         self._identities: dict[str, Identity] = {}
         self._claims = Claims(self._identities, lambda: self.ready, self.child_changed)
@@ -171,6 +172,13 @@ class Operator:
         key = self._uids.get(parent_uid)
         if key is not None:
             self.queue.add(key, cause)
+
+    def _announces(self, kind: GroupKind) -> bool:
+        """Whether a kind's objects are ready only once their status was written: by this process, or by whoever its CRD
+        promises that.
+        """
+        ours = any(each.writes_a_generation(kind) for each in self.folders.values())
+        return ours or self.definitions.announces(kind)
 
     def _definition_changed(self, name: str, kind: GroupKind) -> None:
         self._kind_changed(kind, 0)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
+from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
-from ssa_operator.core.schema import has_status, status_schema
+from ssa_operator.core.schema import declared, has_status, status_schema
 from ssa_operator.core.status import Report
 from ssa_operator.core.upkeep import FINALIZER
 from ssa_operator.kube.cache import Cache
@@ -110,6 +111,14 @@ class Parents:
         """Take over what a changed CRD says of the status."""
         self.served = served
         self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
+
+    def writes_a_generation(self, kind: GroupKind) -> bool:
+        """Whether these are parents of a kind, and their status tells the generation that it speaks of."""
+        resource = self.served.resource
+        if (resource.group, resource.kind) != kind or not self.served.writes_status:
+            return False
+        told = declared({"observedGeneration": 1, "conditions": []}, self._schema)
+        return isinstance(told, Mapping) and bool(told)
 
     def all_keys(self) -> list[ParentKey]:
         return [self._key(live) for live in self._cache]

@@ -1,7 +1,8 @@
 """Publishing a report: events, and the parent's status.
 
 Promises:
-- A status is written only when it differs, and never to a parent that was made again meanwhile.
+- A status is written only when it differs, and never to a parent that was made again meanwhile. One that the API
+  server refuses is told as an event.
 - Where somebody else rewrites it each time, the report says so, and the pauses grow.
 """
 
@@ -12,11 +13,12 @@ from dataclasses import replace
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.core.encoding import encode
-from ssa_operator.core.event import events
+from ssa_operator.core.event import events, status_refused
 from ssa_operator.core.fight import Tolerance
 from ssa_operator.core.rewriting import notice
 from ssa_operator.core.schema import MISFIT, declared
 from ssa_operator.core.status import Report, differs, earliest, noticed
+from ssa_operator.kube.errors import ApiError
 
 
 class Publisher:
@@ -63,9 +65,14 @@ class Publisher:
             "status": status,
         }
         namespace, name = parent.identity.namespace, parent.identity.name
-        with subject.cache.writing(namespace, name):
-            applied = await self._cluster.client.apply(
-                subject.resource, namespace, name, encode(body), subresource="status", secrecy=memory.secrecy
-            )
-            subject.cache.written(applied.live)
+        try:
+            with subject.cache.writing(namespace, name):
+                applied = await self._cluster.client.apply(
+                    subject.resource, namespace, name, encode(body), subresource="status", secrecy=memory.secrecy
+                )
+                subject.cache.written(applied.live)
+        except ApiError as error:
+            if error.terminal and not error.not_found:
+                self._cluster.recorder.tell(parent, (status_refused(str(error)),))
+            raise
         rivalry.status_written(status, applied.live, now)

@@ -29,7 +29,7 @@ from ssa_operator.core.concealment import concealed
 from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
-from ssa_operator.core.order import Series, stirred
+from ssa_operator.core.order import CHANGED, Series, stirred
 from ssa_operator.core.plan import Action, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.status import (
@@ -37,10 +37,12 @@ from ssa_operator.core.status import (
     Report,
     Result,
     Verdict,
+    earliest,
     make_deletion_report,
     make_idle_report,
     make_report,
 )
+from ssa_operator.core.unrest import changed_again, current
 from ssa_operator.core.upkeep import FINALIZER, Records
 from ssa_operator.kube.errors import ApiError
 
@@ -84,6 +86,10 @@ class Reconciler:
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
         learn(memory, subject, rendered.secrets, rendered.drawn)
+        if Cause.PARENT in causes or (memory.report is not None and memory.digest != rendered.digest):
+            # Somebody wants something else now: it goes through at once.
+            memory.unrest = {}
+        memory.unrest = current(memory.unrest, self._now())
         observed = self._observer.observe(subject, memory, causes, rendered, records)
         observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
         plan = make_plan(observed, rendered)
@@ -164,11 +170,18 @@ class Reconciler:
         return await self._publisher.publish(subject, memory, report, self._now())
 
     def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
-        """The report with the moment of the next pass, where this one changed what templates read."""
+        """The report with the moment of the next pass, where this one changed what templates read, or something that
+        changes without end has its turn.
+        """
         now = self._now()
-        changed = stirred(rendered, outcomes, now)
-        memory.series = memory.series.continued(changed) if changed else Series()
-        if not changed:
+        ours = (outcome for outcome in outcomes if outcome.step.intrusion is None)
+        changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
+        memory.unrest = changed_again(memory.unrest, rendered, changed, _lives(outcomes), now)
+        report = replace(
+            report, again_at=earliest(report.again_at, *(each.again_at(now) for each in memory.unrest.values()))
+        )
+        memory.series = memory.series.continued if stirred(rendered, outcomes, now) else Series()
+        if not memory.series.passes:
             return report
         following = now + memory.series.pause
         return replace(report, again_at=min(following, report.again_at or following))

@@ -61,7 +61,15 @@ def events(before: Report | None, parent: Live, report: Report) -> tuple[Event, 
         told.append(verdict)
     if report.notice and (before is None or not before.notice):
         told.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
+    if report.unrest and (before is None or not before.unrest):
+        told.append(Event(reason="EndlessChange", action="Apply", note=report.unrest, warning=True))
     return tuple(told)
+
+
+def status_refused(error: str) -> Event:
+    """What is told where the API server doesn't take a parent's status: its status can't say so itself."""
+    note = f"the status can't be written: {error}"
+    return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
 
 
 def body(event: Event, regarding: Live, instance: str, now: float) -> dict[str, Any]:

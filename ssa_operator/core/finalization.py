@@ -34,6 +34,10 @@ from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schedule import backoff
 from ssa_operator.core.upkeep import HOOK, Records, key
 
+HOOK_PATIENCE = 5
+"""The Job of a hook that failed is made again after as long as what has failed so many times (8 s), and then each time
+after twice as long: a Job's own backoff has tried it before."""
+
 _JOB = GroupKind("batch", "Job")
 _DONE = "done"
 
@@ -170,13 +174,13 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if step.action not in (Action.APPLY, Action.UNCHANGED):
         return step, None
-    found = readiness(live.body, now)
+    found = readiness(live.body, now, announced=step.announces)
     if found.state is State.CURRENT or not step.manifest.instructions.wait:
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
     if found.state is not State.FAILED or live.identity.group_kind != _JOB:
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
-    due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + 1, 0.0)
+    due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + HOOK_PATIENCE, 0.0)
     if now < due:
         return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
     return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None
@@ -239,7 +243,13 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
     if kind is None:
         return None  # the cluster has no such kind any more, and so no object of it
     if kind.problem:
-        return Step(action=Action.REFUSE, identity=identity, reason=kind.problem, problem=Problem.APPLY_FAILED)
+        return Step(
+            action=Action.REFUSE,
+            identity=identity,
+            reason=kind.problem,
+            problem=Problem.APPLY_FAILED,
+            barred=kind.barred,
+        )
     if not kind.synced:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)

@@ -167,6 +167,11 @@ def waves(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
     return tuple(found)
 
 
+def circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
+    """The nodes that are in cycles or between two of them, each with those of its targets that are."""
+    return _without_ends(edges)
+
+
 def _without_ends(edges: Mapping[N, Collection[N]]) -> dict[N, list[N]]:
     """What is left of a graph without what leads into no cycle and what no cycle leads to."""
     left = {node: [target for target in targets if target in edges] for node, targets in edges.items()}

@@ -12,27 +12,24 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ssa_operator.core.graph import Edge, waves
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import Reference
-from ssa_operator.core.live import Live
 from ssa_operator.core.plan import Action, Step
 from ssa_operator.core.readiness import State, readiness
-from ssa_operator.core.rendered import Awaited, Document, Rendered, Wait
+from ssa_operator.core.rendered import Awaited, Rendered
 from ssa_operator.core.schedule import backoff
 from ssa_operator.core.status import Outcome, Result
-from ssa_operator.core.world import Lookup, Question, Selection
-
-REPEATS = 5
-"""Passes of a series that may follow at once though they change nothing new."""
+from ssa_operator.core.unrest import answers
+from ssa_operator.core.world import Question
 
 LINKS = 1000
 """Links of the longest chain that is made without a pause."""
 
-_CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+"""What becomes of a step that made or changed an object."""
 
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
@@ -62,73 +59,45 @@ def held(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcom
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Passes in a row that each changed what templates read: a chain is made link by link, a circle has no end.
+    """So many passes in a row that each changed what templates read: a chain is made link by link."""
 
-    seen: what they changed. repeats: how many of them changed only what others had changed before.
-    """
+    passes: int = 0
 
-    seen: frozenset[Identity] = frozenset()
-    repeats: int = 0
-
-    def continued(self, changed: AbstractSet[Identity]) -> Series:
+    @property
+    def continued(self) -> Series:
         """The series with another pass."""
-        return Series(self.seen | changed, self.repeats + (changed <= self.seen))
+        return Series(self.passes + 1)
 
     @property
     def at_once(self) -> bool:
         """Whether another pass follows without a pause."""
-        return bool(self.seen) and not self.pause
+        return bool(self.passes) and not self.pause
 
     @property
     def pause(self) -> float:
-        """Seconds until the next pass; what may have no end is slowed down."""
-        endless = max(self.repeats - REPEATS, len(self.seen) - LINKS)
+        """Seconds until the next pass; what may have no end is slowed down. (What changes the same again and again is
+        so by core.unrest, much earlier.)
+        """
+        endless = self.passes - LINKS
         return backoff(endless, 0.0) if endless > 0 else 0.0
 
 
 def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> frozenset[Identity]:
-    """What the pass changed that templates read, so that another render may give something else.
-
-    What only a manifest itself reads of its object doesn't count: it would never come to rest.
-    """
+    """What the pass changed that templates read, be it of itself, so that another render may give something else."""
     if not rendered.asked:
         return frozenset()
-    readers: dict[Question, set[Reference | None]] = {question: set() for question in rendered.asked}
-    results: tuple[Document | Wait, ...] = (*rendered.documents, *rendered.waits)
-    for result in results:
-        for use in result.uses:
-            readers.setdefault(use.question, set()).add(_name(result))
-    changed = (outcome for outcome in outcomes if outcome.result in _CHANGED and outcome.live is not None)
-    return frozenset(outcome.step.identity for outcome in changed if _is_read(outcome, readers, now))
+    return frozenset(
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.result in CHANGED and any(_is_read(outcome, question, now) for question in rendered.asked)
+    )
 
 
-def _is_read(outcome: Outcome, readers: Mapping[Question, AbstractSet[Reference | None]], now: float) -> bool:
+def _is_read(outcome: Outcome, question: Question, now: float) -> bool:
     identity, live = outcome.step.identity, outcome.live
-    itself = Reference(identity.kind, identity.name)
-    for question, names in readers.items():
-        match question:
-            case Reference():
-                found = question == itself and _usable(outcome, now)
-            case Lookup():
-                found = question.identity == identity
-            case Selection():
-                found = live is not None and _selects(question, live)
-        if found and names != {itself}:
-            return True
-    return False
-
-
-def _selects(selection: Selection, live: Live) -> bool:
-    within = selection.namespace in ("", live.identity.namespace)
-    labels = live.metadata.labels
-    same_kind = selection.group_kind == live.identity.group_kind
-    return same_kind and within and all(labels.get(name) == value for name, value in selection.labels)
-
-
-def _name(result: Document | Wait) -> Reference | None:
-    if isinstance(result, Document):
-        return Reference(result.body["kind"], result.body["metadata"]["name"])
-    return Reference(result.identity.kind, result.identity.name) if result.identity is not None else None
+    if isinstance(question, Reference):
+        return question == Reference(identity.kind, identity.name) and _usable(outcome, now)
+    return live is not None and answers(question, live)
 
 
 def _met(edge: Edge, outcome: Outcome | None, now: float) -> bool:
@@ -148,7 +117,7 @@ def _usable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now).state is State.CURRENT
+    return readiness(live.body, now, announced=outcome.step.announces).state is State.CURRENT
 
 
 def _awaited(edge: Edge) -> Awaited:

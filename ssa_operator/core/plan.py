@@ -29,6 +29,7 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import Readiness, State
 from ssa_operator.core.recreation import Recreation, leaving
 from ssa_operator.core.rendered import Awaited, Document, Rendered, Use, Wait
+from ssa_operator.core.unrest import Unrest
 from ssa_operator.core.upkeep import Hold, Records, key
 
 
@@ -62,11 +63,17 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What the cluster says of a kind: `namespaced`, whether its watch is `synced`, and else the `problem` with it."""
+    """What the cluster says of a kind: `namespaced`, whether its watch is `synced`, and else the `problem` with it.
+
+    barred: whether the problem stays until somebody grants a right. announces: whether its objects are ready only once
+    their status was written.
+    """
 
     namespaced: bool
     synced: bool
     problem: str = ""
+    barred: bool = False
+    announces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +81,18 @@ class Observed:
     """Everything that a pass knows of the cluster before it renders.
 
     objects: every watched object, whoever's it is. strangers: what was found to exist without our label, and no watch
-    shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these, of
-    what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
-    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to be
-    made anew. parents: all parents that exist, by uid; everyone: whether all of them are known already. claims: the uid
-    of the parent for which each identity was last rendered. converged: the digest of the template set that this parent
-    was last brought to, None where this process has not done so yet; settled: the children that it then had.
+    shows. hidden: why others could not be looked at. own: those with this parent's label. kinds: the kinds of these,
+    of what is rendered and of what was last reported; one that is not here is unknown to the cluster. proofs: what our
+    last applies left behind. left: the objects when they were last as we want them. recreations: what was deleted to
+    be made anew. parents: all parents that exist, by uid; everyone: whether all of them are known already. claims: the
+    uid of the parent for which each identity was last rendered. converged: the digest of the template set that this
+    parent was last brought to, None where this process has not done so yet; settled: the children that it then had.
     cluster_scope: the folder's setting. reconcile_at: what the parent's annotation of that name says. successors: for
     an object that is no longer rendered, those of its kind that were made in its stead. records: what the parent keeps
-    for us. outlived: what the same templates rendered for the parent before, from other data or at another time. feuds:
-    what others did to children of ours. begun: whether this process has looked at the parent before. confidential:
-    whether fields of children must not be named, as their names may hold a Secret's content. now: seconds since the
-    epoch.
+    for us. outlived: what the same templates rendered for the parent before, from other data or at another time.
+    feuds: what others did to children of ours. unrest: those that change each time they are applied. begun: whether
+    this process has looked at the parent before. confidential: whether fields of children must not be named, as their
+    names may hold a Secret's content. now: seconds since the epoch.
     """
 
     parent: Live
@@ -110,6 +117,7 @@ class Observed:
     left: Mapping[Identity, Live] = field(default_factory=dict)
     feuds: Mapping[Identity, Feud] = field(default_factory=dict)
     begun: bool = False
+    unrest: Mapping[Identity, Unrest] = field(default_factory=dict)
     confidential: bool = False
     now: float = 0.0
 
@@ -128,8 +136,10 @@ class Step:
     whether the manifest is applied already and nobody changed our fields. intrusion: the foreign change that it puts
     back. contest: what is said of a fight over the child, '' where there is none. recreation: that the object was
     deleted to be made anew before, None where it wasn't. standing: what the object counts as whether it is there or
-    not; None where it is judged as it is. taken: whether it is refused for
-    another parent has the object.
+    not; None where it is judged as it is. barred: whether only a change by somebody else can help a refused step.
+    announces: whether the object is ready only once its status was written. unrest: what is said of a child that
+    changes each time it is applied, '' of any other. taken: whether it is
+    refused for another parent has the object.
     """
 
     action: Action
@@ -146,6 +156,9 @@ class Step:
     proven: bool = False
     recreation: Recreation | None = None
     standing: Readiness | None = None
+    barred: bool = False
+    announces: bool = False
+    unrest: str = ""
     intrusion: Intrusion | None = None
     contest: str = ""
     taken: bool = False
@@ -244,7 +257,8 @@ def step_of(observed: Observed, document: Document) -> Step:
     except ManifestError as error:
         return _refusal(provisional, str(error), document)
     if kind.problem:
-        return _refusal(made.identity, kind.problem, document, Problem.APPLY_FAILED)
+        refused = _refusal(made.identity, kind.problem, document, Problem.APPLY_FAILED)
+        return replace(refused, barred=kind.barred)
     if made.identity in observed.hidden:
         why = f"may exist already, and can't be looked at: {observed.hidden[made.identity]}"
         return _refusal(made.identity, why, document, Problem.APPLY_FAILED)
@@ -256,6 +270,7 @@ def step_of(observed: Observed, document: Document) -> Step:
         live=live,
         place=document.place,
         recreation=observed.recreations.get(made.identity),
+        announces=kind.announces,
     )
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
@@ -283,6 +298,9 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
         return kept
     feud = _feud(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None
     step = _contested(step, feud, observed)
+    unrest = observed.unrest.get(made.identity)
+    if unrest is not None and unrest.endless:
+        step = replace(step, unrest=unrest.text(made.identity))
     if live is None:
         return _absent(observed, step, feud)
     if live.deleting:
@@ -302,12 +320,20 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
 
 
 _FOUGHT_OVER = "is fought over, and is put back after a pause"
+_RESTLESS = "changes each time it is applied, and is applied after a pause"
+
+
+def _restless(observed: Observed, identity: Identity) -> bool:
+    unrest = observed.unrest.get(identity)
+    return unrest is not None and unrest.held(observed.now)
 
 
 def _absent(observed: Observed, step: Step, feud: Feud | None) -> Step:
     """The step of what is not there."""
     if feud is not None and feud.held(observed.now):
         return replace(step, action=Action.WAIT, reason=_FOUGHT_OVER)
+    if _restless(observed, step.identity):
+        return replace(step, action=Action.WAIT, reason=_RESTLESS)
     if step.recreation is not None and not step.recreation.made:
         return replace(step, reason=step.recreation.why or "was deleted to be made anew")
     return replace(step, reason="was deleted" if step.intrusion is not None else "does not exist")
@@ -323,6 +349,8 @@ def _present(observed: Observed, step: Step, live: Live, feud: Feud | None) -> S
         if observed.demand is Demand.UNPROVEN:
             return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
         return replace(step, reason="everything is applied now", proven=True)
+    if _restless(observed, step.identity):
+        return replace(step, action=Action.UNCHANGED, reason=_RESTLESS)
     return replace(step, reason=_why_apply(made, live, observed))
 
 

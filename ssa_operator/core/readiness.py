@@ -44,23 +44,39 @@ class Readiness:
 
 
 CURRENT = Readiness(State.CURRENT)
+_LATE = "its controller has not seen the latest change"
 Rule: TypeAlias = Callable[[Body, float], Readiness]
 
 
-def readiness(body: Body, now: float) -> Readiness:
-    """The readiness of a live object; `now` in seconds since the epoch."""
+def readiness(body: Body, now: float, *, announced: bool = False) -> Readiness:
+    """The readiness of a live object; `now` in seconds since the epoch, `announced`: whether its kind has a status that
+    a controller writes, so that it isn't ready before. kstatus can't know that, and calls it Current.
+    """
     metadata = body.get("metadata", {})
     if metadata.get("deletionTimestamp"):
         return Readiness(State.TERMINATING, "is being deleted")
     observed = _status(body).get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
-        return _in_progress("its controller has not seen the latest change")
+        return _in_progress(_LATE)
     if (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
         return _in_progress(_words(reconciling))
     if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
         return _failed(_words(stalled))
+    if announced and (unseen := _unseen(body)):
+        return _in_progress(unseen)
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
+
+
+def _unseen(body: Body) -> str:
+    """Why an announced status says nothing of the object as it is now, '' where it does."""
+    if not _status(body):
+        return "its controller has not written its status yet"
+    ready, generation = _condition(body, "Ready") or {}, body.get("metadata", {}).get("generation", 0)
+    seen = ready.get("observedGeneration")
+    # "if .metadata.generation is currently 12, but the .status.conditions[x].observedGeneration is 9, the condition is
+    # out of date" (metav1.Condition)
+    return _LATE if isinstance(seen, int) and seen < generation else ""
 
 
 def _ready_condition(body: Body, _now: float) -> Readiness:

@@ -86,6 +86,16 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
+def announces(definition: Mapping[str, Any]) -> bool:
+    """Whether a CRD's schema says in any version that a controller writes conditions or an observed generation."""
+    for served in definition.get("spec", {}).get("versions", ()):
+        if has_status(definition, served.get("name")):
+            fields = (status_schema(definition, served.get("name")) or {}).get("properties") or {}
+            if "conditions" in fields or "observedGeneration" in fields:
+                return True
+    return False
+
+
 def has_status(definition: Mapping[str, Any], version: str) -> bool:
     """Whether a version of a CRD has the status subresource."""
     return any(

@@ -104,7 +104,7 @@ class Report:
     status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
     failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
     has to be judged again without an event. notice: what is said of somebody who writes the same status, '' where
-    nobody does.
+    nobody does. unrest: what is said of children that change each time they are applied.
     """
 
     status: Mapping[str, Any]
@@ -116,6 +116,7 @@ class Report:
     retry_after: float = 0.0
     again_at: float | None = None
     notice: str = ""
+    unrest: str = ""
 
 
 def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
@@ -126,12 +127,17 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     children = _explained(children, outcomes)
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     failures += [_contested(outcome) for outcome in outcomes if outcome.step.contest]
-    verdict = _verdict(plan, tuple(dict.fromkeys((*plan.rendered.problems, *own.problems))), failures, children)
+    problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
+    verdict = _verdict(plan, problems, failures, _roots_first(children, outcomes))
+    unrest = sentence([outcome.step.unrest for outcome in outcomes if outcome.step.unrest])
+    if unrest:
+        verdict = replace(verdict, message=_bounded(f"{verdict.message}; {unrest}", MESSAGE_LIMIT))
     return Report(
         status=_status(parent, verdict, children, _own_fields(parent, own), now),
         verdict=verdict,
         children=children,
         complete=_complete(plan, outcomes),
+        unrest=unrest,
         outcomes=tuple(outcomes),
         passing=any(outcome.passing for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
@@ -166,7 +172,7 @@ def make_deletion_report(
     causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
     causes += [f"left out: {hook}" for hook in finalization.left_out]
     causes += [_deletion_text(problem) for problem in plan.rendered.problems]
-    message = f"is being deleted; {sentence([cause for cause in causes if cause])}"
+    message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
     stalled = bool(failures) and not any(failure.passing for failure in failures)
     children = tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
     verdict = Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
@@ -263,7 +269,7 @@ def _child(outcome: Outcome, now: float) -> Child:
     elif live is None:
         found = Readiness(State.NOT_FOUND, outcome.message)
     else:
-        found = readiness(live.body, now)
+        found = readiness(live.body, now, announced=step.announces)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:
@@ -291,6 +297,17 @@ def _explained(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> tupl
         else child
         for child in children
     )
+
+
+def _roots_first(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> Sequence[Child]:
+    """The children, those that only wait for another one that waits after all others."""
+    waiting = {child.identity for child in children if child.awaits}
+    behind = {
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
+    }
+    return sorted(children, key=lambda child: child.identity in behind) if behind else children
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, Child]) -> str:

@@ -100,6 +100,9 @@ class World(Protocol):
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         """Whether a kind lives in namespaces, None where the kind is unknown."""
 
+    def announces(self, kind: GroupKind, /) -> bool:
+        """Whether a controller writes the status of a kind's objects, which are ready only then."""
+
     def lookup(self, identity: Identity, /) -> Body | None:
         """The live object that a manifest of this render is about, None where there is none. What was deleted to be
         made anew counts as live until then.
@@ -128,6 +131,9 @@ class Offline:
         return None
 
     def done(self, _kind: str, _name: str, /) -> bool:
+        return False
+
+    def announces(self, _: GroupKind, /) -> bool:
         return False
 
     def lookup(self, _: Identity, /) -> None:

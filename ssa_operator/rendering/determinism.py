@@ -90,6 +90,9 @@ class _Drawing:
     def done(self, kind: str, name: str, /) -> bool:
         return self.world.done(kind, name)
 
+    def announces(self, kind: GroupKind, /) -> bool:
+        return self.world.announces(kind)
+
     def lookup(self, identity: Identity, /) -> Body | None:
         return self.world.lookup(identity)
 

@@ -240,7 +240,9 @@ class Inquiry:
         return Unknown((source,), [awaited], whole=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        found = readiness(body, self.world.now)
+        group = split_api_version(body.get("apiVersion", ""))[0]
+        announced = self.world.announces(GroupKind(group, body.get("kind", "")))
+        found = readiness(body, self.world.now, announced=announced)
         if found.again_at is not None:
             self._again(found.again_at)
         return found.state is State.CURRENT

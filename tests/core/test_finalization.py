@@ -187,8 +187,8 @@ def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
     world.now = NOW + 0.1
     waiting = world.plan()
     assert [step.action for step in waiting.plan.steps] == [Action.UNCHANGED]
-    assert waiting.plan.rendered.again_at == NOW + 0.5
-    world.now = NOW + 0.5
+    assert waiting.plan.rendered.again_at == NOW + 8
+    world.now = NOW + 8
     assert [step.action for step in world.plan().plan.steps] == [Action.RECREATE]
 
 
@@ -266,3 +266,10 @@ def test_no_hook_is_run_in_a_namespace_that_is_being_deleted() -> None:
     world = World(Records(finalizer=True), {}, ("h",), terminating="default")
     assert world.plan().finished
     assert "namespace default, which is being deleted" in world.plan().left_out[0]
+
+
+def test_a_parent_that_nothing_keeps_is_said_to_be_deleted_and_no_more() -> None:
+    finished = World(Records(finalizer=True), {}).plan()
+    assert finished.finished
+    found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
+    assert found.verdict.message == "is being deleted"

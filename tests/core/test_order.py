@@ -191,22 +191,22 @@ def test_what_is_looked_up_is_read_too(question: Lookup | Selection, read: bool)
     assert bool(stirred(Rendered(asked=(question,)), (outcome,), NOW)) is read
 
 
-def test_what_a_manifest_reads_of_itself_does_not_keep_passes_going() -> None:
-    assert not read_by("migrate")
+def test_what_a_manifest_reads_of_itself_is_read_again() -> None:
+    assert read_by("migrate")
     assert read_by("migrate", "settings")
 
 
-def test_a_chain_is_made_without_a_pause_and_a_circle_is_slowed_down() -> None:
-    chain = Series()
-    for number in range(500):
-        chain = chain.continued({config_map_identity(str(number))})
-        assert chain.pause == 0
-    circle, pauses = Series(), []
-    for number in range(20):
-        circle = circle.continued({config_map_identity(str(number % 2))})
-        pauses.append(circle.pause)
+def test_a_chain_is_made_without_a_pause_and_one_that_does_not_end_is_slowed_down() -> None:
+    chain, pauses = Series(), []
+    assert not chain.at_once
+    for _ in range(1000):
+        chain = chain.continued
+        assert chain.at_once
+    for _ in range(20):
+        chain = chain.continued
+        pauses.append(chain.pause)
     assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (0, 120)
+    assert (pauses[0], pauses[-1]) == (0.5, 120)
 
 
 def report(plan: Plan, *lives: Live | None, results: tuple[Result, ...]) -> Report:
@@ -283,3 +283,33 @@ def test_a_circle_comes_before_other_refusals_and_hides_none() -> None:
     assert "Job/migrate -> Job/migrate" in found.verdict.message
     assert "ConfigMap far/far is outside" in found.verdict.message
     assert found.verdict.stalled
+
+
+def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
+    b = config_map_identity("b")
+    missing = Awaited(Lookup(api_version="v1", kind="Secret", namespace="default", name="x"))
+    wait = Wait(place=Place("z.yaml.j2", 3), awaited=(missing,), identity=b)
+    plan = plan_of(after(job(), Reference("ConfigMap", "b")), rendered=Rendered(waits=(wait,)))
+    first, second = plan.steps
+    outcomes = done(second, None, Result.WAITING, message=second.reason)
+    waiting = held(first, outcomes, NOW)
+    assert waiting is not None
+    found = make_report(parent(), plan, (waiting, *outcomes.values()), StatusFields(), NOW)
+    assert found.verdict.message == (
+        "ConfigMap default/b: waiting for Secret default/x to exist; Job default/migrate: "
+        "waiting for ConfigMap/b to be ready (it is waiting for Secret default/x to exist)"
+    )
+
+
+def test_what_comes_after_a_custom_resource_waits_for_its_status() -> None:
+    kind = GroupKind("example.com", "In")
+    kinds = KINDS | {kind: Kind(namespaced=True, synced=True, announces=True)}
+    body = {"apiVersion": "example.com/v1", "kind": "In", "metadata": {"name": "in", "namespace": "default"}}
+    documents = (document(body), after(config_map(), Reference("In", "in")))
+    plan = make_plan(observed(kinds=kinds), Rendered(documents=documents))
+    first, second = plan.steps
+    waiting = held(second, done(first, Live.of(body)), NOW)
+    assert waiting is not None
+    found = report(plan, Live.of(body), results=(Result.CREATED,))
+    assert "(its controller has not written its status yet)" in message_of(found, "ConfigMap")
+    assert held(second, done(first, Live.of(body | {"status": {"observedGeneration": 0}})), NOW) is None

@@ -319,3 +319,10 @@ def test_a_finalize_hook_is_not_part_of_a_living_parent() -> None:
 def test_an_apply_without_a_proof_says_only_what_is_known(live: Live, begun: bool, reason: str) -> None:
     step = make_plan(observed(live, begun=begun), rendered(config_map())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, reason)
+
+
+def test_a_right_that_is_missing_is_told_apart_from_what_passes() -> None:
+    for barred in (True, False):
+        kinds = {CONFIG_MAP: Kind(namespaced=True, synced=False, problem="no", barred=barred)}
+        (step,) = make_plan(observed(kinds=kinds), rendered(config_map())).steps
+        assert (step.action, step.barred) == (Action.REFUSE, barred)

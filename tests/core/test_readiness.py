@@ -259,3 +259,29 @@ def test_an_unschedulable_pod_fails_after_a_grace_and_says_when_to_look_again() 
     assert (early.state, early.again_at) == (IN_PROGRESS, NOON + 15)
     late = readiness(pod, NOON + 15)
     assert (late.state, late.message) == (FAILED, "Unschedulable: no node")
+
+
+def custom(status: dict[str, Any] | None = None) -> dict[str, Any]:
+    made = {"apiVersion": "example.com/v1", "kind": "In", "metadata": {"generation": 2}}
+    return made if status is None else made | {"status": status}
+
+
+@pytest.mark.parametrize(
+    ("status", "announced", "plain"),
+    [
+        (None, IN_PROGRESS, CURRENT),
+        ({}, IN_PROGRESS, CURRENT),
+        ({"phase": "Up"}, CURRENT, CURRENT),
+        ({"observedGeneration": 1}, IN_PROGRESS, IN_PROGRESS),
+        ({"observedGeneration": 2}, CURRENT, CURRENT),
+        ({"conditions": [{**condition("Ready"), "observedGeneration": 1}]}, IN_PROGRESS, CURRENT),
+        ({"conditions": [{**condition("Ready"), "observedGeneration": 2}]}, CURRENT, CURRENT),
+        ({"conditions": [condition("Ready")]}, CURRENT, CURRENT),
+        ({"conditions": [condition("Ready", "False")]}, IN_PROGRESS, IN_PROGRESS),
+    ],
+)
+def test_what_announces_a_status_is_ready_once_it_speaks_of_this_generation_and_other_data_at_once(
+    status: dict[str, Any] | None, announced: State, plain: State
+) -> None:
+    assert readiness(custom(status), NOON, announced=True).state is announced
+    assert readiness(custom(status), NOON).state is plain

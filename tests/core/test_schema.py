@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.schema import declared, has_status, status_schema
+from ssa_operator.core.schema import announces, declared, has_status, status_schema
 
 SCHEMA = {
     "type": "object",
@@ -48,3 +48,23 @@ def test_the_schema_of_the_status_is_that_of_the_version() -> None:
         False,
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "subresource", "found"),
+    [
+        ({"properties": {"conditions": {"type": "array"}}}, True, True),
+        ({"properties": {"observedGeneration": {"type": "integer"}}}, True, True),
+        ({"properties": {"conditions": {"type": "array"}}}, False, False),
+        ({"properties": {"phase": {"type": "string"}}}, True, False),
+        ({"x-kubernetes-preserve-unknown-fields": True}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
+    status: dict[str, Any], subresource: bool, found: bool
+) -> None:
+    schema = {"openAPIV3Schema": {"properties": {"status": status}}}
+    version = {"name": "v1", "schema": schema, "subresources": {"status": {}} if subresource else {}}
+    assert announces({"spec": {"versions": [version]}}) is found
+    assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})

@@ -33,7 +33,8 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 class FakeWorld:
     """A cluster that holds these children of the parent and these other objects, at this time.
 
-    unsynced: kinds whose objects aren't known. finished: the names of what was made once. draws: the numbers that are
+    unsynced: kinds whose objects aren't known. finished: the names of what was made once. announced: the
+    kinds whose status a controller writes. draws: the numbers that are
     drawn, over and over.
     """
 
@@ -41,6 +42,7 @@ class FakeWorld:
     others: tuple[Mapping[str, Any], ...] = ()
     unsynced: frozenset[str] = frozenset()
     finished: frozenset[str] = frozenset()
+    announced: frozenset[str] = frozenset()
     now: float = 0.0
     draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
@@ -56,6 +58,9 @@ class FakeWorld:
 
     def done(self, _: str, name: str, /) -> bool:
         return name in self.finished
+
+    def announces(self, kind: GroupKind, /) -> bool:
+        return kind.kind in self.announced
 
     def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
         return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)
