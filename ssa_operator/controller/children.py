@@ -20,6 +20,7 @@ from ssa_operator.controller.watch import Watch, until_settled
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.plan import Kind
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
@@ -102,9 +103,15 @@ class Children(Mapping[Identity, Live]):
         """
         return self.get(identity) or self._departed.get(identity)
 
-    async def watch(self, kinds: Iterable[GroupKind], places: Iterable[tuple[GroupKind, str]] = ()) -> None:
+    async def watch(
+        self,
+        kinds: Iterable[GroupKind],
+        places: Iterable[tuple[GroupKind, str]] = (),
+        secrecy: Secrecy = NOTHING,
+    ) -> None:
         """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
-        namespace). Kinds that the cluster doesn't know are passed over.
+        namespace). Kinds that the cluster doesn't know are passed over. Nothing is said of a place whose name holds
+        what `secrecy` knows.
 
         Waits until the watches are synced or known not to be possible, within their patience.
         """
@@ -112,7 +119,7 @@ class Children(Mapping[Identity, Live]):
         for kind, namespace in places if self._namespaces else ():
             watch = self._watches.get(kind)
             if watch is not None and namespace and namespace not in watch.namespaces:
-                self._widen(watch, namespace)
+                self._widen(watch, namespace, secrecy if secrecy.holds(namespace) else NOTHING)
         await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
@@ -174,10 +181,17 @@ class Children(Mapping[Identity, Live]):
                 self._widen(watch, namespace)
             return watch
 
-    def _widen(self, watch: Watch, namespace: str) -> None:
+    def _widen(self, watch: Watch, namespace: str, secrecy: Secrecy = NOTHING) -> None:
         """Watch one more namespace."""
         watch.add(
-            Reflector(self._client, watch.resource, watch.cache, namespace=namespace, label_selector=PARENT_UID_LABEL)
+            Reflector(
+                self._client,
+                watch.resource,
+                watch.cache,
+                namespace=namespace,
+                label_selector=PARENT_UID_LABEL,
+                secrecy=secrecy,
+            )
         )
 
     def _changed(self, old: Live | None, new: Live | None) -> None:

@@ -26,6 +26,7 @@ from ssa_operator.controller.watch import Watch, until_settled
 from ssa_operator.core.area import Area, worthwhile
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.core.world import Answer, Lookup, Question, Selection
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
@@ -88,6 +89,7 @@ class Lookups:
         self._asked_within: Counter[Area] = Counter()
         self._widened: set[Area] = set()
         self._refused: set[Area] = set()
+        self._discreet: dict[Area, Secrecy] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
@@ -118,14 +120,16 @@ class Lookups:
         objects = [live.body for live in found.lives]
         return Answer(objects=objects, unknown=found.unknown, barred=found.barred, absent=found.absent)
 
-    def look(self, asked: Iterable[Question], itself: Lookup | None = None) -> Mapping[Asked, Seen]:
+    def look(
+        self, asked: Iterable[Question], itself: Lookup | None = None, secrecy: Secrecy = NOTHING
+    ) -> Mapping[Asked, Seen]:
         """What a render that has just asked this saw; what isn't watched yet is from now on. `itself` is not looked
-        at: the parent is known anyway.
+        at: the parent is known anyway. Where a question holds what `secrecy` knows, its watch doesn't say so.
         """
         questions = [each for each in asked if isinstance(each, Lookup | Selection) and each != itself]
         seen = {question: self._find(question).seen for question in questions}
         for question in questions:
-            self._ensure(Area.of(question))
+            self._ensure(Area.of(question), secrecy)
         return seen
 
     async def settled(self, questions: Iterable[Asked]) -> None:
@@ -222,7 +226,7 @@ class Lookups:
         area = Area.around(live)
         return [watch for each in (area, *area.wider) if (watch := self._watches.get(each)) is not None]
 
-    def _ensure(self, area: Area) -> None:
+    def _ensure(self, area: Area, secrecy: Secrecy = NOTHING) -> None:
         """Have an area watched, alone or as a part of a wider one."""
         self._widened.discard(area)
         serving = self._serving(area)
@@ -235,15 +239,18 @@ class Lookups:
         wanted = worthwhile(area, watched, {each for each in area.wider if self._is_possible(each, resource)})
         if wanted != area:
             self._widened.add(wanted)
-        self._start(wanted, resource)
+        self._start(wanted, resource, secrecy)
 
     def _is_possible(self, wider: Area, resource: Resource) -> bool:
         confined = self._confined and resource.namespaced and not wider.namespace
         return not confined and wider not in self._refused and wider not in self._watches
 
-    def _start(self, area: Area, resource: Resource) -> None:
+    def _start(self, area: Area, resource: Resource, secrecy: Secrecy) -> None:
         cache = Cache()
-        reflector = Reflector(self._client, resource, cache, namespace=area.namespace, name=area.name)
+        if secrecy.holds(area.name) or secrecy.holds(area.namespace):
+            self._discreet[area] = secrecy
+        said = self._discreet.get(area, NOTHING)
+        reflector = Reflector(self._client, resource, cache, namespace=area.namespace, name=area.name, secrecy=said)
         cache.listen(partial(self._changed, area), own_writes=True)
         watch = self._watches[area] = Watch(resource, cache, lambda _: self._state_changed(area))
         watch.add(reflector)
@@ -328,8 +335,11 @@ class Lookups:
 
 def _right(scope: Scope) -> str:
     """What to allow."""
-    what = f"{scope.resource.name} (at least {scope.name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.namespace or ("all namespaces" if scope.resource.namespaced else "the cluster")
+    name = scope.secrecy.redacted(scope.name)
+    what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
+    where = scope.secrecy.redacted(scope.namespace) or (
+        "all namespaces" if scope.resource.namespaced else "the cluster"
+    )
     return f"allow the operator to list and watch {what} in {where}"
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
+from ssa_operator.controller.discretion import learn
 from ssa_operator.controller.family import Family
 from ssa_operator.controller.memory import RECONCILE_AT, Memory, Subject, remembered
 from ssa_operator.controller.options import ApplyMode, Options
@@ -55,7 +56,7 @@ class Observer:
         """Watch what the parent is known to have, also where no template renders it now."""
         reported = reported_kinds(parent) if memory.report is None else set()
         places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
-        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places)
+        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places, memory.secrecy)
 
     async def render(self, subject: Subject, memory: Memory, causes: Cause) -> tuple[Rendered, Strangers]:
         """The folder, rendered for the parent, with every kind that it renders and all that it looks up watched. What
@@ -69,12 +70,13 @@ class Observer:
             rendered = render(subject.folder, subject.parent.body, family)
             if memory.converged != rendered.digest or Cause.PARENT in causes:
                 rendered = verified(subject.folder, subject.parent.body, family, rendered)
-            seen = lookups.look(rendered.asked, family.itself)
+            secrecy = learn(memory, subject, rendered.secrets, rendered.drawn)
+            seen = lookups.look(rendered.asked, family.itself, secrecy)
             kinds = _kinds(rendered)
             # Another parent may have had them watched just now.
             known = children.kinds
             unknown = not all(kind in known and known[kind].synced for kind in kinds)
-            await children.watch(kinds, _places(rendered))
+            await children.watch(kinds, _places(rendered), secrecy)
             await lookups.settled(seen)
             if (unknown and rendered.waits) or lookups.look(seen) != seen:
                 # What was waited for may be there: nobody had looked yet.
@@ -87,14 +89,14 @@ class Observer:
         self.use(subject, Cause.TEMPLATE, seen)
         return rendered, strangers
 
-    async def render_status(self, subject: Subject, children: Sequence[Live]) -> StatusFields:
+    async def render_status(self, subject: Subject, memory: Memory, children: Sequence[Live]) -> StatusFields:
         """The author's status fields, with all that they look up watched."""
         lookups = self._cluster.lookups
         await self._prepare(subject)
         for _ in range(ROUNDS):
             family = self._family(subject, children)
             own = render_status(subject.folder, subject.parent.body, family)
-            seen = lookups.look(own.asked, family.itself)
+            seen = lookups.look(own.asked, family.itself, learn(memory, subject, own.secrets))
             await lookups.settled(seen)
             if lookups.look(seen) == seen:
                 break

@@ -17,7 +17,6 @@ from ssa_operator.controller.act import act
 from ssa_operator.controller.claims import Claims
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.diagnosis import diagnosed
-from ssa_operator.controller.discretion import learn
 from ssa_operator.controller.memory import Memory, Subject, acted, recreated, remember
 from ssa_operator.controller.observation import Observer
 from ssa_operator.controller.options import Options
@@ -76,16 +75,15 @@ class Reconciler:
         if idle is not None:
             self._observer.use(subject, Cause.TEMPLATE, {})
             children = self._cluster.children.of(subject.parent.uid)
-            own = await self._observer.render_status(subject, children)
+            own = await self._observer.render_status(subject, memory, children)
             report = make_idle_report(subject.parent, idle, children, own, self._now())
-            report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
+            report = concealed(report, memory.secrecy, own.left_out)
             return await self._publisher.publish(subject, memory, report, self._now())
         records = upkeep.read(subject.parent)
         records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
         records = once.with_ends(records, self._cluster.children.last_seen, self._now())
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
-        learn(memory, subject, rendered.secrets, rendered.drawn)
         if Cause.PARENT in causes or (memory.report is not None and memory.digest != rendered.digest):
             # Somebody wants something else now: it goes through at once.
             memory.unrest = {}
@@ -107,10 +105,10 @@ class Reconciler:
         subject, outcomes = await note(self._cluster, subject, memory, records, outcomes, self._now())
         outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
         outcomes = memory.rivalry.acted(outcomes, self._now())
-        own = await self._observer.render_status(subject, _lives(outcomes))
+        own = await self._observer.render_status(subject, memory, _lives(outcomes))
         report = make_report(subject.parent, plan, outcomes, own, self._now())
         remember(memory, plan, outcomes, report)
-        report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
+        report = concealed(report, memory.secrecy, own.left_out)
         subject = await let_go(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
         report = self._followed(memory, report, rendered, outcomes)
         if memory.series.at_once:
@@ -127,7 +125,6 @@ class Reconciler:
             records = upkeep.read(subject.parent)
             await self._observer.watch_recorded(subject.parent, records, memory)
             rendered, strangers = await self._observer.render(subject, memory, Cause.CHILD)
-            secrecy = learn(memory, subject, rendered.secrets, rendered.drawn)
             observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
             observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
             met = Circumstances(now=self._now(), failures=memory.hook_failures)
@@ -140,7 +137,7 @@ class Reconciler:
             if finalization.finished:
                 subject = await keep(self._cluster, subject, Records())
                 report = make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
-                return concealed(report, secrecy, ())
+                return concealed(report, memory.secrecy, ())
             subject = await keep(self._cluster, subject, finalization.records)
             outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
             outcomes = memory.rivalry.acted(outcomes, self._now())
@@ -161,11 +158,11 @@ class Reconciler:
                 break
             changed = any(each.result is Result.CONFIGURED for each in outcomes)
             earlier += [each for each in outcomes if each.result in stirring]
-        own = await self._observer.render_status(subject, _lives(outcomes))
+        own = await self._observer.render_status(subject, memory, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
         report = replace(report, outcomes=(*earlier, *report.outcomes))
         remember(memory, plan, outcomes, report)
-        report = concealed(report, learn(memory, subject, own.secrets), own.left_out)
+        report = concealed(report, memory.secrecy, own.left_out)
         report = self._followed(memory, report, rendered, outcomes)
         return await self._publisher.publish(subject, memory, report, self._now())
 

@@ -5,7 +5,8 @@ Promises:
   base64 (also within something longer), escaped or quoted as Go, Python, JSON and URLs do it, nor cut off with `…`.
 - Values are a Secret's entries as a whole, their lines, the texts in what is JSON, and those words in them that look
   like chance.
-- What the parent or its templates spell out themselves is no secret: `postgres` stays `postgres`.
+- What the parent or its templates spell out themselves is no secret, nor what they make of the parent's name:
+  `postgres` stays `postgres`, and the host `web-db.default.svc` what it is.
 - Looking costs by the length of the text, however many values are known.
 """
 
@@ -40,13 +41,16 @@ _COMPARED = 128 * 1024
 """Characters of known values whose parts are looked for."""
 
 _SEPARATORS = re.compile(r"[\s\"'`=:,;@/?&<>(){}\[\]|]+")
+_WORDS = re.compile(r"[^a-z0-9]+")
 _PLAIN_WORD = re.compile(r"[a-z][a-z.-]*|[A-Z]?[a-z]+|[A-Z_]+")
 _UNTELLING = frozenset({"true", "false", "null", "none"})
 
 
 @dataclass(frozen=True)
 class Secrecy:
-    """Values that are not to be said, and the texts that say them anyway (`public`, asked for when it matters)."""
+    """Values that are not to be said, and the texts that say them anyway (`public`, asked for when it matters; the
+    first line is the parent's name).
+    """
 
     values: frozenset[str] = field(default=frozenset(), repr=False)
     public: Callable[[], str] = field(default=str, repr=False, compare=False)
@@ -110,11 +114,22 @@ class Secrecy:
         return len(text) if any(rest in form for forms in self._forms.values() for form in forms) else at
 
     def _is_public(self, found: str) -> bool:
-        return re.search(rf"(?<![a-z0-9]){re.escape(found)}(?![a-z0-9])", self._public) is not None
+        if re.search(rf"(?<![a-z0-9]){re.escape(found)}(?![a-z0-9])", self._public):
+            return True
+        # A host or another object's name: the parent's with words of the templates.
+        name = self._public.partition("\n")[0]
+        beginning, rest = found[: len(name)], found[len(name) :]
+        return (
+            bool(name) and beginning == name and rest[:1] in ("-", ".") and self._words.issuperset(_WORDS.split(rest))
+        )
 
     @cached_property
     def _public(self) -> str:
         return self.public().lower()
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORDS.split(self._public)) | {""}
 
     @cached_property
     def _forms(self) -> Mapping[str, tuple[str, ...]]:
@@ -143,6 +158,7 @@ class Secrecy:
         return frozenset(
             lowered[at : at + _WINDOW]
             for lowered in map(_lowered, self.values)
+            if not self._is_public(lowered)
             for at in range(len(lowered) - _WINDOW + 1)
         )
 

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 import msgspec
 
 from ssa_operator.core.live import Live
+from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.credentials import CredentialsError
-from ssa_operator.kube.errors import ApiError, Unreachable, refusal
+from ssa_operator.kube.errors import ApiError, Refusal, Unreachable, refusal
 from ssa_operator.kube.lines import Lines
 from ssa_operator.kube.request import Scope
 from ssa_operator.kube.resource import Resource
@@ -92,6 +93,8 @@ class Reflector:
     """Fills a cache with the objects of one resource in one namespace ('' is all), with some labels ('' is all), of one
     name ('' is all).
 
+    `secrecy` is what must not be said of it.
+
     `synced` is set once the cache has held everything; it is cleared while the resource is missing or forbidden.
     `restarts` counts the watches that were opened after the first one, `events` what came over them.
     """
@@ -105,12 +108,13 @@ class Reflector:
         namespace: str = "",
         label_selector: str = "",
         name: str = "",
+        secrecy: Secrecy = NOTHING,
         timing: Timing = Timing(),
         clock: Clock = SYSTEM,
     ) -> None:
         self.resource = resource
         self.cache = cache
-        self.scope = Scope(resource, namespace, label_selector, name)
+        self.scope = Scope(resource, namespace, label_selector, name, secrecy)
         self.synced = asyncio.Event()
         self.state = State.SYNCING
         self.problem = ""
@@ -215,7 +219,7 @@ class Reflector:
             self._version = ""
             raise Unreachable(request.subject, f"an event can't be read: {error}", sent=True) from error
         if event.type == "ERROR":
-            raise ApiError(request.subject, refusal(0, bytes(event.object), confidential=self.resource.confidential))
+            raise ApiError(request.subject, self._refusal(bytes(event.object)))
         if stream is not None and not stream.done:
             stream.take(event.type, live)
             return
@@ -224,6 +228,9 @@ class Reflector:
         else:
             self.cache.upsert(live)
         self._version = live.resource_version
+
+    def _refusal(self, body: bytes) -> Refusal:
+        return refusal(0, body, confidential=self.resource.confidential, secrecy=self.scope.secrecy)
 
     def _bookmark(self, metadata: _BookmarkMetadata, stream: _Stream | None) -> None:
         if stream is None or stream.done:

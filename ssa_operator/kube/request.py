@@ -75,13 +75,15 @@ class Scope:
     """Which objects are listed or watched: of a resource, in a namespace ('' is all), with some labels ('' is all), of
     one name ('' is all).
 
-    RBAC lets a list or watch of one name pass where a rule allows it by `resourceNames`.
+    RBAC lets a list or watch of one name pass where a rule allows it by `resourceNames`. `secrecy` is what must not be
+    said of it: a template may have the name from a Secret.
     """
 
     resource: Resource
     namespace: str = ""
     label_selector: str = ""
     name: str = ""
+    secrecy: Secrecy = NOTHING
 
     @property
     def path(self) -> str:
@@ -93,7 +95,7 @@ class Scope:
         return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
 
     def __str__(self) -> str:
-        return self.resource.describe(self.namespace, self.name)
+        return self.secrecy.redacted(self.resource.describe(self.namespace, self.name))
 
 
 def _escaped(value: str) -> str:
@@ -115,6 +117,7 @@ def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
         subject=f"list of {scope}",
         repeatable=True,
         confidential=scope.resource.confidential,
+        secrecy=scope.secrecy,
     )
 
 
@@ -132,6 +135,7 @@ def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
         subject=f"watch of {scope}",
         repeatable=True,
         confidential=scope.resource.confidential,
+        secrecy=scope.secrecy,
     )
 
 

@@ -14,8 +14,11 @@ import pytest
 
 from ssa_operator.controller.http import _view
 from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
 from tests.controller.desk import PATIENCE, Desk, Running, echo, not_ready_because, operating, ready_condition
+from tests.controller.test_lookups import BASICS, allowed, limited
 
 pytestmark = pytest.mark.cluster
 
@@ -122,6 +125,31 @@ async def test_causes_that_hold_nothing_of_the_secret_are_shown_in_full(
         words = "`selector` does not match template `labels`"
         found = await desk.until(FOLDER, "web", not_ready_because("ApplyFailed", words))
     assert "LEAKME" not in json.dumps(found)
+
+
+async def test_a_watch_of_what_a_secret_names_does_not_say_so(
+    cluster: Cluster,
+    desk: Desk,
+    options: Callable[..., Options],
+    empty: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "ssa_operator")
+    user = f"reader-{desk.namespace}"
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}
+    await desk.apply(*allowed(user, [*BASICS, secrets], "reader"))
+    await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=leakme-hunter2")
+    (empty / FOLDER / "a.yaml.j2").write_text(LEAKS["lookup"])
+    limit = limited(cluster, tmp_path, user)
+    async with Client(await credentials.load(str(limit), None)) as client, operating(client, options()) as running:
+        await desk.apply(echo("web"))
+        words = "allow the operator to list and watch"
+        await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", words))
+        words = await told(desk, running, caplog)
+    words += caplog.text.lower()
+    assert "lookups: watch of" in words
+    assert "leakme" not in words
 
 
 async def test_a_former_value_stays_a_secret_after_it_changed(

@@ -88,6 +88,14 @@ def test_what_the_template_and_the_parent_say_themselves_is_shown() -> None:
     assert not known.betrays("StatefulSet default/postgres is not ready")
 
 
+def test_what_is_named_after_the_parent_is_shown() -> None:
+    public = "web\ndefault\nname: {{ name }}-db\nhost: {{ name }}-db.{{ namespace }}.svc\n"
+    known = knowing("web-db", "web-db.default.svc", "web-LEAKME", public=public)
+    assert known.redacted("StatefulSet default/web-db") == "StatefulSet default/web-db"
+    assert not known.betrays('services "web-db" not found at web-db.default.svc')
+    assert known.redacted("it is web-LEAKME") == f"it is {HIDDEN}"
+
+
 def test_short_values_are_hidden_where_they_are_quoted() -> None:
     known = knowing("abc")
     assert known.redacted("'abc' is no duration, abcd is") == f"{HIDDEN} is no duration, abcd is"
