@@ -35,6 +35,7 @@ def concealed(report: Report, secrecy: Secrecy, left_out: Sequence[str]) -> Repo
         verdict=replace(report.verdict, message=hide(report.verdict.message)),
         children=tuple(_child(child, secrecy) for child in report.children),
         outcomes=tuple(_outcome(outcome, secrecy) for outcome in report.outcomes),
+        unrest=hide(report.unrest),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.concealment import concealed
 from ssa_operator.core.correlation import (
     BURST,
     HEARTBEAT,
@@ -22,6 +24,7 @@ from ssa_operator.core.fight import Intrusion, Take
 from ssa_operator.core.live import Live
 from ssa_operator.core.plan import Action, Plan, Problem, Step, make_plan
 from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.secrecy import HIDDEN, Secrecy
 from ssa_operator.core.status import Outcome, Report, Result, make_report, noticed
 from tests.core.objects import child, config_map, observed, parent, rendered
 
@@ -234,3 +237,18 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
     assert sum(1 for write in writes if write is not None) == BURST * 3 / 4
     warnings = [told(found, each, FAILED, NOON) for each in parents]
     assert sum(1 for write in warnings if write is not None) == BURST / 4
+
+
+def test_what_changes_without_end_is_told_once_and_without_a_secrets_content() -> None:
+    plan = make_plan(observed(), rendered(config_map()))
+    step = replace(plan.steps[0], unrest="ConfigMap default/hunter2-x changes each time")
+    found = make_report(
+        parent(), plan, (Outcome(step=step, result=Result.UNCHANGED, live=child()),), StatusFields(), NOON
+    )
+    found = concealed(found, Secrecy(frozenset({"hunter2-x"}), str), ())
+    note = f"ConfigMap default/{HIDDEN} changes each time"
+    assert [(each.note, each.warning) for each in events(None, parent(), found) if each.reason == "EndlessChange"] == [
+        (note, True)
+    ]
+    assert not [each for each in events(found, parent(), found) if each.reason == "EndlessChange"]
+    assert note in found.verdict.message
