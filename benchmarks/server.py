@@ -68,9 +68,9 @@ async def in_parallel(items: Iterable[Item], send: Callable[[Item], Awaitable[An
 class Count:
     """What was counted so far.
 
-    requests: to Echos and their children, watches left out, by what and where (`APPLY echoes.example.com/status`). cpu:
-    the API server's seconds. others: those that went to processes that are none of the benchmark's, or to the machine's
-    host. time: of `time.perf_counter`.
+    requests: to Echos, their children and Events, watches left out, by what and where (`APPLY echoes.example.com/status`).
+    cpu: the API server's seconds. others: those that went to processes that are none of the benchmark's, or to the
+    machine's host. time: of `time.perf_counter`.
     """
 
     requests: Counter[str]
@@ -180,7 +180,7 @@ class Server:
         """What the API server has counted up to now."""
         answer = await self.client.send(calls.raw_get("/metrics"))
         text = answer.body.decode()
-        names = {resource.name for resource in self.resources.values()}
+        names = {resource.name for resource in self.resources.values()} | _EVENTS
         return Count(_requests(text, names), machine.used(self.pid), self.others(), time.perf_counter())
 
     def others(self) -> float:
@@ -217,6 +217,7 @@ _SERIES = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _VERBS = frozenset({"APPLY", "DELETE", "PATCH", "POST", "PUT"})
 
+_EVENTS = {"events", "events.events.k8s.io"}
 _PASSING = frozenset({"WATCH", "CONNECT"})
 
 

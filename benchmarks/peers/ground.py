@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
@@ -188,13 +188,17 @@ class Ground:
 
 
 @asynccontextmanager
-async def prepared(sizes: Sizes) -> AsyncIterator[Ground]:
-    """A new API server, warmed up, with all Echos and no children. Raises the errors of a cluster's start."""
+async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]]) -> AsyncIterator[Ground]:
+    """A new API server, warmed up, with all Echos and no children. `rehearsal` is done before there are Echos.
+
+    Raises the errors of a cluster's start.
+    """
     async with serve() as server:
         await server.prepare(job.DEFINITION, job.KINDS)
         for namespace in (job.NAMESPACE, "warm-up"):
             await server.create_namespace(namespace)
         await _warm_up(server)
+        await rehearsal(server)
         names = [f"echo-{number:05}" for number in range(sizes.parents)]
         probes = [f"probe-{number:02}" for number in range(PROBES)]
         resource = server.resources[job.ECHO]

@@ -12,6 +12,7 @@
 Promises:
 - A phase begins when nothing was seen for SETTLED seconds. Operators that go through all they have again and again may
   well be busy then: that is how they are.
+- Every operator is started once before there are Echos: the first start of a program is slow.
 - The raw client is no operator: with what it has to do known beforehand, it sends what is needed and nothing else. It
   has no idle, restart, patch and repair phase.
 """
@@ -26,11 +27,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks import machine
 from benchmarks.peers import job
 from benchmarks.peers.contenders import RAW, Contender
 from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Sizes, prepared
 from benchmarks.process import Process
-from benchmarks.server import in_parallel
+from benchmarks.server import Server, in_parallel
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.request import Request
@@ -40,6 +42,9 @@ RESTARTED = 5
 PROBING = 0.2
 COUNTED = 20
 """Patches and drifts whose requests are counted."""
+
+RESTING = 0.05
+"""Seconds of CPU in two seconds: less is rest."""
 
 MANAGER = "echo-raw"
 
@@ -57,10 +62,29 @@ class Measurement:
 
 async def measure(contender: Contender | None, sizes: Sizes, scratch: Path) -> Measurement:
     """One contender's round; None is the raw client. Raises RuntimeError where an operator does not do its job."""
-    async with prepared(sizes) as ground:
+
+    async def rehearse(server: Server) -> None:
+        if contender is not None:
+            async with _process(server, contender, scratch, ticks=True) as running:
+                await _resting(running)
+
+    async with prepared(sizes, rehearse) as ground:
         if contender is None:
             return Measurement(contender=RAW, phases=await _raw(ground))
         return await _operator(ground, contender, scratch)
+
+
+def _process(server: Server, contender: Contender, scratch: Path, *, ticks: bool) -> Process:
+    command, environment = contender.start(server.kubeconfig, ticks=ticks)
+    return Process(command, environment, scratch / f"{contender.name}.log", server.operators)
+
+
+async def _resting(running: Process) -> None:
+    """Wait until a process that has nothing to do is started: its modules are compiled, its files are read."""
+    used = -1.0
+    while machine.used(running.pid) - used > RESTING:
+        used = machine.used(running.pid)
+        await asyncio.sleep(2)
 
 
 async def _operator(ground: Ground, contender: Contender, scratch: Path) -> Measurement:
@@ -68,8 +92,7 @@ async def _operator(ground: Ground, contender: Contender, scratch: Path) -> Meas
     phases: dict[str, Phase] = {}
 
     def process(*, ticks: bool = True) -> Process:
-        command, environment = contender.start(ground.server.kubeconfig, ticks=ticks)
-        return Process(command, environment, scratch / f"{contender.name}.log", ground.server.operators)
+        return _process(ground.server, contender, scratch, ticks=ticks)
 
     span = await ground.begin()
     async with process() as running:
