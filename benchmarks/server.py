@@ -68,7 +68,7 @@ async def in_parallel(items: Iterable[Item], send: Callable[[Item], Awaitable[An
 class Count:
     """What was counted so far.
 
-    requests: to Echos, their children and Events, watches left out, by what and where (`APPLY echoes.example.com/status`).
+    requests: to Echos, their children and Events, but watches, by what and where (`APPLY echoes.example.com/status`).
     cpu: the API server's seconds. others: those that went to processes that are none of the benchmark's, or to the
     machine's host. time: of `time.perf_counter`.
     """
