@@ -73,6 +73,6 @@ class Publisher:
                 subject.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.tell(parent, (status_refused(str(error)),))
+                self._cluster.recorder.tell(parent, (status_refused(memory.secrecy.redacted(str(error))),))
             raise
         rivalry.status_written(status, applied.live, now)
