@@ -27,7 +27,9 @@ RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-d
 FROM ${BASE} AS base
 COPY --from=environment /opt/venv /opt/venv
 # A numeric user, so that the kubelet can check runAsNonRoot. It has no home and writes nothing but, with a kubeconfig,
-# temporary files of its client certificate.
+# temporary files of its client certificate. Its entry gives it its group: the kubelet takes no more than the number of the
+# user from an image, and a user without an entry would be in root's group.
+RUN echo 'ssa-operator:x:65532:65532::/tmp:/usr/sbin/nologin' >>/etc/passwd && echo 'ssa-operator:x:65532:' >>/etc/group
 ENV PATH=/opt/venv/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app
 EXPOSE 8080

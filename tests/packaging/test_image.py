@@ -86,3 +86,11 @@ def test_everything_the_image_copies_is_sent_to_the_builder() -> None:
     for source in copied:
         assert (ROOT / source).exists()
         assert any(source == each or source.startswith(f"{each}/") for each in allowed), f"{source} is in .dockerignore"
+
+
+def test_the_group_of_the_operator_is_not_roots() -> None:
+    # The kubelet asks for the user's number alone; the runtime looks its group up in the image's /etc/passwd.
+    text = (ROOT / "Dockerfile").read_text()
+    user, group = re.findall(r"^USER (\d+):(\d+)$", text, re.MULTILINE)[0]
+    assert re.search(rf"^RUN echo '[\w-]+:x:{user}:{group}:.*>>/etc/passwd", text, re.MULTILINE)
+    assert int(group) > 0

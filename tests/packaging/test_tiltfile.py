@@ -138,6 +138,10 @@ def test_another_base_image_can_be_named() -> None:
     assert image.build_args == {"BASE": "registry.example/python"}
 
 
+def test_single_resources_can_be_started() -> None:
+    assert tiltfile.evaluate({"resources": ["hello"]}).enabled == ("hello",)
+
+
 @pytest.mark.skipif(_TILT is None, reason="there is no tilt on the PATH, and none is named in TILT")
 def test_tilt_itself_finds_the_same_resources_in_the_same_order(
     plain: tiltfile.Evaluated, sources: Path, tmp_path: Path
@@ -155,7 +159,7 @@ def test_tilt_itself_finds_the_same_resources_in_the_same_order(
     }
     kubeconfig.write_text(json.dumps(content))
     run = subprocess.run(
-        [_TILT, "alpha", "tiltfile-result", "--", f"--neon={sources}", f"--compute={sources}"],
+        [_TILT, "alpha", "tiltfile-result", "--", "hello", f"--neon={sources}", f"--compute={sources}"],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "TILT_DEV_DIR": str(tmp_path), "DO_NOT_TRACK": "1"},
         capture_output=True,
@@ -163,7 +167,9 @@ def test_tilt_itself_finds_the_same_resources_in_the_same_order(
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    manifests = {each["Name"]: each for each in json.loads(run.stdout)["Manifests"]}
+    result = json.loads(run.stdout)
+    assert set(result["EnabledManifests"]) == {"hello", "ssa-operator", "crds-established", "crds"}
+    manifests = {each["Name"]: each for each in result["Manifests"]}
     assert {name: tuple(each["ResourceDependencies"] or ()) for name, each in manifests.items()} == {
         name: each.after for name, each in plain.resources.items()
     }

@@ -98,6 +98,7 @@ class Evaluated:
     """Everything that the Tiltfile declares."""
 
     contexts: tuple[str, ...] = ()
+    enabled: tuple[str, ...] = ()
     images: dict[str, Image] = field(default_factory=dict)
     manifests: list[dict[str, Any]] = field(default_factory=list)
     resources: dict[str, Resource] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class Evaluated:
         return name if workload and name in self.resources else None
 
 
-def evaluate(given: Mapping[str, str]) -> Evaluated:
+def evaluate(given: Mapping[str, str | list[str]]) -> Evaluated:
     """What the Tiltfile declares when `given` stands behind `tilt up --`; raises what its evaluation raises."""
     text = (ROOT / "Tiltfile").read_text()
     tree = ast.parse(text, "Tiltfile")
@@ -154,7 +155,7 @@ def _kustomize(path: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def _functions(evaluated: Evaluated, given: Mapping[str, str]) -> dict[str, object]:
+def _functions(evaluated: Evaluated, given: Mapping[str, str | list[str]]) -> dict[str, object]:
     """The functions of https://docs.tilt.dev/api.html that the Tiltfile calls, with the arguments that it uses."""
     known: set[str] = set()
 
@@ -162,7 +163,14 @@ def _functions(evaluated: Evaluated, given: Mapping[str, str]) -> dict[str, obje
         assert usage
         known.add(name)
 
-    def parse() -> dict[str, str]:
+    def define_string_list(name: str, *, args: bool, usage: str) -> None:
+        assert usage
+        known.add(name)
+
+    def set_enabled_resources(resources: list[str]) -> None:
+        evaluated.enabled = tuple(resources)
+
+    def parse() -> dict[str, str | list[str]]:
         assert set(given) <= known, f"the Tiltfile knows {sorted(known)}"
         return dict(given)
 
@@ -221,7 +229,12 @@ def _functions(evaluated: Evaluated, given: Mapping[str, str]) -> dict[str, obje
         evaluated.kinds.append(Kind(pattern=kind, api_version=api_version, image_paths=tuple(image_json_path)))
 
     return {
-        "config": SimpleNamespace(define_string=define_string, parse=parse),
+        "config": SimpleNamespace(
+            define_string=define_string,
+            define_string_list=define_string_list,
+            parse=parse,
+            set_enabled_resources=set_enabled_resources,
+        ),
         "os": SimpleNamespace(path=SimpleNamespace(exists=lambda path: (ROOT / path).exists())),
         "allow_k8s_contexts": allow_k8s_contexts,
         "k8s_context": lambda: CONTEXT,
