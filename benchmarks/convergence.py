@@ -267,12 +267,11 @@ def _cpu_per_parent(done: Round, made: Measurement) -> float:
     return (made.cpu - start.cpu) / made.parents if operates else made.cpu / made.parents
 
 
-_OTHERS = (workload.FOLDER, f"{workload.FOLDER}/status", " events", " events.events.k8s.io")
-
-
 def _writes(made: Measurement, *, children: bool) -> int:
     """The writes to children, or those to the status of Echos."""
     own = f"{workload.FOLDER}/status"
     return sum(
-        count for what, count in made.writes.items() if (not what.endswith(_OTHERS) if children else what.endswith(own))
+        count
+        for what, count in made.writes.items()
+        if (workload.FOLDER not in what if children else what.endswith(own))
     )

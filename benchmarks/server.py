@@ -86,8 +86,14 @@ class Count:
 
     @property
     def writes(self) -> Counter[str]:
-        """Those of the requests that write."""
-        return Counter({what: count for what, count in self.requests.items() if what.split()[0] in _VERBS})
+        """Those of the requests that write to Echos and their children."""
+        return Counter(
+            {
+                what: count
+                for what, count in self.requests.items()
+                if what.split()[0] in _VERBS and what.split()[1] not in _EVENTS
+            }
+        )
 
     @property
     def busy_others(self) -> float:
