@@ -130,9 +130,9 @@ class Parents:
         return sum(1 for report in reports if report is not None and report.verdict.ready)
 
     def unready(self) -> list[ParentKey]:
-        """The parents whose last report isn't Ready, and those whose first pass is under way."""
+        """The parents whose last report isn't Ready."""
         reports = ((live, self.report(live)) for live in self._cache)
-        return [self._key(live) for live, report in reports if report is None or not report.verdict.ready]
+        return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
 
     def find(self, namespace: str, name: str) -> Live | None:
         """The parent of that name, None where there is none."""

@@ -23,13 +23,14 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.publication import Publisher
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.upkeep import keep, let_go, note, record
+from ssa_operator.controller.watch import SYNC_DEADLINE
 from ssa_operator.core import once, upkeep
 from ssa_operator.core.concealment import concealed
 from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
 from ssa_operator.core.order import CHANGED, Series, stirred
-from ssa_operator.core.plan import Action, make_plan
+from ssa_operator.core.plan import Action, Observed, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.status import (
     Outcome,
@@ -110,7 +111,7 @@ class Reconciler:
         remember(memory, plan, outcomes, report)
         report = concealed(report, memory.secrecy, own.left_out)
         subject = await let_go(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
-        report = self._followed(memory, report, rendered, outcomes)
+        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
         if memory.series.at_once:
             # The next pass knows more: it writes the status.
             self._publisher.tell(subject, memory, report)
@@ -163,7 +164,7 @@ class Reconciler:
         report = replace(report, outcomes=(*earlier, *report.outcomes))
         remember(memory, plan, outcomes, report)
         report = concealed(report, memory.secrecy, own.left_out)
-        report = self._followed(memory, report, rendered, outcomes)
+        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
         return await self._publisher.publish(subject, memory, report, self._now())
 
     def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
@@ -211,6 +212,14 @@ class Reconciler:
             message = f"nothing is applied while the annotation {SUSPEND} is true"
             return Verdict(ready=False, reason="Suspended", message=message, stalled=True)
         return None
+
+
+def _looking_again(report: Report, observed: Observed) -> Report:
+    """The report with the moment of the next pass where a watch is not synced: it may be by the end of this one, and
+    then nobody would tell.
+    """
+    unsynced = any(not kind.synced and not kind.problem for kind in observed.kinds.values())
+    return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
 
 
 def _lives(outcomes: Iterable[Outcome]) -> list[Live]:
