@@ -10,8 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
+
+# How long an example takes says how busy the machine is, not whether a property holds.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
