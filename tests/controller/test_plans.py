@@ -1,0 +1,167 @@
+"""What becomes of a parent's children over any sequence of changed templates, changed specs, foreign hands, crashes and
+restarts: the plan, and what is remembered of it, played as a state machine without a cluster.
+
+The cluster of the game only holds objects; how an API server merges and validates is tested on a real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ssa_operator.controller.memory import Memory, remember
+from ssa_operator.core.identity import Identity
+from ssa_operator.core.live import Live
+from ssa_operator.core.plan import Action, Demand, Observed, Plan, Step, make_plan
+from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.status import Outcome, Result, make_report
+from ssa_operator.core.upkeep import Records, read, written
+from tests.core.objects import OTHER_UID, child, config_map, observed, parent, rendered
+
+NAMES = tuple("abcdef")
+TEMPLATES = {"all": frozenset(NAMES), "half": frozenset("abc"), "others": frozenset("def"), "none": frozenset[str]()}
+NOW = 1_700_000_000.0
+
+
+class Life(RuleBasedStateMachine):
+    """One parent. The names that are rendered are those that the templates have and the spec leaves on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: dict[Identity, Live] = {}
+        self.foreign = child("theirs", uid="t-1", owner=OTHER_UID)
+        self.templates = "all"
+        self.spec = frozenset(NAMES)
+        self.reconcile_at = "0"
+        self.kept = Records()
+        self.memory = Memory()
+        self.brought_to: str | None = None
+        self.rendered_here: dict[str, set[str]] = {}
+        self.made = 0
+
+    # What people and other programs do.
+
+    @rule(name=st.sampled_from(sorted(TEMPLATES)))
+    def save_templates(self, name: str) -> None:
+        self.templates = name
+
+    @rule(spec=st.frozensets(st.sampled_from(NAMES)))
+    def change_the_spec(self, spec: frozenset[str]) -> None:
+        self.spec = spec
+
+    @rule()
+    def confirm(self) -> None:
+        self.reconcile_at = str(int(self.reconcile_at) + 1)
+
+    @precondition(lambda self: self.objects)
+    @rule(data=st.data())
+    def delete_a_child(self, data: st.DataObject) -> None:
+        del self.objects[data.draw(st.sampled_from(sorted(self.objects)))]
+
+    @rule()
+    def restart(self) -> None:
+        self.memory, self.brought_to, self.rendered_here = Memory(), None, {}
+
+    # What the operator does.
+
+    @rule()
+    def look(self) -> None:
+        self._pass(steps=None)
+        if self.kept.held is None:
+            assert {identity.name for identity in self.objects} == self._wanted()
+
+    @rule(steps=st.integers(0, 6))
+    def look_and_die(self, steps: int) -> None:
+        self._pass(steps)
+        self.restart()
+
+    @rule()
+    def come_to_rest(self) -> None:
+        """However it came to this: two passes more, and a third changes nothing."""
+        self.look()
+        self.look()
+        before = dict(self.objects)
+        plan = self._pass(steps=None)
+        assert self.objects == before
+        assert not plan.prunes
+
+    @invariant()
+    def what_is_not_ours_is_there(self) -> None:
+        assert self.foreign.parent_uid == OTHER_UID
+
+    def _wanted(self) -> frozenset[str]:
+        return TEMPLATES[self.templates] & self.spec
+
+    def _pass(self, steps: int | None) -> Plan:
+        """A pass, or the first so many steps of one."""
+        before, wanted = dict(self.objects), self._wanted()
+        given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
+        kept = read(Live.of(written(parent(), self.kept)))
+        plan = make_plan(self._observed(kept), given)
+        self.kept = replace(kept, held=plan.hold)  # on record before anything is done
+        outcomes = []
+        ordered = sorted(plan.steps, key=lambda step: step.action is Action.PRUNE)
+        for done, step in enumerate(ordered):
+            if steps is not None and done >= steps:
+                break
+            outcomes.append(self._act(step))
+        self._judge(plan, before)
+        if steps is None or len(outcomes) == len(ordered):
+            report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
+            remember(self.memory, plan, tuple(outcomes), report)
+            self.rendered_here.setdefault(self.templates, set()).update(wanted)
+            if report.complete:
+                self.brought_to = self.templates
+                self.kept = replace(self.kept, held=None)
+        return plan
+
+    def _observed(self, kept: Records) -> Observed:
+        memory = self.memory
+        fields: dict[str, Any] = {
+            "proofs": memory.proofs,
+            "demand": Demand.UNPROVEN,
+            "converged": memory.converged,
+            "settled": memory.settled,
+            "outlived": memory.rendered if memory.digest == self.templates else frozenset(),
+            "reconcile_at": self.reconcile_at,
+            "successors": memory.successors,
+            "records": replace(kept, held=kept.held or memory.hold),
+            "begun": memory.report is not None,
+        }
+        return observed(*self.objects.values(), others=(self.foreign,), **fields)
+
+    def _act(self, step: Step) -> Outcome:
+        match step.action:
+            case Action.APPLY:
+                new = step.identity not in self.objects
+                if new:
+                    self.made += 1
+                    self.objects[step.identity] = child(step.identity.name, uid=f"c-{self.made}")
+                result = Result.CREATED if new else Result.UNCHANGED
+                return Outcome(step=step, result=result, live=self.objects[step.identity])
+            case Action.PRUNE:
+                del self.objects[step.identity]
+                return Outcome(step=step, result=Result.PRUNED)
+            case _:
+                return Outcome(step=step, result=Result.UNCHANGED, live=self.objects.get(step.identity))
+
+    def _judge(self, plan: Plan, before: dict[Identity, Live]) -> None:
+        """Whether this pass was allowed to delete what it deleted."""
+        identities = [step.identity for step in plan.steps]
+        assert len(identities) == len(set(identities))
+        gone = {identity.name for identity in before.keys() - self.objects.keys()}
+        assert not gone & self._wanted()
+        assert not (plan.held and gone)
+        if gone and gone == {identity.name for identity in before}:
+            # Everything went: the data decided it under templates that are known good, or somebody confirmed.
+            known = self.brought_to == self.templates or gone <= self.rendered_here.get(self.templates, set())
+            hold = plan.observed.records.held
+            assert known or (hold is not None and hold.asked != self.reconcile_at)
+
+
+Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestLife = Life.TestCase
