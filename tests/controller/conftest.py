@@ -37,8 +37,10 @@ async def desk(cluster: Cluster, client: Client, namespace: str) -> AsyncIterato
 
 @pytest.fixture
 def templates(tmp_path: Path) -> Path:
-    """A copy of the project's templates."""
-    return Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
+    """A copy of the project's templates of an Echo."""
+    folder = "echoes.example.com"
+    shutil.copytree(ROOT / "templates" / folder, tmp_path / "templates" / folder)
+    return tmp_path / "templates"
 
 
 @pytest.fixture
