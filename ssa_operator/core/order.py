@@ -117,7 +117,7 @@ def _usable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now, announced=outcome.step.announces).state is State.CURRENT
+    return readiness(live.body, now, announced=outcome.step.announces).usable
 
 
 def _awaited(edge: Edge) -> Awaited:

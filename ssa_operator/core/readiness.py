@@ -41,6 +41,12 @@ class Readiness:
     state: State
     message: str = ""
     again_at: float | None = None
+    awaits_use: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether who reads the object need not wait: it is Current, or becomes so only by being used."""
+        return self.state is State.CURRENT or self.awaits_use
 
 
 CURRENT = Readiness(State.CURRENT)
@@ -210,7 +216,11 @@ def _claim(body: Body, _now: float) -> Readiness:
     phase = _status(body).get("phase")
     if phase == "Lost":
         return _failed("its volume is lost")
-    return CURRENT if phase == "Bound" else _in_progress(f"its phase is {phase or 'unknown'}")
+    if phase == "Bound":
+        return CURRENT
+    # With volumeBindingMode WaitForFirstConsumer it is bound for its first pod; in the other mode the scheduler waits
+    # (https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode).
+    return Readiness(State.IN_PROGRESS, f"its phase is {phase or 'unknown'}", awaits_use=True)
 
 
 def _volume(body: Body, _now: float) -> Readiness:

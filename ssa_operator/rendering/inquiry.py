@@ -24,7 +24,7 @@ from ssa_operator.core.durations import parse_duration
 from ssa_operator.core.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.instruction import Reference
 from ssa_operator.core.place import Place
-from ssa_operator.core.readiness import State, readiness
+from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Awaited
 from ssa_operator.core.world import Answer, Body, Lookup, Question, Selection, World
 from ssa_operator.rendering.functions import TAKES_OBSERVED
@@ -128,7 +128,7 @@ class Inquiry:
             body = {"kind": kind, "metadata": {"name": name}}
         source = self._source(question, body)
         if body is not None:
-            if self._lenient or question in self._uncounted or question in self._done or self._is_ready(body):
+            if self._lenient or question in self._uncounted or question in self._done or self._judged(body).usable:
                 return Observed(source.body, (source,))
             self.unready.add(question)
         return Unknown((source,), [Awaited(question, state="be ready")], whole=True)
@@ -240,12 +240,15 @@ class Inquiry:
         return Unknown((source,), [awaited], whole=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
+        return self._judged(body).state is State.CURRENT
+
+    def _judged(self, body: Mapping[str, Any]) -> Readiness:
         group = split_api_version(body.get("apiVersion", ""))[0]
         announced = self.world.announces(GroupKind(group, body.get("kind", "")))
         found = readiness(body, self.world.now, announced=announced)
         if found.again_at is not None:
             self._again(found.again_at)
-        return found.state is State.CURRENT
+        return found
 
     def _again(self, moment: float) -> None:
         self.again_at = moment if self.again_at is None else min(self.again_at, moment)

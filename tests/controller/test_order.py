@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -282,3 +283,49 @@ async def test_a_deployment_that_makes_no_progress_is_stalled_with_its_own_words
             "echoes.example.com", "web", not_ready_because("Progressing", "ProgressDeadlineExceeded: ")
         )
     assert any(each["type"] == "Stalled" for each in body["status"]["conditions"])
+
+
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: {{ name }}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: {{ namespace }}
+  resources: {requests: {storage: 1Gi}}
+"""
+USER = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ name }}
+spec:
+  containers: [{name: main, image: none}]
+  volumes:
+    - name: data
+      persistentVolumeClaim:
+        claimName: {{ child('PersistentVolumeClaim', name).metadata.name }}
+"""
+
+
+async def test_a_claim_that_waits_for_its_first_consumer_does_not_hold_it_back(
+    client: Client, desk: Desk, options: MakeOptions, templates: Path
+) -> None:
+    storage = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": desk.namespace},
+        "provisioner": "kwok.x-k8s.io/volume",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    await desk.apply(storage)
+    for file in (templates / "echoes.example.com").iterdir():
+        file.unlink()
+    (templates / "echoes.example.com" / "claim.yaml.j2").write_text(CLAIM)
+    (templates / "echoes.example.com" / "user.yaml.j2").write_text(USER)
+    async with operating(client, options(templates=templates)):
+        await desk.apply(echo("web"))
+        await desk.until("persistentvolumeclaims", "web", lambda body: body["status"].get("phase") == "Bound")
+        await desk.ready("echoes.example.com", "web")
+    await desk.kubectl("delete", "storageclass", desk.namespace)

@@ -137,6 +137,20 @@ def test_a_child_that_is_not_ready_is_awaited_though_the_field_is_there() -> Non
     assert waits(result) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s to be ready"]
 
 
+def test_a_claim_is_bound_for_its_first_consumer_so_that_one_need_not_wait() -> None:
+    claim = live("PersistentVolumeClaim", "s", status={"phase": "Pending"})
+    files = {"claim.yaml.j2": manifest("PersistentVolumeClaim", "s")}
+
+    def read(field: str, world: FakeWorld) -> Rendered:
+        text = manifest("ConfigMap", "c", f"v: {{{{ child('PersistentVolumeClaim', 's').{field} }}}}\n")
+        return in_world({"a.yaml.j2": text, **files}, world)
+
+    assert names(read("metadata.name", FakeWorld(children=(claim,)))) == ["c", "s"]
+    assert names(read("spec.volumeName", FakeWorld(children=(claim,)))) == ["s"]
+    lost = live("PersistentVolumeClaim", "s", status={"phase": "Lost"})
+    assert names(read("metadata.name", FakeWorld(children=(lost,)))) == ["s"]
+
+
 def test_an_object_that_is_looked_up_need_not_be_ready() -> None:
     world = FakeWorld(others=(STARTING,))
     assert one("lookup('v1', 'Service', 's').spec.clusterIP", world).documents[0].body["v"] == "10.0.0.1"
