@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +23,25 @@ from ssa_operator.core.status import Report
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client
 from tests.controller.desk import PATIENCE, Desk, echo, operating
+from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
 MakeOptions = Callable[..., Options]
+OpenLedger = Callable[[], Awaitable["Ledger"]]
 
 ECHOES = "echoes.example.com"
 DEPLOYMENTS = "deployments.apps"
 SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  n: '{{ spec.replicas }}'\n"
+
+
+@pytest.fixture
+def settings_alone(templates: Path) -> Path:
+    """Templates of one ConfigMap, which no controller ever touches."""
+    for file in (templates / ECHOES).iterdir():
+        file.unlink()
+    (templates / ECHOES / "settings.yaml.j2").write_text(SETTINGS)
+    return templates
 
 
 class Passes:
@@ -66,11 +79,22 @@ class Ledger:
         assert cluster.audit_log is not None
         self._log = cluster.audit_log
         self._desk = desk
+        self._start = 0
+
+    async def opened(self) -> Ledger:
+        """The ledger, from now on: what was answered before has its entry."""
+        await self._written_up()
         self._start = self._log.stat().st_size
+        return self
+
+    async def _written_up(self) -> None:
+        """Wait until the log has a request that was sent after all others: each has its entry when it is over."""
+        name = f"last-{uuid.uuid4().hex}"
+        await self._desk.kubectl("get", "configmap", name, "--ignore-not-found")
+        await until(lambda: name in self._log.read_text())
 
     async def writes(self) -> Counter[str]:
-        # The log has an entry when its request is over: that of another one, sent later, is waited for.
-        await self._desk.kubectl("get", "namespace", self._desk.namespace)
+        await self._written_up()
         with self._log.open() as log:
             log.seek(self._start)
             events = [json.loads(line) for line in log]
@@ -90,8 +114,8 @@ class Ledger:
 
 
 @pytest.fixture
-def ledger(cluster: Cluster, desk: Desk) -> Callable[[], Ledger]:
-    return lambda: Ledger(cluster, desk)
+def ledger(cluster: Cluster, desk: Desk) -> OpenLedger:
+    return lambda: Ledger(cluster, desk).opened()
 
 
 def kubectl(*arguments: str) -> Callable[[Desk], Awaitable[str]]:
@@ -128,19 +152,17 @@ async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_
     desk: Desk,
     options: MakeOptions,
     passes: Passes,
-    ledger: Callable[[], Ledger],
+    ledger: OpenLedger,
+    settings_alone: Path,
     act: Callable[[Desk], Awaitable[str]],
     applies: int,
 ) -> None:
-    async with operating(client, options()) as running:
-        running.remove(f"{ECHOES}/deployment.yaml.j2")
-        running.remove(f"{ECHOES}/_status.yaml.j2")
-        running.write(f"{ECHOES}/settings.yaml.j2", SETTINGS)
+    async with operating(client, options(templates=settings_alone)):
         await desk.apply(echo("web"))
         await desk.ready(ECHOES, "web")
         before = await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "1"})
         passes.forget()
-        counted = ledger()
+        counted = await ledger()
         await act(desk)
         await passes.next()
         found = await desk.until("configmaps", "web", lambda body: body.get("data", {}).get("n") == "1")
@@ -152,12 +174,12 @@ async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_
 
 
 async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
-    client: Client, desk: Desk, options: MakeOptions, ledger: Callable[[], Ledger]
+    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger
 ) -> None:
     async with operating(client, options()):
         await desk.apply(echo("web"))
         await desk.ready(ECHOES, "web")
-        counted = ledger()
+        counted = await ledger()
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
         await desk.until(DEPLOYMENTS, "web", lambda body: body["metadata"]["generation"] == 3)
         await desk.ready(ECHOES, "web")
@@ -165,9 +187,9 @@ async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
 
 
 async def test_a_child_is_applied_once_however_often_its_status_changes(
-    client: Client, desk: Desk, options: MakeOptions, ledger: Callable[[], Ledger]
+    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger
 ) -> None:
-    counted = ledger()
+    counted = await ledger()
     async with operating(client, options()):
         await desk.apply(echo("web", 2))
         await desk.ready(ECHOES, "web")
@@ -175,15 +197,12 @@ async def test_a_child_is_applied_once_however_often_its_status_changes(
 
 
 async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
-    client: Client, desk: Desk, options: MakeOptions, ledger: Callable[[], Ledger]
+    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger, settings_alone: Path
 ) -> None:
-    async with operating(client, options()) as running:
-        running.remove(f"{ECHOES}/deployment.yaml.j2")
-        running.remove(f"{ECHOES}/_status.yaml.j2")
-        running.write(f"{ECHOES}/settings.yaml.j2", SETTINGS)
+    async with operating(client, options(templates=settings_alone)):
         await desk.apply(echo("web"))
         await desk.ready(ECHOES, "web")
-        counted = ledger()
+        counted = await ledger()
         await desk.kubectl("patch", "echo", "web", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
         await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "2"})
         await desk.ready(ECHOES, "web")
@@ -191,13 +210,13 @@ async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
 
 
 async def test_after_a_restart_everything_is_applied_once_and_nothing_is_written(
-    client: Client, desk: Desk, options: MakeOptions, passes: Passes, ledger: Callable[[], Ledger]
+    client: Client, desk: Desk, options: MakeOptions, passes: Passes, ledger: OpenLedger
 ) -> None:
     async with operating(client, options()):
         await desk.apply(echo("web"))
         await desk.ready(ECHOES, "web")
     before = await desk.until(DEPLOYMENTS, "web", lambda _: True)
-    counted = ledger()
+    counted = await ledger()
     passes.forget()
     async with operating(client, options()):
         await passes.next()
