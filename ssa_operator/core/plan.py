@@ -12,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
@@ -222,7 +223,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
     hold = observed.records.held
-    if orphans and _mistrusted(observed, rendered, orphans):
+    if orphans and _mistrusted(observed, rendered, orphans, places.keys()):
         hold = Hold.of(hold.asked if hold else observed.reconcile_at, (step.identity for step in orphans))
         held = _held_text(observed, len(orphans))
         orphans = [
@@ -554,7 +555,7 @@ def _prune_blocked(observed: Observed, rendered: Rendered, steps: list[Step]) ->
     return ""
 
 
-def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> bool:
+def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], stay: AbstractSet[Identity]) -> bool:
     """Whether the end of (almost) all children may be the templates' fault rather than what the data decided.
 
     The data decides where the very same template set rendered them before, or is the one that this parent was brought
@@ -568,13 +569,13 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step]) -> 
     hold, left = observed.records.held, {step.identity for step in orphans}
     if hold is not None and any(key(step.identity) in hold.children for step in orphans):
         return True
-    # What is never pruned can't be lost, and says nothing of the others. What only these templates have made, while
-    # some
+    # What is never pruned can't be lost, and says nothing of the others. What only these templates made, while some
     # of them waited, takes the place of what would go.
     there = sum(
         1
         for live in observed.own
-        if not live.deleting
+        # What is rendered and being deleted is made anew.
+        if (not live.deleting or live.identity in stay)
         and _made_for(observed, live)
         and (observed.settled is None or live.identity in observed.settled or live.identity in left)
     )

@@ -102,6 +102,9 @@ def test_the_operator_needs_no_other_rights_than_it_is_given(
     template.write_text(
         template.read_text().replace("  name: {{ name }}\n  labels:", "  name: {{ name }}-new\n  labels:")
     )
+    held = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=PruneHeld"
+    kubectl("wait", held, PATIENCE, f"--namespace={namespace}", "echo/hello")
+    kubectl("annotate", f"--namespace={namespace}", "echo/hello", "ssa-operator.dev/reconcile-at=now")
     kubectl("wait", "--for=delete", PATIENCE, f"--namespace={namespace}", "deployment/hello")
     kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "echo/hello")
     children = kubectl("get", "deployments", f"--namespace={namespace}", "--output=name")
