@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ssa_operator.controller.cluster import Cluster
@@ -50,8 +49,10 @@ async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
-        ready = _ready(outcomes.values(), now)
-        turns = (_in_turn(_in_order(step, ready), by_identity, plan.observed, cluster, now) for _, step in stage)
+        turns = (
+            _in_turn(_after_successors(step, by_identity, now), by_identity, plan.observed, cluster, now)
+            for _, step in stage
+        )
         done = await asyncio.gather(*turns)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
@@ -70,21 +71,18 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
     return [stages[key] for key in sorted(stages)]
 
 
-def _ready(outcomes: Iterable[Outcome], now: float) -> set[Identity]:
-    return {
-        outcome.step.identity
-        for outcome in outcomes
-        if outcome.live is not None
-        and readiness(outcome.live.body, now, announced=outcome.step.announces).state is State.CURRENT
-    }
-
-
-def _in_order(step: Step, ready: AbstractSet[Identity]) -> Step:
+def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float) -> Step:
     """A prune, unless what takes the object's place is not ready yet."""
-    missing = sorted(step.successors - ready) if step.action is Action.PRUNE else ()
-    if not missing:
+    missing = [identity for identity in sorted(step.successors) if not _is_ready(before.get(identity), now)]
+    if step.action is not Action.PRUNE or not missing:
         return step
     return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
+
+
+def _is_ready(outcome: Outcome | None, now: float) -> bool:
+    if outcome is None or outcome.live is None:
+        return False
+    return readiness(outcome.live.body, now, announced=outcome.step.announces).state is State.CURRENT
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str:

@@ -50,6 +50,28 @@ class ChildListener(Protocol):
         """One of our own requests deleted this for good."""
 
 
+class Kinds(Mapping[GroupKind, Kind]):
+    """What the watches say of their kinds now; nothing is put together for a kind that nobody asks for."""
+
+    def __init__(self, watches: Mapping[GroupKind, Watch]) -> None:
+        self._watches = watches
+
+    def __getitem__(self, kind: GroupKind) -> Kind:
+        watch = self._watches[kind]
+        return Kind(
+            namespaced=watch.resource.namespaced, synced=watch.synced, problem=watch.problem, barred=watch.forbidden
+        )
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._watches
+
+    def __iter__(self) -> Iterator[GroupKind]:
+        return iter(self._watches)
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+
 class Children(Mapping[Identity, Live]):
     """All watched objects by identity, and the watches themselves."""
 
@@ -79,15 +101,7 @@ class Children(Mapping[Identity, Live]):
     @property
     def kinds(self) -> Mapping[GroupKind, Kind]:
         """What is known of every kind that is watched."""
-        return {
-            kind: Kind(
-                namespaced=watch.resource.namespaced,
-                synced=watch.synced,
-                problem=watch.problem,
-                barred=watch.forbidden,
-            )
-            for kind, watch in self._watches.items()
-        }
+        return Kinds(self._watches)
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
