@@ -107,6 +107,20 @@ def test_every_example_is_a_resource_whose_pods_tilt_looks_for(plain: tiltfile.E
         assert any(kind.matches(manifest) for kind in plain.kinds)
 
 
+def test_every_example_of_the_gallery_is_offered_and_started_on_demand(plain: tiltfile.Evaluated) -> None:
+    gallery = [each.parent for each in (ROOT / "examples").glob("*/templates")]
+    assert len(gallery) > 5
+    for folder in gallery:
+        resource = plain.resources[folder.name]
+        assert resource.on_demand
+        assert f'--templates="{folder}/templates"' in resource.served[-1]
+        for path in folder.glob("*.yaml"):
+            assert f'--filename="{path}"' in resource.command[-1]
+        assert ("crds apply" in resource.command[-1]) == (folder / "crds").exists()
+        assert f"--context={tiltfile.CONTEXT}" in resource.served[-1]
+    assert {name for name, each in plain.resources.items() if each.on_demand} == {each.name for each in gallery}
+
+
 def test_a_database_gets_the_images_whose_sources_are_given(sources: Path) -> None:
     evaluated = tiltfile.evaluate({"neon": str(sources), "compute": str(sources)})
     (kind,) = [each for each in evaluated.kinds if each.matches(_EXAMPLES["neon"])]

@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import subprocess
 import sys
@@ -72,10 +73,14 @@ class Image:
 
 @dataclass(slots=True, kw_only=True)
 class Resource:
-    """A resource of Tilt's: the selectors of its objects, the command of a local one, and what it is started after."""
+    """A resource of Tilt's: the selectors of its objects, the commands of a local one, whether it waits until somebody
+    asks for it, and what it is started after.
+    """
 
     objects: list[str] = field(default_factory=list)
     command: Sequence[str] = ()
+    served: Sequence[str] = ()
+    on_demand: bool = False
     after: tuple[str, ...] = ()
 
 
@@ -218,12 +223,22 @@ def _functions(evaluated: Evaluated, given: Mapping[str, str | list[str]]) -> di
         name: str,
         *,
         cmd: Sequence[str],
+        serve_cmd: Sequence[str] = (),
         deps: Sequence[str] = (),
         resource_deps: Sequence[str] = (),
+        auto_init: bool = True,
+        trigger_mode: str = "auto",
         labels: Sequence[str] = (),
     ) -> None:
         assert name not in evaluated.resources
-        evaluated.resources[name] = Resource(command=cmd, after=tuple(resource_deps))
+        on_demand = not auto_init and trigger_mode == "manual"
+        evaluated.resources[name] = Resource(
+            command=cmd, served=serve_cmd, on_demand=on_demand, after=tuple(resource_deps)
+        )
+
+    def listdir(path: str, *, recursive: bool = False) -> list[str]:
+        found = (ROOT / path).glob("**/*" if recursive else "*")
+        return sorted(str(each) for each in found if each.is_file())
 
     def k8s_kind(kind: str, *, api_version: str, image_json_path: Sequence[str] = ()) -> None:
         evaluated.kinds.append(Kind(pattern=kind, api_version=api_version, image_paths=tuple(image_json_path)))
@@ -235,13 +250,18 @@ def _functions(evaluated: Evaluated, given: Mapping[str, str | list[str]]) -> di
             parse=parse,
             set_enabled_resources=set_enabled_resources,
         ),
-        "os": SimpleNamespace(path=SimpleNamespace(exists=lambda path: (ROOT / path).exists())),
+        "os": SimpleNamespace(
+            path=SimpleNamespace(
+                exists=lambda path: (ROOT / path).exists(), dirname=posixpath.dirname, basename=posixpath.basename
+            )
+        ),
+        "TRIGGER_MODE_MANUAL": "manual",
         "allow_k8s_contexts": allow_k8s_contexts,
         "k8s_context": lambda: CONTEXT,
         "docker_build": docker_build,
         "sync": lambda local, remote: ("sync", (local, remote)),
         "fall_back_on": lambda paths: ("rebuild", paths),
-        "listdir": lambda path: sorted(f"{path}/{each.name}" for each in (ROOT / path).iterdir() if each.is_file()),
+        "listdir": listdir,
         "read_yaml": lambda path: yaml.safe_load((ROOT / path).read_text()),
         "read_yaml_stream": lambda path: _read_all((ROOT / path).read_text()),
         "decode_yaml_stream": _read_all,
