@@ -63,7 +63,7 @@ def run(
         typer.Option(
             envvar="SSA_OPERATOR_APPLY",
             metavar="always|changed",
-            help="What a tick applies: everything, or what is not proven unchanged.",
+            help="What a parent's change or tick applies: everything, or what is not proven unchanged.",
         ),
     ] = "always",
     listen: Annotated[

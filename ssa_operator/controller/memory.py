@@ -58,10 +58,10 @@ class Memory:
     be put on record. unfinished: passes in a row that did not come to their end. trouble: why the last of them did
     not, in words. report: the last one. hook_failures: how often the Job of a finalize hook was made again.
     successors: what has to be ready before an object goes that is no longer rendered. once: what was made once and is
-    not on record yet. doubts: the workloads that aren't ready. left: each child when it was last as we want it.
-    rivalry: what others do to the same objects. unrest: the children that change each time they are applied. confided:
-    the values of each version of a Secret that was looked at. secrecy: all of them, for a parent and templates that
-    are as `spelling` says.
+    not on record yet. doubts: the workloads that aren't ready. left: each child when it was last as we want it. asked:
+    the value of `reconcile-at` in the last pass. rivalry: what others do to the same objects. unrest: the children
+    that change each time they are applied. confided: the values of each version of a Secret that was looked at.
+    secrecy: all of them, for a parent and templates that are as `spelling` says.
     """
 
     proofs: Mapping[Identity, Proof] = field(default_factory=dict)
@@ -83,6 +83,7 @@ class Memory:
     once: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
     left: Mapping[Identity, Live] = field(default_factory=dict)
+    asked: str = ""
     rivalry: Rivalry = field(default_factory=Rivalry)
     confided: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict, repr=False)
     secrecy: Secrecy = NOTHING
@@ -97,6 +98,7 @@ def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: 
     memory.failures = memory.failures + 1 if report.passing else 0
     memory.rendered = _rendered(memory, plan)
     memory.digest = plan.rendered.digest
+    memory.asked = plan.observed.reconcile_at
     memory.hold = None if report.complete else plan.hold
     if report.complete:
         memory.converged, memory.settled = plan.rendered.digest, memory.rendered

@@ -126,7 +126,7 @@ class Observer:
             kinds={kind: self._kind(known[kind], kind) for kind in named | reported_kinds(parent) if kind in known},
             proofs=memory.proofs,
             recreations=memory.recreations,
-            demand=self._demand(causes),
+            demand=self._demand(causes, memory, asked),
             parents=self._claims.parents,
             everyone=self._claims.everyone(),
             claims=self._claims,
@@ -182,11 +182,12 @@ class Observer:
             once=once.with_ends(upkeep.read(subject.parent), watched.last_seen, now).once,
         )
 
-    def _demand(self, causes: Cause) -> Demand:
-        everything = WHOLE
+    def _demand(self, causes: Cause, memory: Memory, asked: str) -> Demand:
         if self._options.apply is ApplyMode.ALWAYS:
-            everything |= Cause.TICK_GRANTED
-        return Demand.EVERYTHING if causes & everything else Demand.UNPROVEN
+            everything = bool(causes & (WHOLE | Cause.TICK_GRANTED))
+        else:
+            everything = asked != memory.asked
+        return Demand.EVERYTHING if everything else Demand.UNPROVEN
 
 
 def _kinds(rendered: Rendered) -> set[GroupKind]:

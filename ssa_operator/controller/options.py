@@ -10,7 +10,10 @@ from ssa_operator.core.fight import Tolerance
 
 
 class ApplyMode(StrEnum):
-    """Whether ticks apply every manifest, or only those that are not proven unchanged."""
+    """Whether a look at a parent applies every manifest, or only those that are not proven unchanged.
+
+    A child's own event never applies what is proven; a new value of `reconcile-at` always applies everything.
+    """
 
     ALWAYS = "always"
     CHANGED = "changed"

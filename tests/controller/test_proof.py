@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.memory import Memory, Subject
-from ssa_operator.controller.options import Options
+from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.status import Report
 from ssa_operator.devcluster.cluster import Cluster
@@ -223,3 +223,30 @@ async def test_after_a_restart_everything_is_applied_once_and_nothing_is_written
     assert await counted.writes() == Counter({"patch deployments": 1})
     after = await desk.until(DEPLOYMENTS, "web", lambda _: True)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
+    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger, settings_alone: Path
+) -> None:
+    (settings_alone / ECHOES / "fixed.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\n")
+    async with operating(client, options(templates=settings_alone, apply=ApplyMode.CHANGED)):
+        await desk.apply(echo("web"))
+        await desk.ready(ECHOES, "web")
+        counted = await ledger()
+        await desk.kubectl("patch", "echo", "web", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
+        await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "2"})
+        await desk.ready(ECHOES, "web")
+        assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
+
+
+async def test_with_apply_changed_a_user_can_still_have_everything_applied(
+    client: Client, desk: Desk, options: MakeOptions, passes: Passes, ledger: OpenLedger, settings_alone: Path
+) -> None:
+    async with operating(client, options(templates=settings_alone, apply=ApplyMode.CHANGED)):
+        await desk.apply(echo("web"))
+        await desk.ready(ECHOES, "web")
+        passes.forget()
+        counted = await ledger()
+        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
+        await passes.next()
+    assert await counted.writes() == Counter({"patch configmaps": 1})
