@@ -11,7 +11,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-peers lint format check constraints clean
+.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers lint format check constraints clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,9 @@ tilt-check: $(INSTALLED) ## Show that tilt builds, pushes and deploys, without a
 
 bench: $(INSTALLED) ## Measure: objects a second beside the raw limit, CPU per rendered object
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 to 50 children each; ARGS="100x2 200x10" for others
+	$(BIN)/python -m benchmarks.growth $(ARGS)
 
 bench-peers: $(INSTALLED) ## Measure beside kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a try
 	$(BIN)/python -m benchmarks.peers $(ARGS)

@@ -70,6 +70,8 @@ def show(result: Result, console: Console) -> None:
     console.print(f"Cores that were busy with something else: {figures.others}")
     console.print(f"Rendering a manifest, µs of CPU: {costs.render}, ready to be sent {costs.prepared}")
     console.print(f"Jinja text through CSafeLoader: {costs.text}; ratio {costs.ratio}")
+    go = "left out: go is not installed" if costs.go is None else f"{costs.go}; ratio {costs.ratio_to_go}"
+    console.print(f"Go's text/template through sigs.k8s.io/yaml: {go}")
 
 
 def main() -> None:

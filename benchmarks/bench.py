@@ -15,7 +15,7 @@ from benchmarks import workload
 from benchmarks.process import Process, environment
 from benchmarks.server import Server, in_parallel, serve
 from ssa_operator.core.encoding import encode
-from ssa_operator.core.live import Live
+from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.reflector import Reflector
@@ -53,6 +53,7 @@ class Bench:
     def __init__(self, server: Server, templates: Path) -> None:
         self.server = server
         self.folder = workload.load_folder(templates)
+        self.children = workload.children(self.folder)
         self._templates = templates
 
     async def create(self, namespace: str, names: Iterable[str]) -> tuple[float, list[Live]]:
@@ -93,9 +94,14 @@ class Bench:
 
     async def made(self, namespace: str, name: str) -> str:
         """An Echo and its children as text, without what differs from namespace to namespace."""
+        client, resources = self.server.client, self.server.resources
+        parent = await client.get(resources[workload.ECHO], name, namespace)
+        found = [parent]
+        for kind in self.children:
+            lives, _ = await client.list(resources[kind], namespace, f"{PARENT_UID_LABEL}={parent.uid}")
+            found += lives
         shown = []
-        for resource in self.server.resources.values():
-            body = (await self.server.client.get(resource, name, namespace)).body
+        for body in (live.body for live in found):
             metadata = {key: value for key, value in body["metadata"].items() if key not in _INCOMPARABLE}
             shown.append(json.dumps({**body, "metadata": metadata}, sort_keys=True))
         return _VARYING.sub("...", "\n".join(shown).replace(f"{namespace}/", "").replace(f'"{namespace}"', '"..."'))
@@ -109,7 +115,7 @@ async def bench(templates: Path) -> AsyncIterator[Bench]:
     """
     async with serve() as server:
         made = Bench(server, templates)
-        await server.prepare(workload.CRDS, (workload.ECHO, *workload.child_kinds(made.folder)))
+        await server.prepare(workload.CRDS, (workload.ECHO, *made.children))
         yield made
 
 

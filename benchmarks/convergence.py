@@ -28,12 +28,14 @@ from benchmarks import workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.server import in_parallel
-from ssa_operator.core.live import Live
+from ssa_operator.core.live import MANAGER, Live
+from ssa_operator.core.manifest import MANAGED_BY_LABEL
 
 WARM_UP = 50
 """Echos that the raw client converges before a contender: the first requests of an API server are slow."""
 
 _WARM_UP = "warm-up"
+_MANAGED = f"{MANAGED_BY_LABEL}={MANAGER}"
 
 
 class Contender(StrEnum):
@@ -73,6 +75,15 @@ Round = Mapping[Contender, Measurement]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What is known before anything is measured. children: of one Echo. sample: an Echo whose status was written."""
+
+    kubernetes: str
+    children: int
+    sample: Live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Convergence:
     """What all rounds say together, by contender, and the rounds themselves. `children` are those of one Echo.
 
@@ -102,21 +113,29 @@ async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
     cluster's start.
     """
     done: list[Round] = []
-    kubernetes, children = "", 0
-    async with bench(templates) as stage:
-        # This start compiles the modules too, so that the measured ones load them.
-        await _cold(stage, Contender.START, 1)
-        sample = await stage.server.client.get(stage.server.resources[workload.ECHO], _name(0), Contender.START.value)
+    rehearsed = await rehearse(templates)
     for turn in range(rounds):
         order = [*Contender][turn % len(Contender) :] + [*Contender][: turn % len(Contender)]
         measured = {}
         for contender in order:
-            async with bench(templates) as stage:
-                await _send(stage, Contender.RAW, _WARM_UP, WARM_UP, sample)
-                measured[contender] = await _measure(stage, contender, parents, sample)
-                kubernetes, children = await stage.server.version(), len(stage.server.resources) - 1
+            measured[contender] = await once(templates, contender, parents, rehearsed)
         done.append(measured)
-    return _summary(kubernetes, parents, children, done)
+    return _summary(rehearsed, parents, done)
+
+
+async def rehearse(templates: Path) -> Rehearsal:
+    """Start an operator once, which compiles its modules, so that those that are measured load them."""
+    async with bench(templates) as stage:
+        await _cold(stage, Contender.START, 1)
+        sample = await stage.server.client.get(stage.server.resources[workload.ECHO], _name(0), Contender.START.value)
+        return Rehearsal(kubernetes=await stage.server.version(), children=stage.children.total(), sample=sample)
+
+
+async def once(templates: Path, contender: Contender, parents: int, rehearsed: Rehearsal) -> Measurement:
+    """One contender, on an API server of its own. Raises what `measure` raises."""
+    async with bench(templates) as stage:
+        await _send(stage, Contender.RAW, _WARM_UP, WARM_UP, rehearsed.sample)
+        return await _measure(stage, contender, parents, rehearsed.sample)
 
 
 async def _measure(stage: Bench, contender: Contender, parents: int, sample: Live) -> Measurement:
@@ -213,10 +232,10 @@ async def _warm(stage: Bench, parents: int) -> Measurement:
 
 async def _check(stage: Bench, namespace: str, parents: int) -> None:
     """Raises RuntimeError unless every Echo has its children, and the first one what the warm-up's first one has."""
-    for kind in stage.server.resources.keys() - {workload.ECHO}:
-        found, _ = await stage.server.client.list(stage.server.resources[kind], namespace)
-        if len(found) != parents:
-            raise RuntimeError(f"{namespace}: there are {len(found)} {kind} instead of {parents}")
+    for kind, count in stage.children.items():
+        found, _ = await stage.server.client.list(stage.server.resources[kind], namespace, _MANAGED)
+        if len(found) != parents * count:
+            raise RuntimeError(f"{namespace}: there are {len(found)} {kind} instead of {parents * count}")
     made, wanted = await stage.made(namespace, _name(0)), await stage.made(_WARM_UP, _name(0))
     if made != wanted:
         raise RuntimeError(f"{namespace}: the objects are not those of the raw client:\n{made}\n{wanted}")
@@ -230,7 +249,8 @@ def _name(number: int) -> str:
     return f"echo-{number:05}"
 
 
-def _summary(kubernetes: str, parents: int, children: int, rounds: list[Round]) -> Convergence:
+def _summary(rehearsed: Rehearsal, parents: int, rounds: list[Round]) -> Convergence:
+    children = rehearsed.children
     everyone = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
     operators = (Contender.COLD, Contender.WARM)
 
@@ -241,7 +261,7 @@ def _summary(kubernetes: str, parents: int, children: int, rounds: list[Round]) 
         return {each.value: max(figure(done[each]) for done in rounds) for each in operators}
 
     return Convergence(
-        kubernetes=kubernetes,
+        kubernetes=rehearsed.kubernetes,
         parents=parents,
         children=children,
         others=Spread.of(made.others for done in rounds for made in done.values()),
@@ -249,8 +269,8 @@ def _summary(kubernetes: str, parents: int, children: int, rounds: list[Round]) 
         children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *everyone),
         share=spreads(_share, *everyone[1:]),
         cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *everyone),
-        applies_per_child=most(lambda made: _writes(made, children=True) / (children * made.parents)),
-        status_writes_per_parent=most(lambda made: _writes(made, children=False) / made.parents),
+        applies_per_child=most(lambda made: writes(made, children=True) / (children * made.parents)),
+        status_writes_per_parent=most(lambda made: writes(made, children=False) / made.parents),
         rounds=tuple(tuple(done.values()) for done in rounds),
     )
 
@@ -267,7 +287,7 @@ def _cpu_per_parent(done: Round, made: Measurement) -> float:
     return (made.cpu - start.cpu) / made.parents if operates else made.cpu / made.parents
 
 
-def _writes(made: Measurement, *, children: bool) -> int:
+def writes(made: Measurement, *, children: bool) -> int:
     """The writes to children, or those to the status of Echos."""
     own = f"{workload.FOLDER}/status"
     return sum(

@@ -7,36 +7,21 @@ from html import escape
 
 from benchmarks.machine import Spread
 
-PANELS = (
-    "cold: statuses, s",
-    "cold: CPU operator, s",
-    "reaction p50, ms",
-    "reaction p99, ms",
-    "drift p50, ms",
-    "drift p99, ms",
-    "burst, s",
-    "burst: a user's patch p50, ms",
-    "idle: requests a minute",
-    "idle: CPU operator, s a minute",
-    "memory at the end, MiB",
-    "restart: first reaction, s",
-)
-
 _COLUMNS = 2
 _WIDTH, _LABEL, _BAR, _ROW = 460, 160, 220, 18
 _FONT = "font-family='sans-serif' font-size='12'"
 
 
-def svg(figures: Mapping[str, Mapping[str, Spread]], title: str) -> str:
-    """The plot; a contender without a figure has no bar in its panel."""
+def svg(figures: Mapping[str, Mapping[str, Spread]], panels: Sequence[str], title: str) -> str:
+    """The plot of those figures that `panels` names; a contender without a figure has no bar in its panel."""
     height = 44 + _ROW * len(figures)
-    rows = (len(PANELS) + _COLUMNS - 1) // _COLUMNS
+    rows = (len(panels) + _COLUMNS - 1) // _COLUMNS
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH * _COLUMNS}' height='{40 + rows * height}' {_FONT}>",
         "<rect width='100%' height='100%' fill='white'/>",
         f"<text x='12' y='24' font-size='14'>{escape(title)}</text>",
     ]
-    for position, name in enumerate(PANELS):
+    for position, name in enumerate(panels):
         x, y = _WIDTH * (position % _COLUMNS) + 12, 40 + height * (position // _COLUMNS)
         parts += _panel(name, {each: found[name] for each, found in figures.items() if name in found}, x, y)
     return "\n".join([*parts, "</svg>", ""])

@@ -1,12 +1,16 @@
-"""What rendering a manifest costs, beside the usual way: Jinja to text, and the text parsed by libyaml.
+"""What rendering a manifest costs, beside the usual ways: Jinja to text, and the text parsed by libyaml (as kluctl and
+Ansible do); Go's text/template to text, and the text parsed by sigs.k8s.io/yaml (as Helm does).
 
 Promises:
-- Both render the same templates for the same parents, in turns within one run, and their manifests are compared first.
-- A figure is CPU time of this thread for one manifest, in microseconds, best read as the ratio to the usual way.
+- All render the same manifests for the same parents, in turns within one run; the manifests are compared first.
+- A figure is CPU time for one manifest, in microseconds, best read as the ratio to another way. For Python it is that
+  of this thread, for Go that of the process while it renders, whose garbage collector has threads of its own.
+- Without a Go its way is left out.
 """
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import msgspec
 import yaml
 
-from benchmarks import workload
+from benchmarks import builds, workload
 from benchmarks.machine import Spread
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Rules, manifest
@@ -33,7 +38,8 @@ class Rendering:
     """The result; microseconds of CPU a manifest.
 
     render: `ssa_operator.rendering`. prepared: the same and everything up to the request's body, which is labels,
-    owner reference, normalisation, encoding and digest. text: Jinja's text through CSafeLoader. ratio: render to text.
+    owner reference, normalisation, encoding and digest. text: Jinja's text through CSafeLoader. go: text/template's
+    text through sigs.k8s.io/yaml. ratio, ratio_to_go: render to these.
     """
 
     parents: int
@@ -41,13 +47,15 @@ class Rendering:
     render: Spread
     prepared: Spread
     text: Spread
+    go: Spread | None
     ratio: Spread
+    ratio_to_go: Spread | None
 
 
 def measure(templates: Path, *, parents: int, rounds: int) -> Rendering:
     """Render `parents` Echos in each of the rounds, each way. `templates` is of `workload.write_templates`.
 
-    Raises ValueError where the ways don't give the same manifests.
+    Raises ValueError where the ways don't give the same manifests, and builds.BuildError.
     """
     folder = workload.load_folder(templates)
     objects = [_parent(number) for number in range(parents)]
@@ -60,28 +68,38 @@ def measure(templates: Path, *, parents: int, rounds: int) -> Rendering:
     def prepare(parent: Live) -> Manifests:
         return [manifest(document, parent, _RULES).encoded for document in render(folder, parent.body).documents]
 
-    count = len(_same(objects[0], render_ours, render_text))
-    ways: list[Callable[[], Any]] = [
-        lambda: list(map(render_ours, objects)),
-        lambda: list(map(prepare, lives)),
-        lambda: list(map(render_text, objects)),
+    first = _same(render_ours(objects[0]), render_text(objects[0]))
+    manifests = parents * len(first)
+    ways: list[Callable[[], float]] = [
+        lambda: _cpu(lambda: list(map(render_ours, objects))) / manifests,
+        lambda: _cpu(lambda: list(map(prepare, lives))) / manifests,
+        lambda: _cpu(lambda: list(map(render_text, objects))) / manifests,
     ]
+    go = _go_renderer(objects, first)
+    if go is not None:
+        ways.append(go)
     for way in ways:
         way()
-    taken: list[list[float]] = [[], [], []]
+    taken: list[list[float]] = [[] for _ in ways]
     for turn in range(rounds):
         for position in range(len(ways)):
             index = (turn + position) % len(ways)
-            taken[index].append(_cpu(ways[index]) / (parents * count) * 1e6)
-    ours, prepared, text = taken
+            taken[index].append(ways[index]())
+    ours, prepared, text, *rest = taken
     return Rendering(
         parents=parents,
-        manifests=count,
+        manifests=len(first),
         render=Spread.of(ours),
         prepared=Spread.of(prepared),
         text=Spread.of(text),
-        ratio=Spread.of(one / other for one, other in zip(ours, text, strict=True)),
+        go=next(map(Spread.of, rest), None),
+        ratio=_ratio(ours, text),
+        ratio_to_go=next((_ratio(ours, each) for each in rest), None),
     )
+
+
+def _ratio(ours: Sequence[float], others: Sequence[float]) -> Spread:
+    return Spread.of(one / other for one, other in zip(ours, others, strict=True))
 
 
 def _parent(number: int) -> Parent:
@@ -119,15 +137,40 @@ def _text_renderer(templates: Path) -> Callable[[Parent], Manifests]:
     return render_text
 
 
-def _same(parent: Parent, *ways: Callable[[Parent], Manifests]) -> Manifests:
-    first, *others = (way(parent) for way in ways)
-    if any(other != first for other in others):
+class _Rendered(msgspec.Struct):
+    """What the Go program prints."""
+
+    manifests: Manifests
+    microseconds: list[float]
+
+
+def _go_renderer(parents: Sequence[Parent], wanted: Manifests) -> Callable[[], float] | None:
+    """Renders the parents twice, the first time to warm up; gives the microseconds of a manifest. None without a Go."""
+    sources = Path(__file__).parent / "peers" / "go-templates"
+    version = builds.version(sources / "go.mod", r"sigs.k8s.io/yaml v(\S+)")
+    try:
+        program = builds.go_program(sources, version)
+    except FileNotFoundError:
+        return None
+    given = msgspec.json.encode(parents)
+
+    def render_all() -> float:
+        ended = subprocess.run([program, "2"], input=given, capture_output=True, check=True)
+        rendered = msgspec.json.decode(ended.stdout, type=_Rendered)
+        _same(wanted, rendered.manifests)
+        return rendered.microseconds[-1]
+
+    return render_all
+
+
+def _same(first: Manifests, other: Manifests) -> Manifests:
+    if other != first:
         raise ValueError("the ways to render don't give the same manifests, so their times can't be compared")
     return first
 
 
 def _cpu(way: Callable[[], Sequence[Any]]) -> float:
-    """Seconds of CPU that this thread needs."""
+    """Microseconds of CPU that this thread needs."""
     before = time.thread_time()
     way()
-    return time.thread_time() - before
+    return (time.thread_time() - before) * 1e6

@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,26 @@ spec:
       targetPort: http
 """
 
+_MORE = """\
+{% for number in range(MORE) %}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-{{ number }}
+data:
+  replicas: "{{ spec.replicas }}"
+  number: "{{ number }}"
+{% endfor %}
+"""
 
-def write_templates(folder: Path) -> Path:
-    """Make a templates folder with the benchmarks' Echo in `folder`; returns it."""
-    shutil.copytree(ROOT / "templates", folder)
+
+def write_templates(folder: Path, children: int = 2) -> Path:
+    """Make a templates folder with the benchmarks' Echo in `folder`; returns it. Children beyond two are ConfigMaps."""
+    shutil.copytree(ROOT / "templates" / FOLDER, folder / FOLDER)
     (folder / FOLDER / "service.yaml.j2").write_text(_SERVICE)
+    if children > 2:
+        (folder / FOLDER / "more.yaml.j2").write_text(_MORE.replace("MORE", str(children - 2)))
     return folder
 
 
@@ -71,16 +87,16 @@ def echo(name: str, namespace: str, replicas: int) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": ECHO.kind, "metadata": metadata, "spec": {"replicas": replicas}}
 
 
-def child_kinds(folder: Folder) -> set[GroupKind]:
-    """The kinds that the folder renders."""
+def children(folder: Folder) -> Counter[GroupKind]:
+    """How many manifests the folder renders, by kind."""
     rendered = render(folder, echo("any", "any", 1))
-    return {group_kind(document) for document in rendered.documents}
+    return Counter(group_kind(document) for document in rendered.documents)
 
 
 def writes(folder: Folder, parent: Live, resources: Mapping[GroupKind, Resource], sample: Live) -> list[Request]:
     """The least that has to be sent for a parent: its children's applies, then its status.
 
-    `resources` has the kind of the parent and those of `child_kinds`; `sample` is an Echo whose status the operator has
+    `resources` has the kind of the parent and those of `children`; `sample` is an Echo whose status the operator has
     written: the parent gets the same one, with its own names. (The children's uids in it stay the sample's.)
     """
     manifests = [manifest(document, parent, _RULES) for document in render(folder, parent.body).documents]

@@ -16,9 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import machine, plot
 from benchmarks.machine import Spread
-from benchmarks.peers import plot, scenarios
+from benchmarks.peers import scenarios
 from benchmarks.peers.contenders import CONTENDERS, RAW, prepare
 from benchmarks.peers.ground import Phase, Sizes
 from benchmarks.peers.scenarios import COUNTED, Measurement
@@ -78,6 +78,23 @@ FIGURES: Mapping[str, Callable[[Measurement], float | None]] = {
     "requests a patch": _of("patch", lambda phase: sum(phase.requests.values()) / COUNTED),
     "requests a drift": _of("repair", lambda phase: sum(phase.requests.values()) / COUNTED),
 }
+
+
+PANELS = (
+    "cold: statuses, s",
+    "cold: CPU operator, s",
+    "reaction p50, ms",
+    "reaction p99, ms",
+    "drift p50, ms",
+    "drift p99, ms",
+    "burst, s",
+    "burst: a user's patch p50, ms",
+    "idle: requests a minute",
+    "idle: CPU operator, s a minute",
+    "memory at the end, MiB",
+    "restart: first reaction, s",
+)
+"""What the plot shows."""
 
 
 async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console) -> Result:
@@ -170,7 +187,7 @@ def main() -> None:
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
-        options.output.with_suffix(".svg").write_text(plot.svg(result.figures, _title(result)))
+        options.output.with_suffix(".svg").write_text(plot.svg(result.figures, PANELS, _title(result)))
 
 
 if __name__ == "__main__":
