@@ -18,17 +18,20 @@ from dataclasses import replace
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.failure import failed, failed_request, place_of_error
 from ssa_operator.controller.recreation import immutable, recreate
+from ssa_operator.core.decision import judged
 from ssa_operator.core.drift import alike
 from ssa_operator.core.existing import only_if_absent, takeover
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest
+from ssa_operator.core.observed import Observed
 from ssa_operator.core.order import depths, held
-from ssa_operator.core.plan import Action, Observed, Plan, Problem, Step, judged
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import Plan
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.reported import KEPT_UNTIL
-from ssa_operator.core.status import Outcome, Result
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.client import Applied
 from ssa_operator.kube.credentials import CredentialsError

@@ -19,7 +19,7 @@ from typing import Protocol
 from ssa_operator.controller.watch import Watch, until_settled
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
-from ssa_operator.core.plan import Kind
+from ssa_operator.core.observed import Kind
 from ssa_operator.core.secrecy import NOTHING, Secrecy
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client

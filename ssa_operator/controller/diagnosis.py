@@ -14,8 +14,8 @@ from dataclasses import replace
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.pods import POD, Doubt, cause, doubt, selector
-from ssa_operator.core.status import Outcome, Result
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.discovery import UnknownKind
 from ssa_operator.kube.errors import ApiError

@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 
 from ssa_operator.core.manifest import Manifest
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.place import Place, parse_field
-from ssa_operator.core.plan import Problem, Step
-from ssa_operator.core.status import Outcome, Result
+from ssa_operator.core.step import Problem, Step
 from ssa_operator.kube.errors import ApiError
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from ssa_operator.controller.lookups import Lookups
 from ssa_operator.core.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.live import Live
+from ssa_operator.core.observed import Kind
 from ssa_operator.core.once import is_done
-from ssa_operator.core.plan import Kind
 from ssa_operator.core.world import Answer, Body, Lookup, Selection
 
 

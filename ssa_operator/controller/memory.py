@@ -15,11 +15,13 @@ from ssa_operator.core.drift import Proof, proof
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.order import Series
-from ssa_operator.core.plan import Action, Plan
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import Plan
 from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
 from ssa_operator.core.secrecy import NOTHING, Secrecy
-from ssa_operator.core.status import Outcome, Report, Result
+from ssa_operator.core.status import Report
+from ssa_operator.core.step import Action
 from ssa_operator.core.unrest import Unrest
 from ssa_operator.core.upkeep import Hold
 from ssa_operator.kube.cache import Cache

@@ -23,7 +23,8 @@ from ssa_operator.core.fight import Scene
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import group_kind
-from ssa_operator.core.plan import Demand, Kind, Observed, make_plan
+from ssa_operator.core.observed import Demand, Kind, Observed
+from ssa_operator.core.plan import make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.reported import kept_before, reported_kinds
 from ssa_operator.core.upkeep import Records

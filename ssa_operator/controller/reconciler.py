@@ -29,19 +29,13 @@ from ssa_operator.core.concealment import concealed
 from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
+from ssa_operator.core.observed import Observed
 from ssa_operator.core.order import CHANGED, Series, stirred
-from ssa_operator.core.plan import Action, Observed, make_plan
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
-from ssa_operator.core.status import (
-    Outcome,
-    Report,
-    Result,
-    Verdict,
-    earliest,
-    make_deletion_report,
-    make_idle_report,
-    make_report,
-)
+from ssa_operator.core.status import Report, Verdict, earliest, make_deletion_report, make_idle_report, make_report
+from ssa_operator.core.step import Action
 from ssa_operator.core.unrest import changed_again, current
 from ssa_operator.core.upkeep import FINALIZER, Records
 from ssa_operator.kube.errors import ApiError

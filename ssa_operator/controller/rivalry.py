@@ -15,9 +15,10 @@ from typing import Any
 from ssa_operator.core.fight import Feud, Scene, Tolerance, answered, watched
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
-from ssa_operator.core.plan import Action
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.rewriting import Written, rewritten
-from ssa_operator.core.status import Outcome, Result, differs, earliest
+from ssa_operator.core.status import differs, earliest
+from ssa_operator.core.step import Action
 
 
 @dataclass(slots=True)

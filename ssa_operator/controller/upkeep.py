@@ -15,8 +15,10 @@ from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.core import once
 from ssa_operator.core.encoding import encode
-from ssa_operator.core.plan import Action, Plan, Problem, Step
-from ssa_operator.core.status import Outcome, noted, unrecorded
+from ssa_operator.core.outcome import Outcome
+from ssa_operator.core.plan import Plan
+from ssa_operator.core.status import noted, unrecorded
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.upkeep import MANAGER, Records, RecordsError, read, recorded, written
 from ssa_operator.kube.errors import ApiError
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from ssa_operator.core.identity import Identity
+from ssa_operator.core.outcome import Outcome
 from ssa_operator.core.secrecy import HIDDEN, Secrecy
-from ssa_operator.core.status import Child, Outcome, Report, sentence
+from ssa_operator.core.status import Child, Report, sentence
 
 
 def concealed(report: Report, secrecy: Secrecy, left_out: Sequence[str]) -> Report:

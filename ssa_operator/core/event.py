@@ -18,7 +18,8 @@ from typing import Any
 
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import MANAGER, Live
-from ssa_operator.core.status import Outcome, Report, Result, Verdict, live_condition
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.status import Report, Verdict, live_condition
 
 API_VERSION = "events.k8s.io/v1"
 NOTE_LIMIT = 1024

@@ -14,24 +14,18 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from ssa_operator.core.decision import identity_of, step_of, step_of_wait
 from ssa_operator.core.graph import graph
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import Reference
-from ssa_operator.core.plan import (
-    Action,
-    Observed,
-    Plan,
-    Problem,
-    Step,
-    identity_of,
-    is_owned,
-    ordered,
-    step_of,
-    step_of_wait,
-)
+from ssa_operator.core.observed import Observed
+from ssa_operator.core.order import ordered
+from ssa_operator.core.plan import Plan
+from ssa_operator.core.prune import is_owned
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.core.schedule import backoff
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.upkeep import HOOK, Records, key
 
 HOOK_PATIENCE = 5

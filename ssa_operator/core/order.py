@@ -1,6 +1,7 @@
-"""Whether a step's turn has come: what it depends on is applied, and ready.
+"""The order of steps: what has to come before each, and whether its turn has come.
 
 Promises:
+- Manifests that depend on each other in a circle are refused, each with the path.
 - What is judged is the dependency after this pass applied it: a change of both goes through one after the other, also
   where the old state of the first one was ready.
 - A dependency that failed, is refused, or waits itself holds back everything that depends on it.
@@ -14,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ssa_operator.core.graph import Edge, waves
+from ssa_operator.core.graph import Edge, Graph, graph, waves
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import Reference
-from ssa_operator.core.plan import Action, Step
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.readiness import State, readiness
-from ssa_operator.core.rendered import Awaited, Rendered
+from ssa_operator.core.rendered import Awaited, Rendered, Use
 from ssa_operator.core.schedule import backoff
-from ssa_operator.core.status import Outcome, Result
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.unrest import answers
 from ssa_operator.core.world import Question
 
@@ -30,6 +31,18 @@ LINKS = 1000
 
 CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
 """What becomes of a step that made or changed an object."""
+
+
+def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Use]], rendered: Rendered) -> list[Step]:
+    """The steps, each with its uses, with what has to come before each; those that are in a circle are refused."""
+    if not any(uses):
+        return [*steps]
+    found = graph((step.identity, own) for step, own in zip(steps, uses, strict=True))
+    paths: dict[Identity, str] = {}
+    for cycle in found.cycles():
+        for identity in cycle:
+            paths.setdefault(identity, found.path(cycle))
+    return [_after(step, found, paths, rendered) for step in steps]
 
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
@@ -91,6 +104,25 @@ def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> froz
         for outcome in outcomes
         if outcome.result in CHANGED and any(_is_read(outcome, question, now) for question in rendered.asked)
     )
+
+
+def _after(step: Step, found: Graph, paths: Mapping[Identity, str], rendered: Rendered) -> Step:
+    identity = step.identity
+    if identity in paths and step.action is not Action.REFUSE:
+        reason = f"is in a dependency cycle: {paths[identity]}; remove one of these dependencies"
+        return replace(step, action=Action.REFUSE, reason=reason, problem=Problem.DEPENDENCY_CYCLE)
+    lost = tuple((child, _why_lost(child, rendered)) for child in found.elsewhere.get(identity, ()))
+    return replace(step, after=found.edges[identity], lost=lost)
+
+
+def _why_lost(child: Reference, rendered: Rendered) -> str:
+    """Why no step is the child that is asked for: there is one for each that a template renders."""
+    for problem in rendered.problems:
+        if any((each.kind, each.name) == (child.kind, child.name) for each in problem.of):
+            return f"it can't be rendered: {problem}"
+    if rendered.problems:
+        return f"a template that failed may render it: {rendered.problems[0]}"
+    return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
 
 def _is_read(outcome: Outcome, question: Question, now: float) -> bool:

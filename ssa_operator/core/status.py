@@ -16,18 +16,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
 from ssa_operator.core import once
 from ssa_operator.core.finalization import Finalization
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
-from ssa_operator.core.place import Place
-from ssa_operator.core.plan import Action, Plan, Problem, Step
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import Plan
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Problem as RenderProblem
 from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.upkeep import Records
 from ssa_operator.core.world import Question
 
@@ -37,39 +37,6 @@ ENTRY_LIMIT = 512
 RESOURCES_LIMIT = 1000
 CAUSES_LIMIT = 8
 CAUSE_LIMIT = 256
-
-
-class Result(StrEnum):
-    """What became of a step."""
-
-    CREATED = "created"
-    CONFIGURED = "configured"
-    UNCHANGED = "unchanged"
-    RECREATED = "recreated"
-    PRUNED = "pruned"
-    WAITING = "waiting"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """One step after acting: the live object now (None where there is none), and for a failure the sentence, whether
-    retrying may help, and the seconds that the API server asked to wait.
-
-    cause: why the object isn't ready, where others know more than itself. again_at: when to look for that again.
-    """
-
-    step: Step
-    result: Result
-    live: Live | None = None
-    message: str = ""
-    problem: Problem | None = None
-    passing: bool = False
-    retry_after: float = 0.0
-    place: Place | None = None
-    warnings: tuple[str, ...] = ()
-    cause: str = ""
-    again_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

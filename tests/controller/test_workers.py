@@ -15,9 +15,10 @@ from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
-from ssa_operator.core.plan import Action, Step
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.readiness import Readiness, State
-from ssa_operator.core.status import Child, Outcome, Report, Result, Verdict
+from ssa_operator.core.status import Child, Report, Verdict
+from ssa_operator.core.step import Action, Step
 from ssa_operator.rendering.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")

@@ -8,8 +8,8 @@ from typing import Any
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
 from ssa_operator.core.manifest import Manifest, Rules, manifest
+from ssa_operator.core.observed import Demand, Kind, Observed
 from ssa_operator.core.place import FieldPath, Place
-from ssa_operator.core.plan import Demand, Kind, Observed
 from ssa_operator.core.rendered import Document, Rendered
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"

@@ -22,10 +22,12 @@ from ssa_operator.core.correlation import (
 from ssa_operator.core.event import NOTE_LIMIT, Event, body, bounded, events, series_body
 from ssa_operator.core.fight import Intrusion, Take
 from ssa_operator.core.live import Live
-from ssa_operator.core.plan import Action, Plan, Problem, Step, make_plan
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import StatusFields
 from ssa_operator.core.secrecy import HIDDEN, Secrecy
-from ssa_operator.core.status import Outcome, Report, Result, make_report, noticed
+from ssa_operator.core.status import Report, make_report, noticed
+from ssa_operator.core.step import Action, Problem, Step
 from tests.core.objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0

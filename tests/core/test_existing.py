@@ -18,7 +18,8 @@ from ssa_operator.core.existing import (
 )
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import MANAGER, Live
-from ssa_operator.core.plan import Action, Plan, Problem, make_plan
+from ssa_operator.core.plan import Plan, make_plan
+from ssa_operator.core.step import Action, Problem
 from tests.core.objects import OTHER_UID, PARENT_UID, child, config_map, made, observed, parent, rendered
 
 IF_NOT_PRESENT = {"annotations": {"ssa-operator.dev/apply": "IfNotPresent"}}

@@ -12,10 +12,11 @@ from ssa_operator.core.finalization import Circumstances, Finalization, make_fin
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.instruction import Reference
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.observed import Kind
 from ssa_operator.core.place import Place
-from ssa_operator.core.plan import Action, Kind
 from ssa_operator.core.rendered import Awaited, Problem, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.status import make_deletion_report
+from ssa_operator.core.step import Action
 from ssa_operator.core.upkeep import Records, written
 from ssa_operator.core.upkeep import read as read_records
 from tests.core.objects import OTHER_UID, PARENT_UID, document, observed, parent

@@ -11,10 +11,13 @@ import pytest
 from ssa_operator.core import once
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
+from ssa_operator.core.observed import Kind
 from ssa_operator.core.once import End, Made
-from ssa_operator.core.plan import Action, Kind, Step, make_plan
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import make_plan
 from ssa_operator.core.readiness import State
-from ssa_operator.core.status import Outcome, Result, noted, unrecorded
+from ssa_operator.core.status import noted, unrecorded
+from ssa_operator.core.step import Action, Step
 from ssa_operator.core.upkeep import Records
 from tests.core.objects import PARENT_UID, document, observed, parent, rendered
 

@@ -12,13 +12,16 @@ from ssa_operator.core.finalization import Circumstances, make_finalization
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.instruction import PREFIX, Reference
 from ssa_operator.core.live import Live
+from ssa_operator.core.observed import Kind
 from ssa_operator.core.once import End, Made
 from ssa_operator.core.order import Series, depths, held, stirred
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.place import Place
-from ssa_operator.core.plan import Action, Kind, Plan, Problem, Step, make_plan
+from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Awaited, Document, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.rendered import Problem as RenderProblem
-from ssa_operator.core.status import Outcome, Report, Result, make_report
+from ssa_operator.core.status import Report, make_report
+from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.world import Lookup, Selection
 from tests.core.objects import (
     CONFIG_MAP,

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from ssa_operator.core.drift import proof
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import PARENT_UID_LABEL, Live
-from ssa_operator.core.plan import Action, Demand, Kind, Plan, Problem, make_plan
+from ssa_operator.core.observed import Demand, Kind
+from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
+from ssa_operator.core.step import Action, Problem
 from ssa_operator.core.upkeep import Hold, Records
 from tests.core.objects import (
     CONFIG_MAP,

@@ -14,7 +14,7 @@ from ssa_operator.core.immutability import Refusal
 from ssa_operator.core.instruction import Recreate
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest, ManifestError
-from ssa_operator.core.plan import Action, make_plan
+from ssa_operator.core.plan import make_plan
 from ssa_operator.core.recreation import (
     Recreation,
     grown_templates,
@@ -24,6 +24,7 @@ from ssa_operator.core.recreation import (
     propagation,
     proves_nothing,
 )
+from ssa_operator.core.step import Action
 from tests.core.objects import OTHER_UID, child, config_map, config_map_identity, made, observed, rendered
 
 

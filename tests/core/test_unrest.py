@@ -8,8 +8,10 @@ from dataclasses import replace
 from ssa_operator.core.drift import proof
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import Reference
-from ssa_operator.core.plan import Action, Demand, make_plan
+from ssa_operator.core.observed import Demand
+from ssa_operator.core.plan import make_plan
 from ssa_operator.core.rendered import Rendered, Use
+from ssa_operator.core.step import Action
 from ssa_operator.core.unrest import FREE, STILL, Unrest, changed_again, current
 from ssa_operator.core.world import Lookup, Question, Selection
 from tests.core.objects import child, config_map, config_map_identity, document, made, observed
