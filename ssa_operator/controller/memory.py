@@ -19,8 +19,8 @@ from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import Plan
 from ssa_operator.core.pods import Doubt
 from ssa_operator.core.recreation import Recreation
+from ssa_operator.core.report import Report
 from ssa_operator.core.secrecy import NOTHING, Secrecy
-from ssa_operator.core.status import Report
 from ssa_operator.core.step import Action
 from ssa_operator.core.unrest import Unrest
 from ssa_operator.core.upkeep import Hold

@@ -19,8 +19,8 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
+from ssa_operator.core.report import Report
 from ssa_operator.core.schema import declared, has_status, status_schema
-from ssa_operator.core.status import Report
 from ssa_operator.core.upkeep import FINALIZER
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client

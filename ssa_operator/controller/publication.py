@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
+from ssa_operator.core.deviation import differs
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.event import events, status_refused
 from ssa_operator.core.fight import Tolerance
+from ssa_operator.core.report import Report, noticed
 from ssa_operator.core.rewriting import notice
+from ssa_operator.core.schedule import earliest
 from ssa_operator.core.schema import MISFIT, declared
-from ssa_operator.core.status import Report, differs, earliest, noticed
 from ssa_operator.kube.errors import ApiError
 
 

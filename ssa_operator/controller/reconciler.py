@@ -34,10 +34,12 @@ from ssa_operator.core.order import CHANGED, Series, stirred
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
-from ssa_operator.core.status import Report, Verdict, earliest, make_deletion_report, make_idle_report, make_report
+from ssa_operator.core.report import Report, make_deletion_report, make_idle_report, make_report
+from ssa_operator.core.schedule import earliest
 from ssa_operator.core.step import Action
 from ssa_operator.core.unrest import changed_again, current
 from ssa_operator.core.upkeep import FINALIZER, Records
+from ssa_operator.core.verdict import Verdict
 from ssa_operator.kube.errors import ApiError
 
 log = logging.getLogger("ssa_operator")

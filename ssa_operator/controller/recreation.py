@@ -22,6 +22,7 @@ from ssa_operator.core.immutability import Refusal, changed_field, immutable_fie
 from ssa_operator.core.instruction import Recreate
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import NEVER_RECREATED, Manifest
+from ssa_operator.core.message import shortened
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.place import Place, parse_field
 from ssa_operator.core.recreation import (
@@ -40,7 +41,6 @@ from ssa_operator.core.recreation import (
     repeated,
 )
 from ssa_operator.core.schema import object_schema
-from ssa_operator.core.status import shortened
 from ssa_operator.core.step import Problem, Step
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.credentials import CredentialsError

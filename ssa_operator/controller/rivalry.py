@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ssa_operator.core.deviation import differs
 from ssa_operator.core.fight import Feud, Scene, Tolerance, answered, watched
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.rewriting import Written, rewritten
-from ssa_operator.core.status import differs, earliest
+from ssa_operator.core.schedule import earliest
 from ssa_operator.core.step import Action
 
 

@@ -17,7 +17,6 @@ from ssa_operator.core import once
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.outcome import Outcome
 from ssa_operator.core.plan import Plan
-from ssa_operator.core.status import noted, unrecorded
 from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.upkeep import MANAGER, Records, RecordsError, read, recorded, written
 from ssa_operator.kube.errors import ApiError
@@ -70,7 +69,7 @@ async def note(
 ) -> tuple[Subject, tuple[Outcome, ...]]:
     """Put on record what was made once, as soon as it was: what goes before is made again after a crash."""
     for outcome in outcomes:
-        records = noted(records, outcome, subject.parent, now)
+        records = once.noted(records, outcome, subject.parent, now)
     if records.once == read(subject.parent).once:
         memory.once = {}
         return subject, outcomes
@@ -81,7 +80,7 @@ async def note(
     except (ApiError, RecordsError) as error:
         if isinstance(error, ApiError) and not error.forbidden:
             raise
-        return subject, tuple(unrecorded(outcome, str(error)) for outcome in outcomes)
+        return subject, tuple(once.unrecorded(outcome, str(error)) for outcome in outcomes)
     memory.once = {}
     return subject, outcomes
 

@@ -24,9 +24,9 @@ from ssa_operator.controller.queue import WHOLE, Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.outcome import Result
+from ssa_operator.core.report import Report
 from ssa_operator.core.schedule import Budget, backoff, next_tick
 from ssa_operator.core.secrecy import NOTHING
-from ssa_operator.core.status import Report
 from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError, Unreachable
 

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssa_operator.core.child import Child
 from ssa_operator.core.identity import Identity
+from ssa_operator.core.message import sentence
 from ssa_operator.core.outcome import Outcome
+from ssa_operator.core.report import Report
 from ssa_operator.core.secrecy import HIDDEN, Secrecy
-from ssa_operator.core.status import Child, Report, sentence
 
 
 def concealed(report: Report, secrecy: Secrecy, left_out: Sequence[str]) -> Report:

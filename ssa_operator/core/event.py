@@ -19,7 +19,9 @@ from typing import Any
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import MANAGER, Live
 from ssa_operator.core.outcome import Outcome, Result
-from ssa_operator.core.status import Report, Verdict, live_condition
+from ssa_operator.core.report import Report
+from ssa_operator.core.status import live_condition
+from ssa_operator.core.verdict import Verdict
 
 API_VERSION = "events.k8s.io/v1"
 NOTE_LIMIT = 1024

@@ -20,8 +20,10 @@ from enum import StrEnum
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.instruction import PREFIX
 from ssa_operator.core.live import Live
+from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Document
+from ssa_operator.core.step import Action, Problem
 from ssa_operator.core.upkeep import HOOK, Records, key
 
 FORGOTTEN = 100
@@ -141,6 +143,30 @@ def seen(live: Live | None, before: End, now: float) -> End:
             return End.FAILED
         case _:
             return End.UNSEEN
+
+
+def noted(records: Records, outcome: Outcome, parent: Live, now: float) -> Records:
+    """The records with what became of a manifest that is made"""
+    step = outcome.step
+    is_kept = step.action is Action.KEEP or (
+        step.action is Action.APPLY
+        and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
+    )
+    if step.manifest is None or not is_kept or not step.manifest.once:
+        return records
+    before = made(records, step.identity)
+    if before is None or step.action is Action.APPLY:
+        found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = Made(digest(step.manifest.document, parent), found=found)
+    return with_made(records, step.identity, replace(before, end=seen(outcome.live, before.end, now)))
+
+
+def unrecorded(outcome: Outcome, error: str) -> Outcome:
+    """What to say of a manifest that was made once and may be made again, as it could not be put on record."""
+    if outcome.step.manifest is None or not outcome.step.manifest.once:
+        return outcome
+    message = f"{outcome.step.identity} is made once, which can't be recorded on its parent: {error}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=Problem.APPLY_FAILED, passing=True)
 
 
 def _is_ours(annotation: str) -> bool:

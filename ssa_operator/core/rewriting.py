@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ssa_operator.core.deviation import differs
 from ssa_operator.core.fight import DIVIDE, Feud, Intrusion, Tolerance, lives, provoked, takes
 from ssa_operator.core.live import MANAGER, Live
-from ssa_operator.core.status import differs
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,11 @@ def backoff(failures: int, jitter: float) -> float:
     return float(full * (1 - jitter / 2))
 
 
+def earliest(*moments: float | None) -> float | None:
+    """The first of some moments, None where there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
 @dataclass(slots=True)
 class Budget:
     """Slots for background applies, `rate` a second; bursts of one second are allowed after idle time."""

@@ -24,7 +24,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.area import FEW
 from ssa_operator.core.live import Live
-from ssa_operator.core.status import Report
+from ssa_operator.core.report import Report
 from ssa_operator.core.world import Lookup
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube import credentials

@@ -10,7 +10,7 @@ from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.core.status import Report
+from ssa_operator.core.report import Report
 from ssa_operator.core.step import Action
 from ssa_operator.kube.client import Client
 from tests.controller.desk import Desk, echo, operating, ready_condition

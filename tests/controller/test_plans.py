@@ -20,7 +20,7 @@ from ssa_operator.core.observed import Demand, Observed
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import StatusFields
-from ssa_operator.core.status import make_report
+from ssa_operator.core.report import make_report
 from ssa_operator.core.step import Action, Step
 from ssa_operator.core.upkeep import Records, read, written
 from tests.core.objects import OTHER_UID, child, config_map, observed, parent, rendered

@@ -19,7 +19,7 @@ import pytest
 from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.reconciler import Reconciler
-from ssa_operator.core.status import Report
+from ssa_operator.core.report import Report
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client
 from tests.controller.desk import PATIENCE, Desk, echo, operating

@@ -13,12 +13,14 @@ from ssa_operator.controller.parents import ParentKey, Parents
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
+from ssa_operator.core.child import Child
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.readiness import Readiness, State
-from ssa_operator.core.status import Child, Report, Verdict
+from ssa_operator.core.report import Report
 from ssa_operator.core.step import Action, Step
+from ssa_operator.core.verdict import Verdict
 from ssa_operator.rendering.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")

@@ -25,8 +25,8 @@ from ssa_operator.core.live import Live
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.report import Report, make_report, noticed
 from ssa_operator.core.secrecy import HIDDEN, Secrecy
-from ssa_operator.core.status import Report, make_report, noticed
 from ssa_operator.core.step import Action, Problem, Step
 from tests.core.objects import child, config_map, observed, parent, rendered
 

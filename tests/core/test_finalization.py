@@ -15,7 +15,7 @@ from ssa_operator.core.live import PARENT_UID_LABEL, Live
 from ssa_operator.core.observed import Kind
 from ssa_operator.core.place import Place
 from ssa_operator.core.rendered import Awaited, Problem, Rendered, StatusFields, Use, Wait
-from ssa_operator.core.status import make_deletion_report
+from ssa_operator.core.report import make_deletion_report
 from ssa_operator.core.step import Action
 from ssa_operator.core.upkeep import Records, written
 from ssa_operator.core.upkeep import read as read_records

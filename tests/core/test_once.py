@@ -16,7 +16,6 @@ from ssa_operator.core.once import End, Made
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import make_plan
 from ssa_operator.core.readiness import State
-from ssa_operator.core.status import noted, unrecorded
 from ssa_operator.core.step import Action, Step
 from ssa_operator.core.upkeep import Records
 from tests.core.objects import PARENT_UID, document, observed, parent, rendered
@@ -90,7 +89,7 @@ def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_t
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
-    kept = noted(Records(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0)
+    kept = once.noted(Records(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0)
     assert once.made(kept, IDENTITY) == Made(records_digest(), End.READY, found=True)
     # No watch shows it.
     seen = observed(kinds=KINDS, records=kept)
@@ -130,7 +129,7 @@ def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> N
         # Whoever depends on it waits until it is known how it ended.
         assert (step.standing is None) or (step.standing.state is State.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-        assert once.made(noted(Records(), outcome, parent(), 0.0), IDENTITY) == Made(records_digest())
+        assert once.made(once.noted(Records(), outcome, parent(), 0.0), IDENTITY) == Made(records_digest())
 
 
 def records_digest() -> str:
@@ -187,31 +186,31 @@ def outcome_of(live: Live | None, kept: Records, result: Result = Result.UNCHANG
 )
 def test_the_record_says_how_it_ended(before: End, live: Live | None, after: End) -> None:
     kept = records(before)
-    found = once.made(noted(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    found = once.made(once.noted(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
     assert found == Made(records_digest(), after)
 
 
 def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
-    after = noted(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
+    after = once.noted(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
     assert once.made(after, IDENTITY) == Made(records_digest(), End.READY)
 
 
 def test_what_is_made_anew_has_a_new_record() -> None:
     kept = records(End.READY)
     step = planned(kept=kept, body=job("b"))
-    after = noted(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
+    after = once.noted(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
     assert once.made(after, IDENTITY) == Made(once.digest(document(job("b")), parent()))
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
-    assert noted(Records(), outcome_of(None, Records(), result), parent(), 0.0) == Records()
+    assert once.noted(Records(), outcome_of(None, Records(), result), parent(), 0.0) == Records()
 
 
 def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
-    failed = unrecorded(outcome_of(None, Records(), Result.CREATED), "403")
+    failed = once.unrecorded(outcome_of(None, Records(), Result.CREATED), "403")
     assert (failed.result, failed.passing) == (Result.FAILED, True)
     assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
 

@@ -20,7 +20,7 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Awaited, Document, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.rendered import Problem as RenderProblem
-from ssa_operator.core.status import Report, make_report
+from ssa_operator.core.report import Report, make_report
 from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.world import Lookup, Selection
 from tests.core.objects import (

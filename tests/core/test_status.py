@@ -7,13 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.deviation import differs
 from ssa_operator.core.live import MANAGER, Live
+from ssa_operator.core.message import shortened
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Problem as RenderProblem
 from ssa_operator.core.rendered import StatusFields
-from ssa_operator.core.status import Report, differs, make_report, shortened
+from ssa_operator.core.report import Report, make_report
 from ssa_operator.core.step import Problem
 from tests.core.objects import child, config_map, observed, parent, rendered
 

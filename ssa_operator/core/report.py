@@ -1,0 +1,125 @@
+"""What a pass has to say, of which the status, events and the next pass are made.
+
+Promises:
+- What is said in one place is said in all: the verdict and the conditions have the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssa_operator.core.child import Child, children_of, explained
+from ssa_operator.core.finalization import Finalization
+from ssa_operator.core.live import Live
+from ssa_operator.core.message import MESSAGE_LIMIT, bounded, sentence
+from ssa_operator.core.outcome import Outcome, Result
+from ssa_operator.core.plan import Plan
+from ssa_operator.core.readiness import readiness
+from ssa_operator.core.rendered import StatusFields
+from ssa_operator.core.schedule import earliest
+from ssa_operator.core.status import make_status
+from ssa_operator.core.verdict import Verdict, make_deletion_verdict, make_verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a pass has to say.
+
+    status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
+    failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
+    has to be judged again without an event. notice: what is said of somebody who writes the same status, '' where
+    nobody does. unrest: what is said of children that change each time they are applied.
+    """
+
+    status: Mapping[str, Any]
+    verdict: Verdict
+    children: tuple[Child, ...]
+    complete: bool
+    outcomes: tuple[Outcome, ...] = ()
+    passing: bool = False
+    retry_after: float = 0.0
+    again_at: float | None = None
+    notice: str = ""
+    unrest: str = ""
+
+
+def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+    """The report of one pass; `own` are the fields of the author's status template, `now` is in seconds since the
+    epoch.
+    """
+    children = explained(children_of(outcomes, now), outcomes)
+    problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
+    verdict = make_verdict(plan, problems, outcomes, children)
+    unrest = sentence([outcome.step.unrest for outcome in outcomes if outcome.step.unrest])
+    if unrest:
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {unrest}", MESSAGE_LIMIT))
+    return Report(
+        status=make_status(parent, verdict, children, own, now),
+        verdict=verdict,
+        children=children,
+        complete=_complete(plan, outcomes),
+        unrest=unrest,
+        outcomes=tuple(outcomes),
+        passing=any(outcome.passing for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
+        again_at=earliest(
+            plan.rendered.again_at,
+            own.again_at,
+            *(child.readiness.again_at for child in children),
+            *(outcome.again_at for outcome in outcomes),
+        ),
+    )
+
+
+def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], own: StatusFields, now: float) -> Report:
+    """The report of a parent that is not acted on: it is suspended or being deleted."""
+    entries = tuple(
+        Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
+    )
+    return Report(
+        status=make_status(parent, verdict, entries, own, now),
+        verdict=verdict,
+        children=entries,
+        complete=False,
+    )
+
+
+def make_deletion_report(
+    parent: Live, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
+) -> Report:
+    """The report of a pass over a parent that is being deleted; its arguments are those of `make_report`."""
+    plan = finalization.plan
+    children = children_of(outcomes, now)
+    verdict = make_deletion_verdict(finalization, outcomes)
+    return Report(
+        status=make_status(parent, verdict, children, own, now),
+        verdict=verdict,
+        children=children,
+        complete=False,
+        outcomes=tuple(outcomes),
+        passing=any(outcome.passing for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
+        again_at=earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
+    )
+
+
+def noticed(report: Report, notice: str) -> Report:
+    """The report with a notice in the message of each of our conditions."""
+    if not notice:
+        return report
+    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
+    conditions = [{**condition, "message": message} for condition in report.status.get("conditions", ())]
+    return replace(
+        report,
+        verdict=replace(report.verdict, message=message),
+        status={**report.status, "conditions": conditions},
+        notice=notice,
+    )
+
+
+def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
+    """Whether the cluster is what the templates say: everything applied, nothing kept that they no longer render."""
+    unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
+    return plan.rendered.complete and not (unfinished or plan.held or plan.blocked)
