@@ -20,6 +20,7 @@ from ssa_operator.core.drift import Proof, untouched
 from ssa_operator.core.identity import GroupKind, Identity
 from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live, split_entry
 from ssa_operator.core.ownership import Path, changed, holder, lost, path_text
+from ssa_operator.core.schedule import doubled
 
 DIVIDE = "stop one of the two, or divide the parents between them with --namespace or --selector"
 _SHOWN = 4
@@ -218,7 +219,7 @@ def provoked(feud: Feud | None, digest: bytes, found: Intrusion, now: float, tol
     fighting = feud.fighting or max(counts.values()) > tolerance.changes
     rounds = feud.rounds + 1 if fighting else 0
     slowest = max(feud.slowest if feud.fighting else 0.0, now - (feud.answered or now))
-    pause = min(tolerance.cap, tolerance.base * 2.0 ** min(rounds - 1, 30)) if fighting else 0.0
+    pause = doubled(tolerance.base, tolerance.cap, rounds - 1) if fighting else 0.0
     return replace(
         feud,
         strikes=strikes,

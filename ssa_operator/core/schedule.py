@@ -25,12 +25,16 @@ def next_tick(uid: str, interval: float, now: float) -> float:
     return due if due - now > interval / 10 else due + interval
 
 
+def doubled(base: float, cap: float, times: int) -> float:
+    """`base` doubled so many times, and never more than `cap`."""
+    return float(min(cap, base * 2.0 ** min(times, 30)))
+
+
 def backoff(failures: int, jitter: float) -> float:
     """Seconds to wait after so many failures in a row (at least 1); `jitter` is in [0, 1) and takes up to half of it
     away.
     """
-    full = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 1, 30))
-    return float(full * (1 - jitter / 2))
+    return doubled(BACKOFF_BASE, BACKOFF_CAP, failures - 1) * (1 - jitter / 2)
 
 
 def earliest(*moments: float | None) -> float | None:
