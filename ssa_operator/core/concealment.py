@@ -16,7 +16,7 @@ from ssa_operator.core.child import Child
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.message import sentence
 from ssa_operator.core.outcome import Outcome
-from ssa_operator.core.report import Report
+from ssa_operator.core.report import Report, with_message
 from ssa_operator.core.secrecy import HIDDEN, Secrecy
 
 
@@ -26,7 +26,9 @@ def concealed(report: Report, secrecy: Secrecy, left_out: Sequence[str]) -> Repo
     """
     if not secrecy and not left_out:
         return report
-    report = _remarked(report, [f"status.{name} is left out, for it holds {HIDDEN[1:-1]}" for name in left_out])
+    if left_out:
+        remarks = [f"status.{name} is left out, for it holds {HIDDEN[1:-1]}" for name in left_out]
+        report = with_message(report, sentence([report.verdict.message, *remarks]))
     hide = secrecy.redacted
     status = {**report.status}
     for name in ("conditions", "resources"):
@@ -39,18 +41,6 @@ def concealed(report: Report, secrecy: Secrecy, left_out: Sequence[str]) -> Repo
         children=tuple(_child(child, secrecy) for child in report.children),
         outcomes=tuple(_outcome(outcome, secrecy) for outcome in report.outcomes),
         unrest=hide(report.unrest),
-    )
-
-
-def _remarked(report: Report, remarks: Sequence[str]) -> Report:
-    if not remarks:
-        return report
-    message = sentence([report.verdict.message, *remarks])
-    conditions = [{**condition, "message": message} for condition in report.status["conditions"]]
-    return replace(
-        report,
-        verdict=replace(report.verdict, message=message),
-        status={**report.status, "conditions": conditions},
     )
 
 

@@ -55,22 +55,8 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     unrest = sentence([outcome.step.unrest for outcome in outcomes if outcome.step.unrest])
     if unrest:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {unrest}", MESSAGE_LIMIT))
-    return Report(
-        status=make_status(parent, verdict, children, own, now),
-        verdict=verdict,
-        children=children,
-        complete=_complete(plan, outcomes),
-        unrest=unrest,
-        outcomes=tuple(outcomes),
-        passing=any(outcome.passing for outcome in outcomes),
-        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=earliest(
-            plan.rendered.again_at,
-            own.again_at,
-            *(child.readiness.again_at for child in children),
-            *(outcome.again_at for outcome in outcomes),
-        ),
-    )
+    report = _acted(_judged(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at)
+    return replace(report, complete=_complete(plan, outcomes), unrest=unrest)
 
 
 def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], own: StatusFields, now: float) -> Report:
@@ -78,44 +64,58 @@ def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], o
     entries = tuple(
         Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
-    return Report(
-        status=make_status(parent, verdict, entries, own, now),
-        verdict=verdict,
-        children=entries,
-        complete=False,
-    )
+    return _judged(parent, verdict, entries, own, now)
 
 
 def make_deletion_report(
     parent: Live, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
 ) -> Report:
     """The report of a pass over a parent that is being deleted; its arguments are those of `make_report`."""
-    plan = finalization.plan
-    children = children_of(outcomes, now)
     verdict = make_deletion_verdict(finalization, outcomes)
+    report = _judged(parent, verdict, children_of(outcomes, now), own, now)
+    return _acted(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
+
+
+def with_message(report: Report, message: str) -> Report:
+    """The report with another message of its verdict and of each of our conditions."""
+    conditions = [{**condition, "message": message} for condition in report.status["conditions"]]
+    return replace(
+        report,
+        verdict=replace(report.verdict, message=message),
+        status={**report.status, "conditions": conditions},
+    )
+
+
+def noticed(report: Report, notice: str) -> Report:
+    """The report with a notice in its message."""
+    if not notice:
+        return report
+    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
+    return replace(with_message(report, message), notice=notice)
+
+
+def _judged(parent: Live, verdict: Verdict, children: tuple[Child, ...], own: StatusFields, now: float) -> Report:
+    """The report of a verdict, where nothing was done."""
     return Report(
         status=make_status(parent, verdict, children, own, now),
         verdict=verdict,
         children=children,
         complete=False,
-        outcomes=tuple(outcomes),
-        passing=any(outcome.passing for outcome in outcomes),
-        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=earliest(plan.rendered.again_at, own.again_at, *(child.readiness.again_at for child in children)),
     )
 
 
-def noticed(report: Report, notice: str) -> Report:
-    """The report with a notice in the message of each of our conditions."""
-    if not notice:
-        return report
-    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
-    conditions = [{**condition, "message": message} for condition in report.status.get("conditions", ())]
+def _acted(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
+    """The report with what became of the steps; `moments` are when to look again whatever that was."""
     return replace(
         report,
-        verdict=replace(report.verdict, message=message),
-        status={**report.status, "conditions": conditions},
-        notice=notice,
+        outcomes=tuple(outcomes),
+        passing=any(outcome.passing for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
+        again_at=earliest(
+            *moments,
+            *(child.readiness.again_at for child in report.children),
+            *(outcome.again_at for outcome in outcomes),
+        ),
     )
 
 
