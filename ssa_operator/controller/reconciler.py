@@ -177,8 +177,7 @@ class Reconciler:
         memory.series = memory.series.continued if stirred(rendered, outcomes, now) else Series()
         if not memory.series.passes:
             return report
-        following = now + memory.series.pause
-        return replace(report, again_at=min(following, report.again_at or following))
+        return replace(report, again_at=earliest(report.again_at, now + memory.series.pause))
 
     async def _terminating(self, namespace: str) -> bool:
         """Whether a namespace is being deleted, as far as we may know: then nothing can be made in it any more."""

@@ -24,7 +24,7 @@ from ssa_operator.core.plan import Plan
 from ssa_operator.core.prune import is_owned
 from ssa_operator.core.readiness import State, readiness
 from ssa_operator.core.rendered import Rendered
-from ssa_operator.core.schedule import backoff
+from ssa_operator.core.schedule import backoff, earliest
 from ssa_operator.core.step import Action, Problem, Step
 from ssa_operator.core.upkeep import HOOK, Records, key
 
@@ -81,9 +81,7 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
         if live.identity not in covered
     ]
     running = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
-    if again_at is not None:
-        again_at = again_at if rendered.again_at is None else min(again_at, rendered.again_at)
-        rendered = replace(rendered, again_at=again_at)
+    rendered = replace(rendered, again_at=earliest(rendered.again_at, again_at))
     awaited = [f"{step.identity} {step.reason}" for step in (*undone, *left)]
     return Finalization(
         plan=Plan(steps=(*running, *left, *others), rendered=rendered, observed=observed),
@@ -96,18 +94,13 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
 
 
 def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[list[Step], float | None]:
-    steps, moments = [], []
-    for document in rendered.documents:
-        step, again_at = _hook(observed, step_of(observed, document), met)
-        steps.append(step)
-        if again_at is not None:
-            moments.append(again_at)
-    steps += [
+    found = [_hook(observed, step_of(observed, document), met) for document in rendered.documents]
+    waiting = [
         _unless_done(observed, step_of_wait(observed, wait, wait.identity))
         for wait in rendered.waits
         if wait.identity is not None
     ]
-    return steps, min(moments, default=None)
+    return [*(step for step, _ in found), *waiting], earliest(*(again_at for _, again_at in found))
 
 
 def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list[Step]:

@@ -95,14 +95,11 @@ class Series:
         return backoff(endless, 0.0) if endless > 0 else 0.0
 
 
-def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> frozenset[Identity]:
-    """What the pass changed that templates read, be it of itself, so that another render may give something else."""
-    if not rendered.asked:
-        return frozenset()
-    return frozenset(
-        outcome.step.identity
+def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
+    """Whether the pass changed what templates read, be it of itself, so that another render may give something else."""
+    return bool(rendered.asked) and any(
+        outcome.result in CHANGED and any(_is_read(outcome, question, now) for question in rendered.asked)
         for outcome in outcomes
-        if outcome.result in CHANGED and any(_is_read(outcome, question, now) for question in rendered.asked)
     )
 
 

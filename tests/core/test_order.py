@@ -161,7 +161,7 @@ def read_by(*names: str | None, result: Result = Result.CREATED, live: Live | No
     own = replace(document(job()), uses=uses if "migrate" in names else ())
     rendered = Rendered(documents=(own,), waits=tuple(waits), asked=(MIGRATE,))
     (step,) = plan_of(document(job())).steps
-    return bool(stirred(rendered, (Outcome(step=step, result=result, live=live),), NOW))
+    return stirred(rendered, (Outcome(step=step, result=result, live=live),), NOW)
 
 
 def test_a_pass_that_changed_what_templates_read_is_followed_by_another_one() -> None:
@@ -191,7 +191,7 @@ def test_a_pass_that_changed_nothing_that_can_be_read_is_followed_by_none() -> N
 def test_what_is_looked_up_is_read_too(question: Lookup | Selection, read: bool) -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
-    assert bool(stirred(Rendered(asked=(question,)), (outcome,), NOW)) is read
+    assert stirred(Rendered(asked=(question,)), (outcome,), NOW) is read
 
 
 def test_what_a_manifest_reads_of_itself_is_read_again() -> None:
