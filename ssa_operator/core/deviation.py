@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ssa_operator.core.live import Live
+from ssa_operator.core.ownership import keyed
 
 
 def differs(live: Live, desired: Mapping[str, Any]) -> bool:
@@ -58,10 +59,8 @@ def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
             if not isinstance(desired, Mapping) or name not in desired or not _covered(below, desired[name]):
                 return False
         elif kind == "k":
-            keys = json.loads(name)
-            items = desired if isinstance(desired, list) else []
-            matches = [item for item in items if all(item.get(field) == value for field, value in keys.items())]
-            if not matches or not _covered(below, matches[0]):
+            item = keyed(desired, name) if isinstance(desired, list) else None
+            if item is None or not _covered(below, item):
                 return False
         elif kind == "v" and (not isinstance(desired, list) or json.loads(name) not in desired):
             return False

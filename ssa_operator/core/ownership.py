@@ -11,7 +11,7 @@ that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/seri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -75,8 +75,7 @@ def value_at(body: object, path: Path) -> object:
         if kind == "f" and isinstance(body, Mapping):
             body = body.get(name)
         elif kind == "k" and isinstance(body, list):
-            keys = json.loads(name)
-            body = next((item for item in body if _matches(item, keys)), None)
+            body = keyed(body, name)
         elif kind == "v" and isinstance(body, list):
             wanted = json.loads(name)
             body = wanted if wanted in body else None
@@ -87,8 +86,13 @@ def value_at(body: object, path: Path) -> object:
     return body
 
 
-def _matches(item: object, keys: Mapping[str, Any]) -> bool:
-    return isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items())
+def keyed(items: Sequence[object], name: str) -> Mapping[str, Any] | None:
+    """The item of a list map with the keys that fieldsV1 spells after `k:`; None where there is none."""
+    keys = json.loads(name)
+    for item in items:
+        if isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items()):
+            return item
+    return None
 
 
 def _paths(tree: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
