@@ -3,10 +3,12 @@
 Promises:
 - Two manifests with one identity are one object: group, kind, namespace and name decide,
   the version they are read in doesn't.
+- What somebody may have edited is read without an error: what names nothing is None.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,3 +49,22 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def read_group_kind(entry: object) -> GroupKind | None:
+    """The `group` (left out for the core group) and `kind` of an entry of a list; None where it names none."""
+    if not isinstance(entry, Mapping):
+        return None
+    group, kind = entry.get("group", ""), entry.get("kind")
+    return GroupKind(group, kind) if isinstance(group, str) and isinstance(kind, str) and kind else None
+
+
+def read_identity(entry: object) -> Identity | None:
+    """The same with `namespace` (left out for a cluster-scoped object) and `name`; None where it names no object."""
+    known = read_group_kind(entry)
+    if known is None or not isinstance(entry, Mapping):
+        return None
+    namespace, name = entry.get("namespace", ""), entry.get("name")
+    if not isinstance(namespace, str) or not isinstance(name, str) or not name:
+        return None
+    return Identity(known.group, known.kind, namespace, name)

@@ -24,7 +24,7 @@ from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Document
 from ssa_operator.core.step import Action, Problem
-from ssa_operator.core.upkeep import HOOK, Records, key
+from ssa_operator.core.upkeep import HOOK, Records, from_key, key
 
 FORGOTTEN = 100
 """Words that are kept of manifests which are no longer rendered, should they come back; the oldest go first."""
@@ -94,7 +94,7 @@ def made(records: Records, identity: Identity) -> Made | None:
 def is_done(words: Mapping[str, str], kind: str, name: str) -> bool:
     """Whether something of that kind and name was made once and, if it is gone, need not be waited for."""
     for each, word in words.items():
-        identity = _identity(each)
+        identity = from_key(each)
         if (identity.kind, identity.name) == (kind, name) and not each.startswith(HOOK):
             return _parsed(word).end is not End.FAILED
     return False
@@ -116,7 +116,7 @@ def with_ends(records: Records, last_seen: Callable[[Identity], Live | None], no
         before = _parsed(word)
         if each.startswith(HOOK) or before.end is not End.UNSEEN:
             continue
-        identity = _identity(each)
+        identity = from_key(each)
         records = with_made(records, identity, replace(before, end=seen(last_seen(identity), before.end, now)))
     return records
 
@@ -171,13 +171,6 @@ def unrecorded(outcome: Outcome, error: str) -> Outcome:
 
 def _is_ours(annotation: str) -> bool:
     return annotation.startswith(PREFIX)
-
-
-def _identity(word: str) -> Identity:
-    """The inverse of upkeep.key."""
-    group_kind, *namespace, name = word.split("/")
-    kind, _, group = group_kind.partition(".")
-    return Identity(group, kind, "".join(namespace), name)
 
 
 def _parsed(word: str) -> Made:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.identity import Identity, join_api_version
+from ssa_operator.core.identity import Identity, join_api_version, read_identity
 from ssa_operator.core.instruction import PREFIX
 from ssa_operator.core.live import Live
 from ssa_operator.core.manifest import Manifest
@@ -115,12 +115,20 @@ def key(identity: Identity) -> str:
     return "/".join(filter(None, (str(identity.group_kind), identity.namespace, identity.name)))
 
 
+def from_key(word: str) -> Identity:
+    """The inverse of `key`; a word that somebody made illegible names nothing that there is."""
+    group_kind, _, place = word.partition("/")
+    kind, _, group = group_kind.partition(".")
+    namespace, _, name = place.rpartition("/")
+    return Identity(group, kind, namespace, name)
+
+
 def read(parent: Live) -> Records:
     """What is kept on a live parent. A record that somebody made illegible is taken for empty."""
     annotations = parent.metadata.annotations
     inventory = {}
     for entry in _json(annotations.get(INVENTORY), list):
-        identity = _identity(entry)
+        identity = read_identity(entry)
         if identity is not None:
             wave = entry.get("wave")
             inventory[identity] = wave if isinstance(wave, int) else 1
@@ -170,15 +178,6 @@ def _entry(identity: Identity, wave: int) -> dict[str, Any]:
         "wave": wave,
     }
     return {key: value for key, value in entry.items() if value or key == "name"}
-
-
-def _identity(entry: Any) -> Identity | None:
-    if not isinstance(entry, Mapping):
-        return None
-    parts = [entry.get(part, "") for part in ("group", "kind", "namespace", "name")]
-    if not all(isinstance(part, str) for part in parts) or not (parts[1] and parts[3]):
-        return None
-    return Identity(*parts)
 
 
 def _hold(entry: Mapping[str, Any]) -> Hold | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
+from ssa_operator.core.once import is_done, with_ends
 from ssa_operator.core.upkeep import (
     FINALIZER,
     HELD,
@@ -21,6 +22,7 @@ from ssa_operator.core.upkeep import (
     Hold,
     Records,
     RecordsError,
+    from_key,
     key,
     read,
     written,
@@ -96,3 +98,22 @@ def test_a_hold_names_so_many_children_that_it_always_fits() -> None:
     assert len(hold.children) == HELD_LIMIT
     assert hold == Hold.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
     assert read(Live.of(written(parent(), Records(held=hold)))).held == hold
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        Identity("apps", "Deployment", "default", "web"),
+        Identity("", "Namespace", "", "a.b"),
+        Identity("a.b", "C", "", "e"),
+    ],
+)
+def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
+    assert from_key(key(identity)) == identity
+
+
+@pytest.mark.parametrize("word", ["", "x", "/", "//", "Job.batch", "finalize/"])
+def test_an_illegible_word_of_what_was_made_once_names_nothing(word: str) -> None:
+    kept = read(parent(annotations={ONCE: json.dumps({word: "x"})}))
+    assert not is_done(kept.once, "Job", "web")
+    assert with_ends(kept, lambda _: None, 0.0) == kept
