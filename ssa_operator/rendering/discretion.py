@@ -16,7 +16,8 @@ from typing import Any
 from ssa_operator.core.place import FieldPath, field_text
 from ssa_operator.core.secrecy import Secrecy, texts, union, values_of
 from ssa_operator.core.world import Body
-from ssa_operator.rendering.observed import Observed, Source, settled
+from ssa_operator.rendering.composite import settled
+from ssa_operator.rendering.observed import Observed, Source
 from ssa_operator.rendering.templates import Templates
 
 

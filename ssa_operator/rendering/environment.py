@@ -24,12 +24,13 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
+from ssa_operator.rendering.composite import gathered
 from ssa_operator.rendering.data import data, text_of
 from ssa_operator.rendering.filters import FILTERS, TESTS, read
 from ssa_operator.rendering.formats import bounded_format, percent
 from ssa_operator.rendering.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
 from ssa_operator.rendering.missing import Missing
-from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries, gathered
+from ssa_operator.rendering.observed import AwaitedError, Observed, Unknown, carried, carries
 from ssa_operator.rendering.tags import LineTags
 from ssa_operator.rendering.text import Carried, Indented, Json, Text, Value, concat
 

@@ -27,9 +27,10 @@ from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Awaited
 from ssa_operator.core.world import Answer, Body, Lookup, Question, Selection, World
+from ssa_operator.rendering.composite import gathered, settled
 from ssa_operator.rendering.functions import TAKES_OBSERVED
 from ssa_operator.rendering.generation import Generation
-from ssa_operator.rendering.observed import Observed, Source, Unknown, carried, gathered, plain, settled, unawaited
+from ssa_operator.rendering.observed import Observed, Source, Unknown, carried, plain, unawaited
 
 
 class Inquiry:

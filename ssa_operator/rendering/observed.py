@@ -132,7 +132,8 @@ class Unknown(Missing):
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
 
 
-def _merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
+def merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
+    """What is computed of unknown values."""
     return Unknown(
         union(sources, *(unknown.sources for unknown in unknowns)),
         [awaited for unknown in unknowns for awaited in unknown.awaited],
@@ -254,14 +255,14 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     unknowns = [value for value in values if isinstance(value, Unknown)]
     sources = union(sources, *(value.sources for value in values if isinstance(value, Observed)))
     if unknowns:
-        return _merged(unknowns, sources)
+        return merged(unknowns, sources)
     try:
         found = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
         if isinstance(found, GeneratorType):
             # Read here, where what its items lack can still be told from what the parent lacks.
             found = [_absent(item, sources) if type(item) is Missing else item for item in found]
     except AwaitedError as error:
-        return _merged([error.unknown], sources)
+        return merged([error.unknown], sources)
     except MissingFieldError as error:
         unknown = _lacking(error.owner, error.path, sources)
         if unknown is None:
@@ -270,7 +271,7 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     if isinstance(found, Unknown):
         if found.whole:
             return Unknown(union(sources, found.sources), found.awaited, whole=True)
-        return _merged([found], sources)
+        return merged([found], sources)
     if isinstance(found, Missing):
         unfound = _unfound(found, values, sources)
         return _absent(found, sources) if unfound is None else unfound
@@ -334,50 +335,3 @@ def _awaited(source: Source, path: FieldPath) -> Awaited:
         item = Lookup(api_version=question.api_version, kind=question.kind, namespace=namespace, name=name)
         return Awaited(item, path[1:])
     return Awaited(question, path)
-
-
-def settled(value: Any, found: list[Observed | Unknown]) -> Any:
-    """Data without origins: what is observed in it is put into `found`, and what is unknown in it stays."""
-    if type(value) is dict:
-        found.extend(key for key in value if isinstance(key, Unknown))
-        return {key: settled(item, found) for key, item in value.items()}
-    if type(value) is list:
-        return [settled(item, found) for item in value]
-    if isinstance(value, Observed):
-        found.append(value)
-        return settled(value.value, found)
-    if isinstance(value, Unknown):
-        found.append(value)
-        return value
-    return str(value) if isinstance(value, str) else value
-
-
-def known(value: Any) -> Any:
-    """Settled data without what is unknown in it, and without mappings and lists that hold nothing else; Unknown where
-    nothing is left.
-    """
-    if type(value) is dict:
-        fields = {key: known(item) for key, item in value.items() if not isinstance(key, Unknown)}
-        fields = {key: item for key, item in fields.items() if not isinstance(item, Unknown)}
-        return fields if fields or not value else _one_of(value)
-    if type(value) is list:
-        items = [item for item in map(known, value) if not isinstance(item, Unknown)]
-        return items if items or not value else _one_of(value)
-    return value
-
-
-def gathered(value: Any, found: Sequence[Observed | Unknown]) -> Observed | Unknown:
-    """Data with `found` in it, as one value: unknown where a part of it is; in a lenient render without that part."""
-    unknowns = [item for item in found if isinstance(item, Unknown)]
-    sources = union(*(item.sources for item in found))
-    if unknowns and not unknowns[0].lenient:
-        return _merged(unknowns, sources)
-    value = known(value)
-    return value if isinstance(value, Unknown) else Observed(value, sources)
-
-
-def _one_of(value: Any) -> Unknown:
-    """An unknown value among those of a mapping or list that holds nothing else."""
-    found: list[Observed | Unknown] = []
-    settled(value, found)
-    return next(item for item in found if isinstance(item, Unknown))

@@ -17,12 +17,13 @@ from ssa_operator.core.instruction import Reference
 from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
 from ssa_operator.core.world import OFFLINE, World
 from ssa_operator.rendering import bounds
+from ssa_operator.rendering.composite import known, settled
 from ssa_operator.rendering.discretion import discreet, secrecy_of
 from ssa_operator.rendering.faults import line_of, problem_of
 from ssa_operator.rendering.inquiry import Inquiry
 from ssa_operator.rendering.keeping import kept
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node
-from ssa_operator.rendering.observed import AwaitedError, Unknown, known, settled
+from ssa_operator.rendering.observed import AwaitedError, Unknown
 from ssa_operator.rendering.references import placed, resolved, uncounted
 from ssa_operator.rendering.shape import joined, manifests, uses
 from ssa_operator.rendering.templates import Entry, Templates

@@ -17,8 +17,9 @@ from ssa_operator.core.instruction import PREFIX, InstructionError, references
 from ssa_operator.core.place import FieldPath, Place, field_text
 from ssa_operator.core.rendered import Document, Problem, Use, Wait
 from ssa_operator.core.world import Question
+from ssa_operator.rendering.composite import settled
 from ssa_operator.rendering.nodes import DocumentError, Filling, Node, find
-from ssa_operator.rendering.observed import Observed, Source, Unknown, plain, settled, union
+from ssa_operator.rendering.observed import Observed, Source, Unknown, plain, union
 
 
 @dataclass(frozen=True, slots=True)
