@@ -21,9 +21,10 @@ from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube import credentials
-from ssa_operator.kube.client import Client, Response
+from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
 from ssa_operator.kube.request import Request
+from ssa_operator.kube.transport import Response
 from tests.controller.desk import Desk, echo, is_ready
 
 pytestmark = pytest.mark.cluster
