@@ -110,15 +110,7 @@ def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
         query += (("limit", str(limit)),)
     if token:
         query += (("continue", token),)
-    return Request(
-        method="GET",
-        path=scope.path,
-        query=query,
-        subject=f"list of {scope}",
-        repeatable=True,
-        confidential=scope.resource.confidential,
-        secrecy=scope.secrecy,
-    )
+    return _within(scope, "list", query)
 
 
 def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
@@ -128,11 +120,15 @@ def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
         query += (("resourceVersion", resource_version),)
     else:
         query += (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+    return _within(scope, "watch", query)
+
+
+def _within(scope: Scope, verb: str, query: Query) -> Request:
     return Request(
         method="GET",
         path=scope.path,
         query=query,
-        subject=f"watch of {scope}",
+        subject=f"{verb} of {scope}",
         repeatable=True,
         confidential=scope.resource.confidential,
         secrecy=scope.secrecy,
