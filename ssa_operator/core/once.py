@@ -117,7 +117,9 @@ def with_ends(records: Records, last_seen: Callable[[Identity], Live | None], no
         if each.startswith(HOOK) or before.end is not End.UNSEEN:
             continue
         identity = from_key(each)
-        records = with_made(records, identity, replace(before, end=seen(last_seen(identity), before.end, now)))
+        end = seen(last_seen(identity), before.end, now)
+        if end is not before.end:
+            records = with_made(records, identity, replace(before, end=end))
     return records
 
 
