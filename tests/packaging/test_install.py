@@ -114,7 +114,7 @@ def test_the_operator_needs_no_other_rights_than_it_is_given(
 
 
 def test_the_rights_suffice_for_a_database_that_changes(
-    operator: Path, kubectl: Kubectl, namespace: str, growing: str
+    operator: Path, templates: Path, kubectl: Kubectl, namespace: str, growing: str
 ) -> None:
     def ready(**spec: object) -> None:
         body = {"apiVersion": "melenion.com/v1", "kind": "NeonDatabase", "metadata": {"name": "db"}}
@@ -134,6 +134,11 @@ def test_the_rights_suffice_for_a_database_that_changes(
     assert kubectl("get", f"--namespace={namespace}", "job/db-tenant", f"--output={image}") == "neon:2"
     size = "jsonpath={.spec.resources.requests.storage}"
     assert kubectl("get", f"--namespace={namespace}", "pvc/data-db-minio-0", f"--output={size}") == "11Gi"
+
+    names = templates / "neondatabases.melenion.com" / "_neon.yaml.j2"
+    names.write_text(names.read_text().replace('(name ~ "-" ~ component)', '(name ~ "-new-" ~ component)'))
+    held = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=PruneHeld"
+    kubectl("wait", held, PATIENCE, f"--namespace={namespace}", "nd/db")
     assert "forbidden" not in operator.read_text().lower()
 
 
