@@ -1,4 +1,4 @@
-"""Each example of the gallery has golden cases in `cases/<example>/`."""
+"""Each example of the gallery has golden cases in `cases/<example>/`, and one of the command in `offline/`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.rendering.sources import load
+from tests.cli.process import run
+from tests.examples.console import resource
 from tests.examples.gallery import GALLERY, NAMES, ROOT
 from tests.rendering import golden
 
 CASES = Path(__file__).parent / "cases"
+OFFLINE = Path(__file__).parent / "offline"
+"""What `ssa-operator render` prints for the object that an example begins with."""
 
 
 @pytest.mark.parametrize("case", sorted(str(path.relative_to(CASES)) for path in CASES.glob("*/*")))
@@ -25,6 +29,17 @@ def test_an_example_renders_what_its_case_expects(case: str) -> None:
 def test_every_example_has_a_case_and_a_page() -> None:
     assert {path.name for path in CASES.iterdir()} == set(NAMES)
     assert all((GALLERY / name / "README.md").exists() for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_example_can_be_looked_at_without_a_cluster(name: str) -> None:
+    files = GALLERY / name
+    folders = [f"--{option}={files / option}" for option in ("templates", "crds") if (files / option).exists()]
+    code, out, err = await run("render", resource(files / "README.md"), *folders, KUBECONFIG="nowhere")
+    assert (code, err) == (0, "")
+    # Passwords are drawn, and are never the same.
+    out = re.sub(r"(password: )[A-Za-z0-9]{32}$", r"\1<generated>", out, flags=re.MULTILINE)
+    assert out == (OFFLINE / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)

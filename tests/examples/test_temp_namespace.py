@@ -98,3 +98,10 @@ async def test_a_namespace_that_was_there_is_left_alone(
     assert "deletionTimestamp" not in found["metadata"]
     assert "ssa-operator.dev/parent-uid" not in found["metadata"]["labels"]
     await desk.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("name", ["a.b", "x" * 64])
+async def test_a_name_that_no_namespace_can_have_is_refused(desk: Desk, client: Client, name: str) -> None:
+    await crds.install(client, crds.load(GALLERY / "temp-namespace" / "crds"))
+    with pytest.raises(AssertionError, match="at most 63 lower case letters, digits and dashes"):
+        await desk.apply(temp_namespace(name, "1s"))
