@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.core.graph import graph_of
 from ssa_operator.core.rendered import Rendered
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.sources import load
@@ -18,11 +19,11 @@ from tests.rendering.author import FakeWorld
 ROOT = Path(__file__).parents[2]
 UID = "0f3b1c52-7f2e-4c39-9c0e-5d8f2a7b6e41"
 ID = UID.replace("-", "")
-KEYS = {
+KEYS: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Secret",
     "metadata": {"name": "keys", "namespace": "n"},
-    "data": {"AWS_ACCESS_KEY_ID": "YQ==", "AWS_SECRET_ACCESS_KEY": "Yg=="},
+    "data": {"AWS_ACCESS_KEY_ID": "bWluZQ==", "AWS_SECRET_ACCESS_KEY": "bm9ib2R5IG1heSBzZWUgaXQ="},
 }
 S3 = {"bucket": "mine", "secret_ref": {"name": "keys"}}
 
@@ -59,6 +60,7 @@ class Stage:
     def rendered(self) -> Rendered:
         found = render(templates(), self.parent, self.world())
         assert found.problems == ()
+        assert graph_of(found, lambda identity: identity).cycles() == ()
         return found
 
     def step(self) -> bool:

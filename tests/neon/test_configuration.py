@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import tomllib
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.neon.stage import ID, S3, Stage, container, made
+from tests.neon.stage import ID, KEYS, S3, Stage, container, database, made
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,7 @@ def test_minio_and_the_broker_listen_where_they_are_looked_for(stage: Stage) -> 
 def test_the_bucket_is_made_once_minio_answers(stage: Stage) -> None:
     script = words(stage, "bucket")[-1]
     assert 'until mc alias set minio "$ENDPOINT" "$AWS_ACCESS_KEY_ID" "$AWS_SECRET_ACCESS_KEY"' in script
-    assert "mc mb -p minio/neon --region=eu-north-1\n" in script
+    assert "mc mb -p minio/neon --region=eu-north-1;" in script
     assert environment(stage, "bucket")["ENDPOINT"] == "http://db-minio:9000"
 
 
@@ -184,7 +186,13 @@ def test_the_compute_is_started_with_its_configuration(stage: Stage) -> None:
 
 
 def test_the_compute_has_tenant_timeline_and_storage(stage: Stage) -> None:
+    assert set(config(stage)) == {"spec", "compute_ctl_config"}
     spec = config(stage)["spec"]
+    assert set(spec) == {
+        *("format_version", "suspend_timeout_seconds", "cluster", "delta_operations", "tenant_id", "timeline_id"),
+        *("pageserver_connstring", "safekeeper_connstrings"),
+    }
+    assert set(spec["cluster"]) == {"cluster_id", "name", "roles", "databases", "settings"}
     assert spec["format_version"] == 1.0
     assert spec["suspend_timeout_seconds"] == -1
     assert (spec["tenant_id"], spec["timeline_id"]) == (ID, ID)
@@ -218,10 +226,23 @@ def test_postgres_has_the_settings_that_neon_needs(stage: Stage) -> None:
     assert settings(stage).items() >= needed.items()
 
 
+def test_compute_ctl_is_told_how_to_write_each_setting(stage: Stage) -> None:
+    """It puts what it is told to be a string in quotes, and writes all else as it stands."""
+    for each in config(stage)["spec"]["cluster"]["settings"]:
+        assert each["vartype"] in ("string", "integer", "bool", "enum")
+        bare = {"integer": r"\d+", "bool": "on|off", "enum": "[a-z0-9]+", "string": ".+"}[each["vartype"]]
+        assert re.fullmatch(bare, each["value"])
+
+
 def test_settings_of_the_database_reach_postgres() -> None:
     own = {"log_statement": "all", "work_mem": "8MB", "application_name": 'it\'s "q"'}
     stage = made(compute={"max_connections": 7, "shared_buffers": "1GB", "settings": own})
     assert settings(stage).items() >= {**own, "max_connections": "7", "shared_buffers": "1GB"}.items()
+
+
+@pytest.mark.parametrize("own", [{"max_wal_senders": "20"}, {"max_replication_flush_lag": "1GB", "a.b": "c"}])
+def test_a_setting_of_the_database_takes_the_place_of_the_one_that_it_would_have(own: dict[str, str]) -> None:
+    assert settings(made(compute={"settings": own})) == {**settings(made()), **own}
 
 
 def test_the_hash_is_that_of_the_generated_password() -> None:
@@ -247,8 +268,27 @@ def test_another_password_in_the_secret_becomes_the_compute_s() -> None:
         pass
     after = config(stage)["spec"]["cluster"]["roles"][0]["encrypted_password"]
     assert after == hashlib.md5(b"correct horse batterycloud_admin", usedforsecurity=False).hexdigest() != before
-    assert b"correct horse battery@" in base64.b64decode(credentials(stage)["data"]["uri"])
+    assert base64.b64decode(credentials(stage)["data"]["uri"]).startswith(
+        b"postgresql://cloud_admin:correct%20horse%20battery@"
+    )
     assert stage.objects["Deployment/db-compute"]["spec"]["template"]["metadata"]["annotations"] != started
+
+
+def test_a_password_of_any_characters_is_one_part_of_the_uri() -> None:
+    stage = made()
+    password = "p@ss/w:rd?#%20 &+[é]"
+    credentials(stage)["data"]["password"] = base64.b64encode(password.encode()).decode()
+    while stage.step():
+        pass
+    uri = urlsplit(base64.b64decode(credentials(stage)["data"]["uri"]).decode())
+    assert (uri.scheme, uri.username, uri.hostname, uri.port) == (
+        "postgresql",
+        "cloud_admin",
+        "db-compute.n.svc",
+        55433,
+    )
+    assert (uri.path, uri.query, uri.fragment) == ("/postgres", "", "")
+    assert unquote(uri.password or "") == password
 
 
 def credentials(stage: Stage) -> dict[str, Any]:
@@ -294,20 +334,38 @@ def test_an_external_bucket_takes_the_place_of_minio() -> None:
     assert "endpoint" not in pageserver(made(s3=S3))["remote_storage"]
 
 
-def test_other_keys_of_the_bucket_start_those_again_that_use_them() -> None:
-    def annotations(stage: Stage) -> list[Any]:
-        sets = (f"StatefulSet/db-{component}" for component in ("safekeeper", "pageserver"))
-        return [
-            stage.objects[each]["spec"]["template"]["metadata"]["annotations"]["melenion.com/keys"] for each in sets
-        ]
+def marks(stage: Stage) -> list[Any]:
+    """What makes the pods that use the bucket start again."""
+    sets = (f"StatefulSet/db-{component}" for component in ("safekeeper", "pageserver"))
+    return [stage.objects[each]["spec"]["template"]["metadata"]["annotations"]["melenion.com/keys"] for each in sets]
 
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "Yw=="}, True),
+        ({"AWS_SECRET_ACCESS_KEY": "Yw=="}, True),
+        ({"another": "Yw=="}, False),
+    ],
+)
+def test_other_keys_of_the_bucket_start_those_again_that_use_them(change: dict[str, str], again: bool) -> None:
     stage = made(s3=S3)
-    before = annotations(stage)
+    before = marks(stage)
     (keys,) = stage.others
-    stage.others = ({**keys, "data": {**keys["data"], "AWS_SECRET_ACCESS_KEY": "Yw=="}},)
+    stage.others = ({**keys, "data": {**keys["data"], **change}},)
     while stage.step():
         pass
-    assert all(one != other for one, other in zip(before, annotations(stage), strict=True))
+    assert [one != other for one, other in zip(before, marks(stage), strict=True)] == [again, again]
+
+
+@pytest.mark.parametrize("key", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_a_key_that_the_secret_of_the_bucket_has_not_is_named(key: str) -> None:
+    kept = {name: value for name, value in KEYS["data"].items() if name != key}
+    stage = Stage(database(s3=S3), others=({**KEYS, "data": kept},))
+    while stage.step():
+        pass
+    assert any(f"waiting for Secret n/keys .data.{key}" in str(wait) for wait in stage.rendered().waits)
+    assert "StatefulSet/db-safekeeper" not in stage.objects
 
 
 def test_without_its_keys_a_database_with_an_external_bucket_waits_and_says_so() -> None:

@@ -168,11 +168,15 @@ def test_every_pod_is_admitted_where_pod_security_is_restricted(
     apply: Kubectl, kubectl: Kubectl, namespace: str, spec: dict[str, Any]
 ) -> None:
     kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-    made_pods = [
+    made_pods: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": component}, "spec": volumeless(pod["spec"])}
         for component, pod in pods(made(**spec)).items()
     ]
     apply({"apiVersion": "v1", "kind": "List", "items": made_pods}, "--dry-run=server")
+    # The API server does look.
+    for pod in made_pods:
+        pod["spec"]["containers"][0]["securityContext"].pop("capabilities")
+        assert 'violates PodSecurity "restricted' in refusal(apply, pod)
 
 
 def volumeless(spec: dict[str, Any]) -> dict[str, Any]:

@@ -96,15 +96,131 @@ async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
         assert found.body["data"] == before[name]
 
 
-async def test_two_databases_stand_side_by_side(client: Client, desk: Desk, options: MakeOptions) -> None:
-    names = ("db", "db-minio")
+async def test_databases_stand_side_by_side_where_pod_security_is_restricted(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    names = ("db", "db-minio", "db-" + 60 * "x")
+    await desk.kubectl("label", "namespace", desk.namespace, "pod-security.kubernetes.io/enforce=restricted")
     async with operating(client, options()):
         await desk.apply(*(database(name, safekeepers={"count": 1}) for name in names))
-        first, second = [await desk.ready(PARENTS, name) for name in names]
-    children = [{(each["kind"], each["name"]) for each in body["status"]["resources"]} for body in (first, second)]
-    assert len(children[0]) == len(children[1])
-    assert not children[0] & children[1]
-    assert first["status"]["tenantId"] != second["status"]["tenantId"]
+        bodies = [await desk.ready(PARENTS, name) for name in names]
+    children = [{(each["kind"], each["name"]) for each in body["status"]["resources"]} for body in bodies]
+    assert len({len(each) for each in children}) == 1
+    assert len(set().union(*children)) == sum(map(len, children))
+    for field in ("tenantId", "timelineId", "connectionString", "secretName"):
+        assert len({body["status"][field] for body in bodies}) == len(names)
+    # No selector of one takes a pod of another.
+    pods = (await desk.view("pods")).cache
+    instances = [live.body["metadata"]["labels"]["app.kubernetes.io/instance"] for live in pods]
+    assert set(instances) == set(names)
+    claims = {live.identity.name for live in (await desk.view("persistentvolumeclaims")).cache}
+    assert len(claims) == 3 * len(names)
+
+
+KINDS = "statefulsets,deployments,jobs,services,configmaps,networkpolicies,poddisruptionbudgets"
+
+
+async def objects(desk: Desk, kinds: str = KINDS) -> dict[str, dict[str, Any]]:
+    """The objects of a namespace by `Kind/name`."""
+    found = json.loads(await desk.kubectl("get", kinds, "--output=json"))["items"]
+    return {f"{body['kind']}/{body['metadata']['name']}": body for body in found}
+
+
+async def test_a_restarted_operator_changes_what_it_is_asked_to_and_nothing_else(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    def states(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        # What has no generation has no status either that others write.
+        metadata = {name: body["metadata"] for name, body in found.items()}
+        return {
+            name: (each["uid"], each.get("generation") or each["resourceVersion"]) for name, each in metadata.items()
+        }
+
+    kinds = f"{KINDS},secrets"
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}))
+        first = await desk.ready(PARENTS, "db")
+    before = states(await objects(desk, kinds))
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}, compute={"max_connections": 50}))
+        second = await desk.ready(PARENTS, "db")
+    after = states(await objects(desk, kinds))
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {
+        "Secret/db-compute",
+        "Deployment/db-compute",
+    }
+    for field in ("tenantId", "timelineId", "connectionString", "secretName", "endpoints"):
+        assert second["status"][field] == first["status"][field]
+    assert "finalizers" not in second["metadata"]
+
+
+async def test_nobody_sees_a_password_who_may_not_read_secrets(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}))
+        await desk.ready(PARENTS, "db")
+        secrets = await objects(desk, "secrets")
+    shown = await desk.kubectl(
+        *("get", f"{KINDS},nd,pods,replicasets,events,persistentvolumeclaims,controllerrevisions"),
+        *("--output=json", "--show-managed-fields"),
+    )
+    fields = {"db-credentials": ("password", "uri"), "db-minio": ("AWS_SECRET_ACCESS_KEY",)}
+    for name, keys in fields.items():
+        for key in keys:
+            encoded = secrets[f"Secret/{name}"]["data"][key]
+            assert encoded not in shown
+            assert base64.b64decode(encoded).decode() not in shown
+
+
+@pytest.mark.slow
+async def test_what_can_not_run_is_replaced_once_the_database_is_corrected(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    """Where no node has so much; an image that is nowhere does the same."""
+    huge = {"resources": {"requests": {"cpu": "10000"}}}
+
+    def unschedulable(body: dict[str, Any]) -> bool:
+        return any(each.get("reason") == "Unschedulable" for each in body["status"].get("conditions", ()))
+
+    small: dict[str, Any] = {"safekeepers": {"count": 1}}
+    async with operating(client, options()):
+        await desk.apply(database(**small, minio=huge))
+        await desk.until("pods", "db-minio-0", unschedulable)
+        await desk.apply(database(**small))
+        await desk.ready(PARENTS, "db")
+        for broken in ({"pageserver": huge}, {"safekeepers": {**small["safekeepers"], **huge}}):
+            await desk.apply(database(**{**small, **broken}))
+            (field,) = broken
+            await desk.until("pods", NUMBERED[field], unschedulable)
+            await desk.apply(database(**small))
+            await desk.ready(PARENTS, "db")
+
+
+NUMBERED = {"pageserver": "db-pageserver-0", "safekeepers": "db-safekeeper-1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after", "kept"), [("Retain", "Delete", 0), ("Delete", "Retain", 3)])
+async def test_the_last_word_on_its_volumes_counts(
+    client: Client, desk: Desk, options: MakeOptions, before: str, after: str, kept: int
+) -> None:
+    async with operating(client, options()):
+        for policy in (before, after):
+            await desk.apply(database(deletion_policy=policy, safekeepers={"count": 1}))
+            await desk.ready(PARENTS, "db")
+        claims = await desk.view("persistentvolumeclaims")
+        names = sorted(live.identity.name for live in claims.cache)
+        assert len(names) == 3
+        for name in names:
+            await desk.until("persistentvolumeclaims", name, lambda body: bool(owners(body)) == (after == "Delete"))
+        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        for component in ("minio", "safekeeper", "pageserver"):
+            await desk.gone("pods", f"db-{component}-{int(component == 'safekeeper')}")
+        if not kept:
+            for name in names:
+                await desk.gone("persistentvolumeclaims", name)
+    assert [bool(live.body["metadata"].get("deletionTimestamp")) for live in claims.cache] == [False] * kept
 
 
 @pytest.mark.slow
@@ -138,6 +254,10 @@ def safekeepers_of(pods: View) -> list[dict[str, Any]]:
     return [body for body in found if "deletionTimestamp" not in body["metadata"] and pod_is_ready(body)]
 
 
+def pod_index(body: dict[str, Any]) -> str:
+    return str(body["metadata"]["labels"]["apps.kubernetes.io/pod-index"])
+
+
 def pod_is_ready(body: dict[str, Any]) -> bool:
     conditions = body.get("status", {}).get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
@@ -151,7 +271,9 @@ async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
         await desk.apply(database())
         before = await desk.ready(PARENTS, "db")
         pods = await desk.view("pods")
-        assert len(safekeepers_of(pods)) == 3
+        # What a safekeeper is told to be its id.
+        ids = {body["metadata"]["name"]: pod_index(body) for body in safekeepers_of(pods)}
+        assert ids == {f"db-safekeeper-{number}": str(number) for number in (1, 2, 3)}
         fewest = [3]
         pods.cache.listen(lambda _old, _new: fewest.append(len(safekeepers_of(pods))))
         await desk.apply(database(neon_image_ref="neon:2", compute_image_ref="compute:2"))
@@ -200,7 +322,17 @@ async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volu
         grown = await desk.until(
             "persistentvolumeclaims", CLAIM, lambda body: owners(body) == (of_second if of_first else [])
         )
+        # Back again is for the next volumes: those that are there don't shrink, and nobody minds.
+        await desk.apply(database(**small))
+        await desk.ready(PARENTS, "db")
+        third = await desk.until("statefulsets.apps", "db-pageserver", lambda body: uid_of(body) != uid_of(second))
+        still = await desk.until(
+            "persistentvolumeclaims", CLAIM, lambda body: owners(body) != of_second or not of_first
+        )
     await desk.kubectl("delete", "storageclass", name)
+    (again,) = third["spec"]["volumeClaimTemplates"]
+    assert again["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    assert (uid_of(still), still["spec"]) == (uid_of(grown), grown["spec"])
     (asked,) = second["spec"]["volumeClaimTemplates"]
     for size in (asked, grown):
         assert size["spec"]["resources"]["requests"]["storage"] == "20Gi"
@@ -226,8 +358,12 @@ async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk:
         keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
         await desk.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": keys})
         body = await desk.ready(PARENTS, "db")
+        made = await objects(desk, f"{KINDS},secrets,persistentvolumeclaims")
     assert "minio" not in body["status"]["components"]
     assert body["status"]["phase"] == "Ready"
+    assert not [name for name in made if "minio" in name or "bucket" in name]
+    secrets = {name for name in made if name.startswith("Secret/")}
+    assert secrets == {"Secret/keys", "Secret/db-compute", "Secret/db-credentials"}
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import re
 from typing import Any
 
@@ -166,6 +168,8 @@ def test_probes_are_those_of_the_programs() -> None:
     compute = container(stage, "compute")
     command = "pg_isready -h 127.0.0.1 -p 55433 -U cloud_admin"
     assert " ".join(compute["readinessProbe"]["exec"]["command"]) == command
+    ports = {port["name"]: port["containerPort"] for port in compute["ports"]}
+    assert ports == {"postgres": 55433, "external-http": 3080, "internal-http": 3081}
     # Whoever restarts a Postgres that is only busy makes it worse, and compute_ctl ends with it when it dies.
     assert "livenessProbe" not in compute
 
@@ -257,6 +261,53 @@ def test_what_can_not_be_changed_is_made_anew_and_pods_are_kept(stage: Stage) ->
         kind = name.partition("/")[0]
         asked = body["metadata"].get("annotations", {}).get("ssa-operator.dev/recreate")
         assert asked == {"StatefulSet": "Orphan", "Job": "Background"}.get(kind)
+
+
+def test_a_node_can_always_be_emptied() -> None:
+    for stage in STAGES.values():
+        budgets = [name for name in stage.objects if name.startswith("PodDisruptionBudget/")]
+        replicas = stage.objects["StatefulSet/db-safekeeper"]["spec"]["replicas"]
+        # A budget for the only one of something would never let it go.
+        assert budgets == (["PodDisruptionBudget/db-safekeeper"] if replicas == 3 else [])
+    budget = STAGES["as it comes"].objects["PodDisruptionBudget/db-safekeeper"]["spec"]
+    assert budget == {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": pods(STAGES["as it comes"])["safekeeper"]["metadata"]["labels"]},
+    }
+
+
+@each_variant
+def test_what_a_secret_has_is_in_nothing_but_secrets(stage: Stage) -> None:
+    """Neither as it is, nor in base64, nor as the hash that Postgres keeps."""
+    contents = [body["data"] for name, body in stage.objects.items() if name.startswith("Secret/")]
+    contents += [body["data"] for body in stage.others if "s3" in stage.parent["spec"]]
+    config = base64.b64decode(stage.objects["Secret/db-compute"]["data"]["config.json"]).decode()
+    (role,) = json.loads(config)["spec"]["cluster"]["roles"]
+    hidden = {role["encrypted_password"]}
+    for data in contents:
+        for field in ("password", "uri", "config.json", "AWS_SECRET_ACCESS_KEY"):
+            if field in data:
+                hidden |= {data[field], base64.b64decode(data[field]).decode()}
+    assert len(hidden) == 9
+    shown = {name: json.dumps(body) for name, body in stage.objects.items() if not name.startswith("Secret/")}
+    shown["status"] = json.dumps(stage.status())
+    assert [(name, len(text)) for name, body in shown.items() for text in hidden if text in body] == []
+
+
+@each_variant
+def test_the_environment_names_no_secret_but_by_reference(stage: Stage) -> None:
+    for component in pods(stage):
+        for each in container(stage, component).get("env", ()):
+            if each["name"].startswith(("AWS_", "MINIO_ROOT_")):
+                assert set(each) == {"name", "valueFrom"}
+                assert set(each["valueFrom"]) == {"secretKeyRef"}
+
+
+@each_variant
+def test_a_set_that_was_corrected_is_not_kept_by_a_pod_that_can_not_run(stage: Stage) -> None:
+    sets = [body for name, body in stage.objects.items() if name.startswith("StatefulSet/")]
+    assert all(body["spec"]["podManagementPolicy"] == "Parallel" for body in sets)
 
 
 def test_an_image_reaches_one_safekeeper_after_the_other() -> None:

@@ -1,4 +1,4 @@
-"""The script that asks the pageserver, run by a real shell with a curl that answers from a list."""
+"""The scripts of the Jobs, run by a real shell with a curl and an mc that answer from a list."""
 
 from __future__ import annotations
 
@@ -64,3 +64,29 @@ def test_what_is_sent_is_what_the_job_was_told(tmp_path: Path) -> None:
     for option, value in (("--request", told["METHOD"]), ("--data", told["BODY"])):
         assert asked[asked.index(option) + 1] == value
     assert told["URL"] in asked
+
+
+MC = """#!/bin/sh
+printf '%s ' "$@" >> "$HERE/asked"
+echo >> "$HERE/asked"
+read -r code < "$HERE/answers"
+sed -i 1d "$HERE/answers"
+exit "$code"
+"""
+
+
+def test_the_bucket_is_asked_for_until_minio_has_made_it(tmp_path: Path) -> None:
+    for name, text in {"mc": MC, "sleep": "#!/bin/sh\n"}.items():
+        program = tmp_path / name
+        program.write_text(text)
+        program.chmod(0o755)
+    (tmp_path / "answers").write_text("1\n1\n0\n1\n0\n")
+    job = container(made(), "bucket")
+    told = {"ENDPOINT": "http://db-minio:9000", "AWS_ACCESS_KEY_ID": "neon", "AWS_SECRET_ACCESS_KEY": "a b"}
+    environment = {**told, "HERE": str(tmp_path), "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([*job["command"], *job["args"]], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    login = "alias set minio http://db-minio:9000 neon a b"
+    make = "mb -p minio/neon --region=eu-north-1"
+    asked = [line.strip() for line in (tmp_path / "asked").read_text().splitlines()]
+    assert asked == [login, login, login, make, make]
