@@ -5,16 +5,15 @@ do.
 from __future__ import annotations
 
 import json
-import re
 import signal
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import run, started
-from tests.controller.desk import Desk, echo, not_ready_because
+from tests.controller.desk import ECHOES, Desk, echo, not_ready_because, only, uid
+from tests.controller.rights import allowed_everywhere, limited
 
 pytestmark = pytest.mark.cluster
 
@@ -37,117 +36,68 @@ RULES = [
 @pytest.fixture
 def maps_and_secrets(templates: Path) -> Path:
     """Templates of two children: a ConfigMap, and then a Secret."""
-    folder = templates / "echoes.example.com"
-    (folder / "deployment.yaml.j2").unlink()
-    (folder / "a.yaml.j2").write_text(CONFIG_MAP)
-    (folder / "b.yaml.j2").write_text(SECRET)
-    return templates
+    return only(templates, a=CONFIG_MAP, b=SECRET)
 
 
-def limited(cluster: Cluster, folder: Path, user: str) -> Path:
-    """The cluster's kubeconfig with another user's rights."""
-    path = folder / f"{user}.kubeconfig"
-    text = cluster.kubeconfig.read_text()
-    path.write_text(
-        re.sub(
-            r"(?m)^( *)client-certificate:|^( *)client-certificate-data:",
-            lambda found: f"{found[1] or found[2]}as: {user}\n{found[0]}",
-            text,
-        )
-    )
-    assert f"as: {user}" in path.read_text()
-    return path
+def operator(desk: Desk, templates: Path, *more: str) -> tuple[str, ...]:
+    """The command that runs an operator in the test's namespace."""
+    return ("run", f"--templates={templates}", f"--namespace={desk.namespace}", *more)
 
 
-async def test_it_is_ready_reconciles_and_ends_in_order_at_sigterm(
-    cluster: Cluster, desk: Desk, templates: Path
-) -> None:
-    arguments = (
-        "run",
-        f"--templates={templates}",
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--namespace={desk.namespace}",
-        "--listen=127.0.0.1:0",
-    )
-    async with started(*arguments) as operator:
-        line = await operator.says("listening on ")
+async def test_it_is_ready_reconciles_and_ends_in_order_at_sigterm(desk: Desk, templates: Path) -> None:
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=127.0.0.1:0")
+    async with started(*operator(desk, templates, *more)) as command:
+        line = await command.says("listening on ")
         url = line.split("listening on ")[1].strip()
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
+        await desk.apply_until_ready(echo("web"))
         async with aiohttp.ClientSession() as http, http.get(f"{url}/readyz") as answer:
             assert answer.status == 200
-        operator.process.send_signal(signal.SIGTERM)
-        assert await operator.ended() == 0
-    assert not any("Traceback" in line for line in operator.lines)
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+    assert not any("Traceback" in line for line in command.lines)
 
 
-async def test_log_lines_can_be_json(cluster: Cluster, desk: Desk, templates: Path) -> None:
-    arguments = (
-        "run",
-        f"--templates={templates}",
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--namespace={desk.namespace}",
-        "--listen=",
-    )
-    async with started(*arguments, SSA_OPERATOR_LOG_FORMAT="json") as operator:
-        entry = json.loads(await operator.says("starts with"))
+async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=")
+    async with started(*operator(desk, templates, *more), SSA_OPERATOR_LOG_FORMAT="json") as command:
+        entry = json.loads(await command.says("starts with"))
     assert (entry["level"], entry["message"]) == ("info", "echoes.example.com: starts with example.com/v1")
 
 
 async def test_killed_between_two_children_and_started_again_it_finishes(
-    cluster: Cluster, desk: Desk, maps_and_secrets: Path, tmp_path: Path
+    desk: Desk, maps_and_secrets: Path, tmp_path: Path
 ) -> None:
     """The first process lacks the right to make the second child, so it is certain where it is killed."""
     user = f"limited-{desk.namespace}"
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": user},
-        "rules": RULES,
-    }
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    await desk.apply(role, binding)
-    arguments = ("run", f"--templates={maps_and_secrets}", f"--namespace={desk.namespace}", "--listen=")
-    async with started(*arguments, KUBECONFIG=str(limited(cluster, tmp_path, user))) as operator:
+    await desk.apply(*allowed_everywhere(user, RULES))
+    arguments = operator(desk, maps_and_secrets, "--listen=")
+    async with started(*arguments, KUBECONFIG=str(limited(desk.kubeconfig, tmp_path, user))) as command:
         await desk.apply(echo("web"))
-        stuck = await desk.until("echoes.example.com", "web", not_ready_because("ApplyFailed", "secrets", "forbidden"))
-        operator.process.kill()
-        await operator.ended()
-    first = await desk.until("configmaps", "web", lambda _: True)
-    assert (await desk.view("secrets")).find("web") is None
+        stuck = await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "secrets", "forbidden"))
+        command.process.kill()
+        await command.ended()
+    first = await desk.read("configmaps", "web")
+    assert await desk.find("secrets", "web") is None
 
-    async with started(*arguments, KUBECONFIG=str(cluster.kubeconfig)):
-        await desk.ready("echoes.example.com", "web")
-        secret = await desk.until("secrets", "web", lambda _: True)
-    after = await desk.until("configmaps", "web", lambda _: True)
-    assert after["metadata"]["uid"] == first["metadata"]["uid"]
-    assert secret["metadata"]["ownerReferences"][0]["uid"] == stuck["metadata"]["uid"]
+    async with started(*arguments, KUBECONFIG=str(desk.kubeconfig)):
+        await desk.ready(ECHOES, "web")
+        secret = await desk.read("secrets", "web")
+    assert uid(await desk.read("configmaps", "web")) == uid(first)
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == uid(stuck)
     assert "hidden-content" not in json.dumps(stuck)
 
 
 async def test_a_child_whose_template_went_while_nobody_ran_is_pruned_at_the_next_start(
-    cluster: Cluster, desk: Desk, maps_and_secrets: Path
+    desk: Desk, maps_and_secrets: Path
 ) -> None:
-    arguments = (
-        "run",
-        f"--templates={maps_and_secrets}",
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--namespace={desk.namespace}",
-        "--listen=",
-    )
+    arguments = operator(desk, maps_and_secrets, f"--kubeconfig={desk.kubeconfig}", "--listen=")
     async with started(*arguments):
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-    (maps_and_secrets / "echoes.example.com/b.yaml.j2").unlink()
+        await desk.apply_until_ready(echo("web"))
+    (maps_and_secrets / ECHOES / "b.yaml.j2").unlink()
     async with started(*arguments):
         await desk.gone("secrets", "web")
-        await desk.until("configmaps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+        kept = await desk.read("configmaps", "web")
+    assert "deletionTimestamp" not in kept["metadata"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,13 @@ import pytest
 from ssa_operator.controller import crds
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
-from tests.controller.desk import ROOT, Desk
+from tests.controller.desk import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
 
 
 @pytest.fixture
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    async with Client(await credentials.load(str(cluster.kubeconfig), None)) as client:
+    async with Client(await administrator(cluster)) as client:
         yield client
 
 
@@ -38,13 +37,12 @@ async def desk(cluster: Cluster, client: Client, namespace: str) -> AsyncIterato
 @pytest.fixture
 def templates(tmp_path: Path) -> Path:
     """A copy of the project's templates of an Echo."""
-    folder = "echoes.example.com"
-    shutil.copytree(ROOT / "templates" / folder, tmp_path / "templates" / folder)
+    shutil.copytree(ROOT / "templates" / ECHOES, tmp_path / "templates" / ECHOES)
     return tmp_path / "templates"
 
 
 @pytest.fixture
-def options(templates: Path, namespace: str) -> Callable[..., Options]:
+def options(templates: Path, namespace: str) -> MakeOptions:
     """The options of an operator that looks at the test's namespace only, without ticks unless a test wants them."""
 
     def make(**changes: Any) -> Options:
@@ -53,3 +51,9 @@ def options(templates: Path, namespace: str) -> Callable[..., Options]:
         return replace(quiet, **changes)
 
     return make
+
+
+@pytest.fixture
+def operate(client: Client, options: MakeOptions) -> Operate:
+    """An operator with the administrator's rights."""
+    return lambda **changes: operating(client, options(**changes))

@@ -1,8 +1,10 @@
 """What the end-to-end tests work with: an operator of their own in a namespace of their own, and the cluster as a user
 sees it.
 
-Everything is awaited by watching: `until` returns when the API server has said so, and fails with the last state when
-it hasn't in time.
+Promises:
+- Everything is awaited by watching: `until` returns when the API server has said so, and fails with the last state when
+  it hasn't in time.
+- Nothing that is read is older than the call that reads it, however far a watch is behind.
 """
 
 from __future__ import annotations
@@ -10,19 +12,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.core.identity import GroupKind, split_api_version
 from ssa_operator.core.live import Live
+from ssa_operator.core.report import Report
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube import credentials
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
+from ssa_operator.kube.credentials import Credentials
 from ssa_operator.kube.discovery import RESTMapper
+from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.reflector import Reflector
 
 PATIENCE = 90.0
@@ -32,41 +43,72 @@ collector: it learns of a new CRD within 30 s only.
 
 ROOT = Path(__file__).parent.parent.parent
 
+ECHOES = "echoes.example.com"
+"""The parents of most tests: their resource, and the folder of their templates."""
+
+DEPLOYMENT = (ROOT / "templates" / ECHOES / "deployment.yaml.j2").read_text()
+"""The template of an Echo's Deployment."""
+
+MakeOptions = Callable[..., Options]
+
+
+async def administrator(cluster: Cluster) -> Credentials:
+    """What the cluster's administrator shows; a client that misbehaves has them as well."""
+    return await credentials.load(str(cluster.kubeconfig), None)
+
+
+class Operate(Protocol):
+    """Runs an operator of the test's own: `async with operate(tick_rate=1.0) as running`; arguments are its options."""
+
+    def __call__(self, **changes: Any) -> AbstractAsyncContextManager[Running]: ...
+
 
 @dataclass(slots=True)
 class View:
     """A watch of one resource in one namespace."""
 
     cache: Cache
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    reflector: Reflector | None = None
-    task: asyncio.Task[None] | None = None
+    reflector: Reflector
+    changes: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def until(self, name: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The body of the object once it exists and is as wanted."""
+    def __post_init__(self) -> None:
+        self.cache.listen(lambda _old, _new: self._note())
+
+    def _note(self) -> None:
+        self.changes += 1
+        self._changed.set()
+
+    async def until(self, name: str, wanted: Callable[[dict[str, Any]], object], since: int = 0) -> dict[str, Any]:
+        """The body of the object once it exists, in the version `since` or a later one, and is as wanted."""
 
         def judge(live: Live | None) -> bool:
-            return live is not None and wanted(live.body)
+            return live is not None and int(live.resource_version) >= since and bool(wanted(live.body))
 
         found = await self._until(name, judge)
         assert found is not None
         return found.body
 
     async def gone(self, name: str) -> None:
-        """Return once there is no such object."""
+        """Return once the watch shows no such object."""
         await self._until(name, lambda live: live is None)
 
     async def _until(self, name: str, wanted: Callable[[Live | None], bool]) -> Live | None:
         try:
             async with asyncio.timeout(PATIENCE):
                 while not wanted(self.find(name)):
-                    self.changed.clear()
-                    await self.changed.wait()
+                    await self.change(self.changes)
         except TimeoutError:
             found = self.find(name)
             shown = json.dumps(_readable(found.body), indent=1) if found else "missing"
             raise AssertionError(f"{name} did not become as wanted; it is {shown}") from None
         return self.find(name)
+
+    async def change(self, since: int) -> None:
+        """Return once there were more `changes` than `since`."""
+        while self.changes == since:
+            self._changed.clear()
+            await self._changed.wait()
 
     def find(self, name: str) -> Live | None:
         return next((live for live in self.cache if live.identity.name == name), None)
@@ -85,32 +127,75 @@ class Desk:
         self.kubeconfig = kubeconfig
         self.namespace = namespace
         self._views: dict[str, View] = {}
+        self._watching: list[asyncio.Task[None]] = []
 
     async def view(self, resource_name: str) -> View:
         """A watch of a resource (`deployments.apps`), opened once."""
         if resource_name not in self._views:
             resource = await self.mapper.resource_by_name(resource_name)
-            view = View(Cache())
-            view.cache.listen(lambda _old, _new: view.changed.set())
+            cache = Cache()
             namespace = self.namespace if resource.namespaced else ""
-            view.reflector = Reflector(self.client, resource, view.cache, namespace=namespace)
-            view.task = asyncio.create_task(view.reflector.run())
-            self._views[resource_name] = view
+            reflector = Reflector(self.client, resource, cache, namespace=namespace)
+            self._views[resource_name] = View(cache, reflector)
+            self._watching.append(asyncio.create_task(reflector.run()))
             async with asyncio.timeout(PATIENCE):
-                await view.reflector.settled()
+                await reflector.settled()
         return self._views[resource_name]
 
-    async def until(self, resource_name: str, name: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The body of an object once it exists and is as wanted."""
-        return await (await self.view(resource_name)).until(name, wanted)
+    async def _list(self, resource_name: str) -> tuple[list[Live], str]:
+        """All objects of a resource as the API server has them now, and the version of that list."""
+        reflector = (await self.view(resource_name)).reflector
+        try:
+            return await self.client.list_scope(reflector.scope)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return [], "0"  # its CRD is gone
+
+    async def until(self, resource_name: str, name: str, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The body of an object once it exists and is as wanted, not older than this call."""
+        view = await self.view(resource_name)
+        found, listed = await self._list(resource_name)
+        # What isn't listed is no more, whatever the watch still shows.
+        since = next((live.resource_version for live in found if live.identity.name == name), listed)
+        return await view.until(name, wanted, int(since))
+
+    async def read(self, resource_name: str, name: str) -> dict[str, Any]:
+        """The body of an object once it exists, not older than this call."""
+        return await self.until(resource_name, name, lambda _: True)
+
+    async def find(self, resource_name: str, name: str) -> dict[str, Any] | None:
+        """The body of an object as the API server has it now, None where there is none."""
+        found, _ = await self._list(resource_name)
+        return next((live.body for live in found if live.identity.name == name), None)
 
     async def gone(self, resource_name: str, name: str) -> None:
         """Return once there is no such object."""
-        await (await self.view(resource_name)).gone(name)
+        view = await self.view(resource_name)
+        while True:
+            await view.gone(name)
+            changes = view.changes
+            if await self.find(resource_name, name) is None:
+                return
+            # It came, which the watch has yet to tell.
+            await view.change(changes)
 
     async def ready(self, resource_name: str, name: str) -> dict[str, Any]:
         """The body of a parent once the operator calls its newest generation ready."""
         return await self.until(resource_name, name, is_ready)
+
+    async def told(self, reason: str, *words: str) -> dict[str, Any]:
+        """The event with that reason and these words in its note, once there is one."""
+        view = await self.view("events.events.k8s.io")
+
+        def found() -> list[dict[str, Any]]:
+            bodies = [live.body for live in view.cache]
+            return [body for body in bodies if body["reason"] == reason and all(word in body["note"] for word in words)]
+
+        async with asyncio.timeout(PATIENCE):
+            while not found():
+                await view.change(view.changes)
+        return found()[0]
 
     async def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """What kubectl prints on standard output. Raises AssertionError with what it printed on standard error."""
@@ -131,24 +216,62 @@ class Desk:
         """`kubectl apply` of some objects."""
         await self.kubectl("apply", "-f", "-", stdin=as_list(bodies))
 
-    async def apply_in(self, namespace: str, *bodies: dict[str, Any]) -> None:
-        """`kubectl apply` of some objects in another namespace."""
-        inside = [{**body, "metadata": {**body["metadata"], "namespace": namespace}} for body in bodies]
-        await self.kubectl("apply", f"--namespace={namespace}", "-f", "-", stdin=as_list(inside))
+    async def apply_until_ready(self, parent: dict[str, Any]) -> dict[str, Any]:
+        """`kubectl apply` of a parent; its body once it is ready."""
+        await self.apply(parent)
+        group, _ = split_api_version(parent["apiVersion"])
+        resource = await self.mapper.resource(GroupKind(group, parent["kind"]))
+        return await self.ready(resource.name, parent["metadata"]["name"])
+
+    async def define(self, *crds: dict[str, Any]) -> None:
+        """`kubectl apply` of some CRDs, until the API server serves them."""
+        await self.apply(*crds)
+        names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+        await self.kubectl("wait", "--for=condition=Established", *names)
+
+    async def create(self, *bodies: dict[str, Any]) -> None:
+        """`kubectl create` of some objects, which leaves no annotation in them."""
+        await self.kubectl("create", "-f", "-", stdin=as_list(bodies))
+
+    async def patch(self, kind: str, name: str, **fields: Any) -> None:
+        """`kubectl patch` of some fields; None removes one."""
+        await self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(fields)}")
+
+    async def hold(self, kind: str, name: str) -> None:
+        """Keep an object from going, as its controller may, by the finalizer a.b/hold."""
+        await self.patch(kind, name, metadata={"finalizers": ["a.b/hold"]})
+
+    async def release(self, kind: str, name: str) -> None:
+        """Take all finalizers from an object."""
+        await self.patch(kind, name, metadata={"finalizers": None})
+
+    @contextlib.asynccontextmanager
+    async def elsewhere(self, namespace: str) -> AsyncIterator[Desk]:
+        """The same in another namespace."""
+        desk = Desk(self.client, self.kubeconfig, namespace)
+        try:
+            yield desk
+        finally:
+            await desk.close()
 
     async def close(self) -> None:
-        tasks = [view.task for view in self._views.values() if view.task is not None]
-        for task in tasks:
+        for task in self._watching:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._watching, return_exceptions=True)
 
 
 @dataclass(slots=True)
 class Running:
-    """An operator that a test started, and the folder of templates that it follows."""
+    """An operator that a test started, the folder of templates that it follows, and what it does.
+
+    `passes` are the looks at parents that it began, each the parent's name and why; `reports` those that it ended.
+    """
 
     operator: Operator
     templates: Path
+    passes: list[tuple[str, Cause]] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, name: str, text: str) -> None:
         """Save a template as an editor does: under another name first."""
@@ -161,18 +284,54 @@ class Running:
     def remove(self, name: str) -> None:
         (self.templates / name).unlink()
 
+    def note_passes(self) -> None:
+        """Begin to keep `passes` and `reports`."""
+        reconciler = self.operator._reconciler
+        reconcile = reconciler.reconcile
+
+        async def noted(subject: Subject, memory: Memory, causes: Cause) -> Report:
+            self.passes.append((subject.parent.identity.name, causes))
+            reports = self.reports  # a pass that was begun before `forget` ends uncounted
+            report = await reconcile(subject, memory, causes)
+            reports.append(report)
+            self._ended.set()
+            return report
+
+        reconciler.reconcile = noted  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """Count passes from now on."""
+        self.passes, self.reports = [], []
+
+    async def passed(self, count: int) -> None:
+        """Return once so many passes have begun and ended since the last `forget`."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.reports) < count:
+                self._ended.clear()
+                await self._ended.wait()
+
 
 @contextlib.asynccontextmanager
 async def operating(client: Client, options: Options) -> AsyncIterator[Running]:
     """An operator in this process; it is stopped in order at the end, and what it raised is raised here."""
     stop = asyncio.Event()
-    operator = Operator(client, RESTMapper(client), options)
-    task = asyncio.create_task(operator.run(stop))
+    running = Running(Operator(client, RESTMapper(client), options), options.templates[0])
+    running.note_passes()
+    task = asyncio.create_task(running.operator.run(stop))
     try:
-        yield Running(operator, options.templates[0])
+        yield running
     finally:
         stop.set()
         await task
+
+
+def only(templates: Path, **texts: str) -> Path:
+    """The templates, those of an Echo being these alone: `name.yaml.j2` each."""
+    shutil.rmtree(templates / ECHOES)
+    (templates / ECHOES).mkdir()
+    for name, text in texts.items():
+        (templates / ECHOES / f"{name}.yaml.j2").write_text(text)
+    return templates
 
 
 def is_ready(body: dict[str, Any]) -> bool:
@@ -183,6 +342,11 @@ def is_ready(body: dict[str, Any]) -> bool:
 def ready_condition(body: dict[str, Any]) -> dict[str, Any]:
     conditions = body.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == "Ready"), {})
+
+
+def entries(parent: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the status says of each child, by `Kind/name`."""
+    return {f"{each['kind']}/{each['name']}": each for each in parent.get("status", {}).get("resources", [])}
 
 
 def not_ready_because(reason: str, *words: str) -> Callable[[dict[str, Any]], bool]:
@@ -214,6 +378,35 @@ def requests_for(cluster: Cluster, namespace: str, name: str) -> list[str]:
 
 def echo(name: str, replicas: int = 1) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": name}, "spec": {"replicas": replicas}}
+
+
+def map_template(name: str, **data: str) -> str:
+    """A template of a ConfigMap called after the parent and `name`; the data are expressions."""
+    lines = "".join(f'  {key}: "{{{{ {expression} }}}}"\n' for key, expression in data.items())
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{{{ name }}}}-{name}\ndata:\n{lines}"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def holds(**data: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a ConfigMap has these data and no others."""
+    return lambda body: body.get("data") == data
+
+
+def uid(body: dict[str, Any]) -> str:
+    return str(body["metadata"]["uid"])
+
+
+def version(body: dict[str, Any]) -> int:
+    """Which of two objects was written first."""
+    return int(body["metadata"]["resourceVersion"])
+
+
+def other_than(old: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+    """Whether an object is another one under the same name."""
+    return lambda body: uid(body) != uid(old)
 
 
 def definition(plural: str, group: str, kind: str, **spec: Any) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,18 +19,15 @@ from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
 from ssa_operator.kube.request import Request
 from ssa_operator.kube.transport import Response
-from tests.controller.desk import Desk, echo, is_ready
+from tests.controller.desk import ECHOES, Desk, MakeOptions, administrator, echo, holds, only, uid
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 
-ECHOES = "echoes.example.com"
 MAPS = "configmaps"
 ROLES = "clusterroles.rbac.authorization.k8s.io"
 
@@ -52,31 +48,30 @@ rules: []
 """
 
 
-def config_map(name: str, rest: str = "", annotations: str = "{}") -> str:
+def of_map(name: str, rest: str = "", annotations: str = "{}") -> str:
+    """A template of a ConfigMap called after the parent and `name`."""
     head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"
-    return f"{head}  name: {name}\n  annotations: {annotations}\n{rest}\n"
+    return f"{head}  name: {{{{ name }}}}-{name}\n  annotations: {annotations}\n{rest}\n"
 
 
 @pytest.fixture
 def story_templates(templates: Path) -> Path:
-    folder = templates / ECHOES
-    for file in folder.iterdir():
-        file.unlink()
-    (folder / "_settings.yaml").write_text("clusterScope: true\n")
-    (folder / "role.yaml.j2").write_text(ROLE)
-    (folder / "base.yaml.j2").write_text(config_map("{{ name }}-base", "data: {n: '{{ spec.replicas }}'}"))
-    uid = "data: {uid: \"{{ child('ConfigMap', name + '-base').metadata.uid }}\"}"
-    (folder / "reader.yaml.j2").write_text(config_map("{{ name }}-reader", uid))
-    (folder / "named.yaml.j2").write_text(config_map("{{ name }}-named-{{ spec.replicas }}"))
-    once = "{ssa-operator.dev/apply: Once}"
-    (folder / "once.yaml.j2").write_text(config_map("{{ name }}-once", annotations=once))
-    anew = "{ssa-operator.dev/recreate: Background}"
-    frozen = "immutable: true\ndata: {n: '{{ spec.replicas }}'}"
-    (folder / "frozen.yaml.j2").write_text(config_map("{{ name }}-frozen", frozen, annotations=anew))
-    first = config_map("{{ name }}-first")
-    (folder / "first.yaml.j2").write_text("{% if spec.replicas == 1 %}\n" + first + "{% endif %}\n")
-    (folder / "bye.yaml.j2").write_text(config_map("{{ name }}-bye", annotations="{ssa-operator.dev/on: finalize}"))
+    only(
+        templates,
+        role=ROLE,
+        base=of_map("base", "data: {n: '{{ spec.replicas }}'}"),
+        reader=of_map("reader", "data: {uid: \"{{ child('ConfigMap', name + '-base').metadata.uid }}\"}"),
+        named=of_map("named-{{ spec.replicas }}"),
+        once=of_map("once", annotations="{ssa-operator.dev/apply: Once}"),
+        frozen=of_map("frozen", FROZEN, "{ssa-operator.dev/recreate: Background}"),
+        first=f"{{% if spec.replicas == 1 %}}\n{of_map('first')}{{% endif %}}\n",
+        bye=of_map("bye", annotations="{ssa-operator.dev/on: finalize}"),
+    )
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
     return templates
+
+
+FROZEN = "immutable: true\ndata: {n: '{{ spec.replicas }}'}"
 
 
 def wanted(namespace: str, name: str, version: int) -> dict[str, set[str]]:
@@ -125,7 +120,7 @@ async def living(cluster: Cluster, options: Options, death: Death) -> AsyncItera
 
     async def reign() -> None:
         while True:
-            async with MortalClient(await credentials.load(str(cluster.kubeconfig), None)) as client:
+            async with MortalClient(await administrator(cluster)) as client:
                 client.death = death
                 work = asyncio.create_task(Operator(client, RESTMapper(client), options).run(asyncio.Event()))
                 end = asyncio.create_task(death.came.wait())
@@ -162,10 +157,6 @@ class Witness:
             self.went.append(old.identity.name)
 
 
-def has(data: dict[str, str]) -> Callable[[dict[str, Any]], bool]:
-    return lambda body: body.get("data") == data
-
-
 async def tell(desk: Desk, name: str) -> None:
     """The story of one parent; fails where anything is missing, left over, or went that should have stayed."""
     witness = Witness(name)
@@ -176,14 +167,14 @@ async def tell(desk: Desk, name: str) -> None:
         children = wanted(desk.namespace, name, version)
         for resource, names in children.items():
             for each in names:
-                await desk.until(resource, each, lambda _: True)
+                await desk.read(resource, each)
             view = await desk.view(resource)
             for each in {live.identity.name for live in view.cache if name in live.identity.name} - names:
                 await desk.gone(resource, each)
-        base = await desk.until(MAPS, f"{name}-base", has({"n": str(version)}))
-        await desk.until(MAPS, f"{name}-reader", has({"uid": base["metadata"]["uid"]}))
-        await desk.until(MAPS, f"{name}-frozen", has({"n": str(version)}))
-        await desk.until(ECHOES, name, is_ready)
+        base = await desk.until(MAPS, f"{name}-base", holds(n=str(version)))
+        await desk.until(MAPS, f"{name}-reader", holds(uid=uid(base)))
+        await desk.until(MAPS, f"{name}-frozen", holds(n=str(version)))
+        await desk.ready(ECHOES, name)
     replaced = [f"{name}-named-1", f"{name}-first", f"{name}-frozen", f"{desk.namespace}-{name}-first"]
     assert sorted(witness.went) == sorted(replaced)
     await desk.kubectl("delete", "echo", name, "--wait=false")

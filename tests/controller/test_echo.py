@@ -8,38 +8,66 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
-from ssa_operator.kube.client import Client
-from tests.controller.desk import ROOT, Desk, echo, is_ready, not_ready_because, operating
+from tests.controller.desk import (
+    DEPLOYMENT,
+    ECHOES,
+    ROOT,
+    Desk,
+    Operate,
+    echo,
+    entries,
+    is_ready,
+    not_ready_because,
+    other_than,
+    uid,
+    version,
+)
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 
 SERVICE = re.findall(r"(?s)```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
 """The template that the README has its reader drop in."""
 
-EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+TEMPLATE = f"{ECHOES}/deployment.yaml.j2"
+EXTRA = f"{ECHOES}/extra.yaml.j2"
+
+PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+SHARED = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shared\n"
 
 
-async def test_an_echo_gets_its_deployment_and_becomes_ready(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web", 2))
-        parent = await desk.ready("echoes.example.com", "web")
-        deployment = await desk.until(
-            "deployments.apps", "web", lambda body: body["status"].get("availableReplicas") == 2
-        )
+def has_replicas(count: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda body: body["status"].get("availableReplicas") == count
+
+
+def has_port(port: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda body: body["spec"]["ports"][0]["port"] == port
+
+
+def stays(body: dict[str, Any]) -> bool:
+    return "deletionTimestamp" not in body["metadata"]
+
+
+def owners(child: dict[str, Any]) -> list[str]:
+    """The uids of the parents that a child has."""
+    return [each["uid"] for each in child["metadata"]["ownerReferences"]]
+
+
+async def test_an_echo_gets_its_deployment_and_becomes_ready(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        parent = await desk.apply_until_ready(echo("web", 2))
+        deployment = await desk.until("deployments.apps", "web", has_replicas(2))
     assert deployment["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "example.com/v1",
             "kind": "Echo",
             "name": "web",
-            "uid": parent["metadata"]["uid"],
+            "uid": uid(parent),
             "controller": True,
             "blockOwnerDeletion": True,
         }
     ]
-    assert deployment["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == parent["metadata"]["uid"]
+    assert deployment["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == uid(parent)
     ours = deployment["metadata"]["managedFields"][0]
     assert (ours["manager"], ours["operation"]) == ("ssa-operator", "Apply")
     assert "2         2           True" in await desk.kubectl("get", "echo", "web")
@@ -49,41 +77,34 @@ async def test_an_echo_gets_its_deployment_and_becomes_ready(client: Client, des
             "kind": "Deployment",
             "namespace": desk.namespace,
             "name": "web",
-            "uid": deployment["metadata"]["uid"],
+            "uid": uid(deployment),
             "state": "Current",
         }
     ]
 
 
-async def test_a_change_of_replicas_reaches_the_deployment(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web", 1))
-        await desk.ready("echoes.example.com", "web")
-        await desk.apply(echo("web", 3))
-        await desk.until("deployments.apps", "web", lambda body: body["status"].get("availableReplicas") == 3)
-        parent = await desk.ready("echoes.example.com", "web")
+async def test_a_change_of_replicas_reaches_the_deployment(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        await desk.apply_until_ready(echo("web", 1))
+        parent = await desk.apply_until_ready(echo("web", 3))
+        assert has_replicas(3)(await desk.read("deployments.apps", "web"))
     assert parent["status"]["observedGeneration"] == parent["metadata"]["generation"] == 2
 
 
-async def test_a_deployment_that_somebody_deletes_comes_back(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        first = await desk.until("deployments.apps", "web", lambda _: True)
+async def test_a_deployment_that_somebody_deletes_comes_back(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        first = await desk.read("deployments.apps", "web")
         await desk.kubectl("delete", "deployment", "web", "--wait=false")
-        uid = first["metadata"]["uid"]
-        await desk.until("deployments.apps", "web", lambda body: body["metadata"]["uid"] != uid)
+        second = await desk.until("deployments.apps", "web", other_than(first))
         await desk.until(
-            "echoes.example.com", "web", lambda body: is_ready(body) and body["status"]["resources"][0]["uid"] != uid
+            ECHOES, "web", lambda body: is_ready(body) and entries(body)["Deployment/web"]["uid"] == uid(second)
         )
 
 
-async def test_a_field_of_ours_that_another_manager_changes_is_put_back(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web", 2))
-        await desk.ready("echoes.example.com", "web")
+async def test_a_field_of_ours_that_another_manager_changes_is_put_back(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        await desk.apply_until_ready(echo("web", 2))
         await desk.kubectl("scale", "deployment", "web", "--replicas=5")
         await desk.until(
             "deployments.apps",
@@ -92,151 +113,114 @@ async def test_a_field_of_ours_that_another_manager_changes_is_put_back(
         )
 
 
-async def test_fields_that_we_do_not_render_are_left_to_others(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
+async def test_fields_that_we_do_not_render_are_left_to_others(desk: Desk, operate: Operate) -> None:
     """As a HorizontalPodAutoscaler's replicas, where the template has none."""
-    async with operating(client, options(tick_rate=1000.0, interval=0.5)) as running:
-        text = (running.templates / "echoes.example.com/deployment.yaml.j2").read_text()
-        running.write("echoes.example.com/deployment.yaml.j2", text.replace("  replicas: {{ spec.replicas }}\n", ""))
-        await desk.apply(echo("web", 2))
-        await desk.ready("echoes.example.com", "web")
+    async with operate(tick_rate=1000.0, interval=0.5) as running:
+        running.write(TEMPLATE, DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
+        await desk.apply_until_ready(echo("web", 2))
         await desk.kubectl("scale", "deployment", "web", "--replicas=4")
         await desk.kubectl("annotate", "deployment", "web", "note=theirs")
-        before = await desk.until("deployments.apps", "web", lambda body: body["status"].get("availableReplicas") == 4)
-        # A change of the parent makes the operator apply everything again, after which the others' fields are still
-        # there.
-        await desk.kubectl("label", "echo", "web", "look=again")
-        await desk.apply(echo("other"))
-        await desk.ready("echoes.example.com", "other")
-        after = await desk.until("deployments.apps", "web", lambda _: True)
-    assert after["spec"]["replicas"] == 4
+        before = await desk.until("deployments.apps", "web", has_replicas(4))
+        # Everything is applied again at each tick, after which the others' fields are still there.
+        running.forget()
+        await running.passed(3)
+        after = await desk.read("deployments.apps", "web")
     assert after["metadata"]["annotations"]["note"] == "theirs"
-    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert version(after) == version(before)
 
 
-async def test_everything_goes_with_the_echo(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        await desk.until("deployments.apps", "web", lambda _: True)
+async def test_everything_goes_with_the_echo(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        await desk.read("deployments.apps", "web")
         await desk.kubectl("delete", "echo", "web", "--wait=false")
-        await desk.gone("echoes.example.com", "web")
+        await desk.gone(ECHOES, "web")
         await desk.gone("deployments.apps", "web")
 
 
-async def test_an_echo_made_again_under_its_name_starts_anew(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        first = await desk.ready("echoes.example.com", "web")
+async def test_an_echo_made_again_under_its_name_starts_anew(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        first = await desk.apply_until_ready(echo("web"))
         await desk.kubectl("delete", "echo", "web")
-        await desk.apply(echo("web", 2))
-        second = await desk.until(
-            "echoes.example.com",
-            "web",
-            lambda body: body["metadata"]["uid"] != first["metadata"]["uid"] and is_ready(body),
-        )
-        await desk.until(
-            "deployments.apps",
-            "web",
-            lambda body: (
-                body["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]
-                and body["spec"]["replicas"] == 2
-            ),
-        )
+        second = await desk.apply_until_ready(echo("web", 2))
+        await desk.until("deployments.apps", "web", lambda body: owners(body) == [uid(second)])
+        await desk.until("deployments.apps", "web", has_replicas(2))
+    assert uid(second) != uid(first)
 
 
-async def test_templates_count_as_they_are_saved(client: Client, desk: Desk, options: MakeOptions) -> None:
+async def test_templates_count_as_they_are_saved(desk: Desk, operate: Operate) -> None:
     """Dropped in, changed, broken, repaired, removed: without a restart, and the rest stays as it is."""
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        service = "echoes.example.com/service.yaml.j2"
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        service = f"{ECHOES}/service.yaml.j2"
 
         running.write(service, SERVICE)
-        await desk.until("services", "web", lambda body: body["spec"]["ports"][0]["port"] == 80)
+        await desk.until("services", "web", has_port(80))
 
         running.write(service, SERVICE.replace("port: 80", "port: 81"))
-        await desk.until("services", "web", lambda body: body["spec"]["ports"][0]["port"] == 81)
+        await desk.until("services", "web", has_port(81))
 
         # Jinja notices the missing braces on the next line.
         running.write(service, SERVICE.replace("name: {{ name }}\nspec", "name: {{ name\nspec"))
-        broken = await desk.until("echoes.example.com", "web", not_ready_because("RenderFailed", "service.yaml.j2:5"))
-        assert {entry["kind"] for entry in broken["status"]["resources"]} == {"Deployment", "Service"}
+        broken = await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "service.yaml.j2:5"))
+        assert entries(broken).keys() == {"Deployment/web", "Service/web"}
 
         running.write(service, SERVICE.replace("port: 80", "port: 82"))
-        await desk.until("services", "web", lambda body: body["spec"]["ports"][0]["port"] == 82)
-        await desk.ready("echoes.example.com", "web")
+        await desk.until("services", "web", has_port(82))
+        await desk.ready(ECHOES, "web")
 
         running.remove(service)
         await desk.gone("services", "web")
-        await desk.until(
-            "echoes.example.com", "web", lambda body: is_ready(body) and len(body["status"]["resources"]) == 1
-        )
+        await desk.until(ECHOES, "web", lambda body: is_ready(body) and list(entries(body)) == ["Deployment/web"])
 
 
-async def test_templates_that_vanish_altogether_delete_nothing(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        running.remove("echoes.example.com/deployment.yaml.j2")
-        await desk.until("echoes.example.com", "web", not_ready_because("RenderFailed", "no templates"))
-        await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+async def test_templates_that_vanish_altogether_delete_nothing(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        running.remove(TEMPLATE)
+        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "no templates"))
+        assert stays(await desk.read("deployments.apps", "web"))
 
 
-async def test_new_templates_that_leave_nothing_are_held_until_somebody_confirms(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        running.write("echoes.example.com/deployment.yaml.j2", "{# nothing #}\n")
-        await desk.until("echoes.example.com", "web", not_ready_because("PruneHeld", "reconcile-at"))
-        await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+async def test_new_templates_that_leave_nothing_are_held_until_somebody_confirms(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        running.write(TEMPLATE, "{# nothing #}\n")
+        await desk.until(ECHOES, "web", not_ready_because("PruneHeld", "reconcile-at"))
+        assert stays(await desk.read("deployments.apps", "web"))
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
         await desk.gone("deployments.apps", "web")
-        await desk.ready("echoes.example.com", "web")
+        await desk.ready(ECHOES, "web")
 
 
-async def test_what_is_held_stays_so_after_a_restart_and_a_change_of_the_spec(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        running.write("echoes.example.com/deployment.yaml.j2", EXTRA)
-        await desk.until("echoes.example.com", "web", not_ready_because("PruneHeld"))
+async def test_what_is_held_stays_so_after_a_restart_and_a_change_of_the_spec(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        running.write(TEMPLATE, PLAIN)
+        await desk.until(ECHOES, "web", not_ready_because("PruneHeld"))
     await desk.apply(echo("web", 2))
-    async with operating(client, options()) as running:
-        await desk.until("echoes.example.com", "web", is_held_in(2))
-        running.write("echoes.example.com/deployment.yaml.j2", "{# nothing #}\n")
+    async with operate() as running:
+        await desk.until(ECHOES, "web", is_held_in(2))
+        running.write(TEMPLATE, "{# nothing #}\n")
         await desk.apply(echo("web", 3))
-        await desk.until("echoes.example.com", "web", is_held_in(3))
+        await desk.until(ECHOES, "web", is_held_in(3))
     # Confirmed while nobody looks.
     await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
-    await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
-    async with operating(client, options()):
+    assert stays(await desk.read("deployments.apps", "web"))
+    async with operate():
         await desk.gone("deployments.apps", "web")
-        await desk.until(
-            "echoes.example.com",
-            "web",
-            lambda body: is_ready(body) and "ssa-operator.dev/held" not in body["metadata"]["annotations"],
-        )
+        parent = await desk.ready(ECHOES, "web")
+    assert "ssa-operator.dev/held" not in parent["metadata"]["annotations"]
 
 
-async def test_templates_that_were_emptied_while_no_operator_ran_delete_nothing(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-    running.write("echoes.example.com/deployment.yaml.j2", "{# nothing #}\n")
+async def test_templates_that_were_emptied_while_no_operator_ran_delete_nothing(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+    running.write(TEMPLATE, "{# nothing #}\n")
     await desk.apply(echo("web", 2))
-    async with operating(client, options()):
-        await desk.until("echoes.example.com", "web", is_held_in(2))
-    await desk.until("deployments.apps", "web", lambda body: "deletionTimestamp" not in body["metadata"])
+    async with operate():
+        await desk.until(ECHOES, "web", is_held_in(2))
+    assert stays(await desk.read("deployments.apps", "web"))
 
 
 def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
@@ -245,36 +229,25 @@ def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: held(body) and body["status"]["observedGeneration"] == generation
 
 
-async def test_what_the_data_decides_is_pruned_at_once(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()) as running:
-        text = (running.templates / "echoes.example.com/deployment.yaml.j2").read_text()
-        running.write("echoes.example.com/deployment.yaml.j2", f"{{% if spec.replicas %}}\n{text}{{% endif %}}\n")
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-        await desk.until("deployments.apps", "web", lambda _: True)
+async def test_what_the_data_decides_is_pruned_at_once(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(TEMPLATE, f"{{% if spec.replicas %}}\n{DEPLOYMENT}{{% endif %}}\n")
+        await desk.apply_until_ready(echo("web"))
+        await desk.read("deployments.apps", "web")
         await desk.apply(echo("web", 0))
         await desk.gone("deployments.apps", "web")
-        await desk.ready("echoes.example.com", "web")
+        await desk.ready(ECHOES, "web")
 
 
-async def test_a_template_that_fails_for_one_echo_leaves_twenty_others_alone(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        running.write(
-            "echoes.example.com/extra.yaml.j2",
-            "{% if name == 'bad' %}{{ spec.missing }}{% endif %}\n" + EXTRA,
-        )
+async def test_a_template_that_fails_for_one_echo_leaves_twenty_others_alone(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(EXTRA, "{% if name == 'bad' %}{{ spec.missing }}{% endif %}\n" + PLAIN)
         await desk.apply(echo("bad"), *(echo(f"good-{number}") for number in range(20)))
         for number in range(20):
-            await desk.ready("echoes.example.com", f"good-{number}")
-        bad = await desk.until(
-            "echoes.example.com",
-            "bad",
-            not_ready_because("RenderFailed", "echoes.example.com/extra.yaml.j2:1", "spec.missing"),
-        )
+            await desk.ready(ECHOES, f"good-{number}")
+        bad = await desk.until(ECHOES, "bad", not_ready_because("RenderFailed", f"{EXTRA}:1", "spec.missing"))
         # What does not depend on the failure is applied.
-        await desk.until("deployments.apps", "bad", lambda _: True)
+        await desk.read("deployments.apps", "bad")
     assert {each["type"] for each in bad["status"]["conditions"]} == {"Ready", "Stalled"}
 
 
@@ -320,93 +293,68 @@ async def test_a_template_that_fails_for_one_echo_leaves_twenty_others_alone(
     ],
 )
 async def test_a_manifest_that_is_refused_names_the_template_line(
-    client: Client, desk: Desk, options: MakeOptions, template: str, reason: str, words: tuple[str, ...]
+    desk: Desk, operate: Operate, template: str, reason: str, words: tuple[str, ...]
 ) -> None:
-    async with operating(client, options()) as running:
-        running.write("echoes.example.com/extra.yaml.j2", template)
+    async with operate() as running:
+        running.write(EXTRA, template)
         await desk.apply(echo("web"))
-        await desk.until("echoes.example.com", "web", not_ready_because(reason, *words))
-        await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.until(ECHOES, "web", not_ready_because(reason, *words))
+        await desk.read("deployments.apps", "web")
 
 
-async def test_an_object_that_the_crds_schema_refuses_gets_the_api_servers_words(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()):
+async def test_an_object_that_the_crds_schema_refuses_gets_the_api_servers_words(desk: Desk, operate: Operate) -> None:
+    async with operate():
         with pytest.raises(AssertionError, match=r"spec\.replicas.*should be greater than or equal to 0"):
             await desk.apply(echo("web", -1))
 
 
-async def test_the_status_is_not_written_again_while_nothing_changes(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options(tick_rate=1000.0, interval=0.2)) as running:
-        await desk.apply(echo("web", 2))
-        before = await desk.ready("echoes.example.com", "web")
-        deployment = await desk.until(
-            "deployments.apps", "web", lambda body: body["status"].get("availableReplicas") == 2
-        )
-        view = await desk.view("echoes.example.com")
-        ticks = running.operator.metrics.passes.labels("echoes.example.com", "ok")
-        done = ticks._value.get()
-        while ticks._value.get() < done + 5:
-            await desk.kubectl("get", "echoes")
-        after = view.find("web")
-        assert after is not None
-        assert after.resource_version == before["metadata"]["resourceVersion"]
-        same = await desk.until("deployments.apps", "web", lambda _: True)
-    assert same["metadata"]["resourceVersion"] == deployment["metadata"]["resourceVersion"]
+async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk, operate: Operate) -> None:
+    async with operate(tick_rate=1000.0, interval=0.2) as running:
+        before = await desk.apply_until_ready(echo("web", 2))
+        deployment = await desk.until("deployments.apps", "web", has_replicas(2))
+        running.forget()
+        await running.passed(5)
+    assert version(await desk.read(ECHOES, "web")) == version(before)
+    assert version(await desk.read("deployments.apps", "web")) == version(deployment)
 
 
-async def test_a_suspended_echo_is_left_as_it_is(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
+async def test_a_suspended_echo_is_left_as_it_is(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend=true")
-        await desk.until("echoes.example.com", "web", not_ready_because("Suspended"))
+        await desk.until(ECHOES, "web", not_ready_because("Suspended"))
+        running.forget()
         await desk.kubectl("delete", "deployment", "web")
-        await desk.apply(echo("witness"))
-        await desk.ready("echoes.example.com", "witness")
-        await desk.gone("deployments.apps", "web")
+        await running.passed(1)
+        assert await desk.find("deployments.apps", "web") is None
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend-")
-        await desk.until("deployments.apps", "web", lambda _: True)
-        await desk.ready("echoes.example.com", "web")
+        await desk.read("deployments.apps", "web")
+        await desk.ready(ECHOES, "web")
 
 
-async def test_two_parents_that_render_one_object_do_not_fight_over_it(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        running.write(
-            "echoes.example.com/extra.yaml.j2", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shared\n"
-        )
-        await desk.apply(echo("a"))
-        first = await desk.ready("echoes.example.com", "a")
+async def test_two_parents_that_render_one_object_do_not_fight_over_it(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(EXTRA, SHARED)
+        first = await desk.apply_until_ready(echo("a"))
         await desk.apply(echo("b"))
         refused = not_ready_because("InvalidManifest", f"belongs to Echo {desk.namespace}/a already")
-        await desk.until("echoes.example.com", "b", refused)
-        shared = await desk.until("configmaps", "shared", lambda _: True)
-        assert shared["metadata"]["ownerReferences"][0]["uid"] == first["metadata"]["uid"]
+        await desk.until(ECHOES, "b", refused)
+        shared = await desk.read("configmaps", "shared")
+        assert owners(shared) == [uid(first)]
         # Nothing ticks: the end of the first one's object is what the second one waits for.
         await desk.kubectl("delete", "echo", "a")
-        second = await desk.ready("echoes.example.com", "b")
-        shared = await desk.until("configmaps", "shared", lambda _: True)
-    assert shared["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]
+        second = await desk.ready(ECHOES, "b")
+        shared = await desk.read("configmaps", "shared")
+    assert owners(shared) == [uid(second)]
 
 
-async def test_an_object_that_its_parent_no_longer_renders_is_free_for_another(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        running.write(
-            "echoes.example.com/extra.yaml.j2",
-            "{% if spec.replicas %}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shared\n{% endif %}\n",
-        )
-        await desk.apply(echo("a"))
-        await desk.ready("echoes.example.com", "a")
+async def test_an_object_that_its_parent_no_longer_renders_is_free_for_another(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(EXTRA, f"{{% if spec.replicas %}}\n{SHARED}{{% endif %}}\n")
+        await desk.apply_until_ready(echo("a"))
         await desk.apply(echo("b"))
-        await desk.until("echoes.example.com", "b", not_ready_because("InvalidManifest"))
+        await desk.until(ECHOES, "b", not_ready_because("InvalidManifest"))
         await desk.apply(echo("a", 0))
-        second = await desk.ready("echoes.example.com", "b")
-        shared = await desk.until("configmaps", "shared", lambda _: True)
-    assert shared["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]
+        second = await desk.ready(ECHOES, "b")
+        shared = await desk.read("configmaps", "shared")
+    assert owners(shared) == [uid(second)]

@@ -3,75 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from ssa_operator.controller.events import EVENTS, Recorder
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.controller.options import Options
 from ssa_operator.core.event import Event
 from ssa_operator.core.live import Live
 from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
-from tests.controller.desk import ROOT, Desk, echo, operating
+from tests.controller.desk import DEPLOYMENT, ECHOES, Desk, Operate, echo, uid
+from tests.controller.rights import with_token
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 
-ECHOES = "echoes.example.com"
 CREATED = Event(reason="Created", action="Create", note="created a thing")
 
 
-async def told(desk: Desk, reason: str, *words: str) -> dict[str, Any]:
-    """The event with that reason and these words in its note, once there is one."""
-    view = await desk.view("events.events.k8s.io")
-
-    def find() -> dict[str, Any] | None:
-        bodies = (live.body for live in view.cache)
-        return next(
-            (body for body in bodies if body["reason"] == reason and all(word in body["note"] for word in words)), None
-        )
-
-    async with asyncio.timeout(60):
-        while (found := find()) is None:
-            view.changed.clear()
-            await view.changed.wait()
-    return found
-
-
-async def test_what_happens_to_the_children_is_told_on_the_parent(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        parent = await desk.ready(ECHOES, "web")
-        created = await told(desk, "Created", f"created Deployment {desk.namespace}/web")
-        await told(desk, "Ready", "is ready")
+async def test_what_happens_to_the_children_is_told_on_the_parent(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        parent = await desk.apply_until_ready(echo("web"))
+        created = await desk.told("Created", f"created Deployment {desk.namespace}/web")
+        await desk.told("Ready", "is ready")
 
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
-        await told(desk, "Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed")
+        await desk.told("Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed")
 
         await desk.kubectl("delete", "deployment", "web")
-        await told(desk, "Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
+        await desk.told("Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
 
         await desk.apply(echo("web", 2))
-        await told(desk, "Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")
+        await desk.told("Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")
 
         running.write(f"{ECHOES}/extra.yaml.j2", "{{ spec.missing }}\n")
-        failed = await told(desk, "RenderFailed", "extra.yaml.j2:1", "spec.missing")
+        failed = await desk.told("RenderFailed", "extra.yaml.j2:1", "spec.missing")
     assert created["regarding"] == {
         "apiVersion": "example.com/v1",
         "kind": "Echo",
         "namespace": desk.namespace,
         "name": "web",
-        "uid": parent["metadata"]["uid"],
+        "uid": uid(parent),
     }
     assert created["related"]["kind"] == "Deployment"
     assert (created["type"], failed["type"]) == ("Normal", "Warning")
@@ -79,31 +53,24 @@ async def test_what_happens_to_the_children_is_told_on_the_parent(
     assert "created Deployment" in await desk.kubectl("describe", "echo", "web")
 
 
-async def test_what_is_no_longer_rendered_is_told_when_it_goes(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()) as running:
+async def test_what_is_no_longer_rendered_is_told_when_it_goes(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
         running.write(f"{ECHOES}/map.yaml.j2", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
+        await desk.apply_until_ready(echo("web"))
         running.remove(f"{ECHOES}/map.yaml.j2")
-        await told(desk, "Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
+        await desk.told("Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
 
 
 async def test_a_warning_of_the_api_server_is_told_once_however_often_the_child_is_applied(
-    client: Client, desk: Desk, options: MakeOptions, caplog: pytest.LogCaptureFixture
+    desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with operating(client, options(tick_rate=1000.0, interval=0.2)) as running:
-        text = (ROOT / "templates" / ECHOES / "deployment.yaml.j2").read_text()
+    async with operate(tick_rate=1000.0, interval=0.2) as running:
         old = "    spec:\n      nodeSelector:\n        beta.kubernetes.io/arch: amd64\n"
-        running.write(f"{ECHOES}/deployment.yaml.j2", text.replace("    spec:\n", old))
+        running.write(f"{ECHOES}/deployment.yaml.j2", DEPLOYMENT.replace("    spec:\n", old))
         await desk.apply(echo("web"))
-        await told(desk, "APIWarning", f"Deployment {desk.namespace}/web", "beta.kubernetes.io/arch")
-        counters = [running.operator.metrics.passes.labels(ECHOES, result) for result in ("ok", "waiting")]
-        done = sum(counter._value.get() for counter in counters)
-        async with asyncio.timeout(60):
-            while sum(counter._value.get() for counter in counters) < done + 5:
-                await desk.kubectl("get", "echoes")
+        await desk.told("APIWarning", f"Deployment {desk.namespace}/web", "beta.kubernetes.io/arch")
+        running.forget()
+        await running.passed(5)
     assert sum("the API server warns" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -122,11 +89,11 @@ async def test_the_same_thing_again_is_counted_in_the_event_that_exists(client: 
 
 
 async def test_events_that_were_told_before_the_operator_stops_are_written(
-    client: Client, desk: Desk, options: MakeOptions
+    client: Client, desk: Desk, operate: Operate
 ) -> None:
-    async with operating(client, options()):
+    async with operate():
         await desk.apply(echo("web"))
-        await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.read("deployments.apps", "web")
     found, _ = await client.list(EVENTS, desk.namespace)
     assert any(live.body["note"] == f"created Deployment {desk.namespace}/web" for live in found)
 
@@ -145,12 +112,7 @@ async def test_missing_rights_are_said_once_and_then_nobody_is_asked(
 ) -> None:
     await desk.apply(echo("web"))
     parent = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
-    token = (await desk.kubectl("create", "token", "default")).strip()
-    config = yaml.safe_load(desk.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": token}
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(config))
+    path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "default"))
     metrics = Metrics()
     async with Client(await credentials.load(str(path), None)) as stranger:
         recorder = Recorder(stranger, metrics)

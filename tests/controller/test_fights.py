@@ -9,24 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.fight import Tolerance
 from ssa_operator.kube import request as calls
-from ssa_operator.kube.client import Client
 from ssa_operator.kube.request import MERGE_PATCH, Deletion, Request
-from tests.controller.desk import PATIENCE, Desk, Running, View, echo, not_ready_because, operating, ready_condition
+from tests.controller.desk import (
+    ECHOES,
+    PATIENCE,
+    Desk,
+    Operate,
+    Running,
+    View,
+    echo,
+    holds,
+    not_ready_because,
+    only,
+    ready_condition,
+)
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 
-ECHOES = "echoes.example.com"
 MAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -50,15 +59,19 @@ async def by_apply(desk: Desk, word: str) -> None:
 
 async def by_update(desk: Desk, word: str) -> None:
     resource = await desk.mapper.resource_by_name("configmaps")
-    request = Request(
+    await desk.client.send(update(resource.path(desk.namespace, "web"), {"data": {"word": word}}))
+
+
+def update(path: str, patch: dict[str, Any]) -> Request:
+    """The rival's change of some fields by Update."""
+    return Request(
         method="PATCH",
-        path=resource.path(desk.namespace, "web"),
+        path=path,
         subject="the rival's patch",
         query=(("fieldManager", "rival"),),
-        body=encode({"data": {"word": word}}),
+        body=encode(patch),
         content_type=MERGE_PATCH,
     )
-    await desk.client.send(request)
 
 
 async def by_removal(desk: Desk, word: str) -> None:
@@ -95,7 +108,7 @@ async def fighting(desk: Desk, strike: Strike) -> AsyncIterator[Rival]:
                 rival.rounds += 1
                 await seen(view, version)
             else:
-                await change(view)
+                await view.change(view.changes)
 
     task = asyncio.create_task(run())
     try:
@@ -109,30 +122,13 @@ async def fighting(desk: Desk, strike: Strike) -> AsyncIterator[Rival]:
 async def seen(view: View, version: str) -> None:
     """Return when the view shows another version of the ConfigMap than this one."""
     while (found := view.find("web")) is not None and found.resource_version == version:
-        await change(view)
-
-
-async def change(view: View) -> None:
-    view.changed.clear()
-    await view.changed.wait()
-
-
-async def passes(desk: Desk, running: Running, count: int) -> None:
-    """Return when the operator has made so many passes more."""
-    counters = [running.operator.metrics.passes.labels(ECHOES, result) for result in ("ok", "waiting", "failed")]
-    done = sum(counter._value.get() for counter in counters)
-    async with asyncio.timeout(PATIENCE):
-        while sum(counter._value.get() for counter in counters) < done + count:
-            await desk.kubectl("get", "echoes")
+        await view.change(view.changes)
 
 
 @pytest.fixture
 def map_templates(templates: Path) -> Path:
     """The Echo's only child is a ConfigMap: what is fought over."""
-    (templates / ECHOES / "deployment.yaml.j2").unlink()
-    (templates / ECHOES / "_status.yaml.j2").unlink(missing_ok=True)
-    (templates / ECHOES / "map.yaml.j2").write_text(MAP)
-    return templates
+    return only(templates, map=MAP)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +141,10 @@ def map_templates(templates: Path) -> Path:
     ],
 )
 async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_times(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path, strike: Strike, words: tuple[str, ...]
+    desk: Desk, operate: Operate, map_templates: Path, strike: Strike, words: tuple[str, ...]
 ) -> None:
     async with (
-        operating(client, options(templates=map_templates, tolerance=PATIENT)),
+        operate(templates=map_templates, tolerance=PATIENT),
         fighting(desk, strike) as rival,
     ):
         await desk.apply(echo("web"))
@@ -161,47 +157,46 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
 
 
 async def test_neither_ticks_nor_changes_of_the_parent_shorten_the_pause_of_a_fight(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    asked = options(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.2)
-    async with operating(client, asked) as running, fighting(desk, by_apply) as rival:
+    ticking = operate(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.2)
+    async with ticking as running, fighting(desk, by_apply) as rival:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         rounds = rival.rounds
         await desk.kubectl("label", "echo", "web", "look=again")
-        await passes(desk, running, 5)
+        running.forget()
+        await running.passed(5)
         assert rival.rounds == rounds
 
 
 async def test_a_child_beside_the_one_that_is_fought_over_is_kept_as_ever(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     (map_templates / ECHOES / "other.yaml.j2").write_text(MAP.replace("{{ name }}", "other"))
-    async with operating(client, options(templates=map_templates, tolerance=PATIENT)), fighting(desk, by_apply):
+    async with operate(templates=map_templates, tolerance=PATIENT), fighting(desk, by_apply):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
-        await desk.kubectl("patch", "configmap", "other", "--type=merge", "-p", '{"data":{"word":"changed"}}')
+        await desk.patch("configmap", "other", data={"word": "changed"})
         await desk.until("configmaps", "other", lambda body: body["data"]["word"] == "ours")
 
 
 async def test_a_repair_follows_each_pause_and_the_last_word_is_ours(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    async with operating(client, options(templates=map_templates, tolerance=HASTY)):
+    async with operate(templates=map_templates, tolerance=HASTY):
         view = await desk.view("configmaps")
         async with fighting(desk, by_apply) as rival:
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival (Apply)", "data.word"))
             while rival.rounds < 8:
-                await change(view)
+                await view.change(view.changes)
         await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
         await desk.ready(ECHOES, "web")
 
 
-async def test_reconcile_at_repairs_at_once(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
-) -> None:
-    async with operating(client, options(templates=map_templates, tolerance=PATIENT)):
+async def test_reconcile_at_repairs_at_once(desk: Desk, operate: Operate, map_templates: Path) -> None:
+    async with operate(templates=map_templates, tolerance=PATIENT):
         async with fighting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
@@ -210,30 +205,28 @@ async def test_reconcile_at_repairs_at_once(
 
 
 async def test_a_template_that_gives_the_field_up_ends_the_fight(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    async with operating(client, options(templates=map_templates, tolerance=PATIENT)) as running:
+    async with operate(templates=map_templates, tolerance=PATIENT) as running:
         async with fighting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
             running.write(f"{ECHOES}/map.yaml.j2", MAP.replace("  word: ours\n", ""))
             await desk.ready(ECHOES, "web")
-        settled = await desk.until("configmaps", "web", lambda _: True)
+        settled = await desk.read("configmaps", "web")
     assert settled["data"] == {"word": "theirs", "number": "1"}
 
 
 async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    async with operating(client, options(templates=map_templates)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
+    async with operate(templates=map_templates):
+        await desk.apply_until_ready(echo("web"))
         for number in range(Tolerance().changes):
             await by_update(desk, f"edit {number}")
             await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
-        await desk.apply(echo("web", 2))
-        await desk.until("configmaps", "web", lambda body: body["data"]["number"] == "2")
-        parent = await desk.ready(ECHOES, "web")
+        parent = await desk.apply_until_ready(echo("web", 2))
+        await desk.until("configmaps", "web", holds(word="ours", number="2"))
     assert "again and again" not in ready_condition(parent)["message"]
 
 
@@ -248,23 +241,29 @@ def second(templates: Path, tmp_path: Path, text: str) -> Path:
 
 
 async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path, tmp_path: Path
+    desk: Desk, operate: Operate, map_templates: Path, tmp_path: Path
 ) -> None:
     other = second(map_templates, tmp_path, MAP.replace("ours", "theirs"))
-    versions: list[str] = []
-    view = await desk.view("configmaps")
-    view.cache.listen(lambda _, new: versions.append(new.resource_version) if new is not None else None)
+    versions = await written(desk, "configmaps")
     async with (
-        operating(client, options(templates=map_templates, tolerance=PATIENT)),
-        operating(client, options(templates=other, tolerance=PATIENT)),
+        operate(templates=map_templates, tolerance=PATIENT),
+        operate(templates=other, tolerance=PATIENT),
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
-        assert len(versions) <= 2 * (PATIENT.changes + 2)
+        assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
+
+
+async def written(desk: Desk, resource_name: str) -> list[str]:
+    """The versions that are written from now on."""
+    versions: list[str] = []
+    view = await desk.view(resource_name)
+    view.cache.listen(lambda _, new: versions.append(new.resource_version) if new is not None else None)
+    return versions
 
 
 async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bounded_number_of_times(
-    client: Client, desk: Desk, options: MakeOptions, map_templates: Path
+    desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     resource = await desk.mapper.resource_by_name(ECHOES)
     rounds = 0
@@ -277,39 +276,28 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
             if found is not None and ready_condition(found.body).get("status") == "True":
                 version = found.resource_version
                 condition = ready_condition(found.body) | {"status": "Unknown"}
-                body = encode({"status": {"conditions": [condition]}})
-                await desk.client.send(status_patch(resource.path(desk.namespace, "web", "status"), body))
+                path = resource.path(desk.namespace, "web", "status")
+                await desk.client.send(update(path, {"status": {"conditions": [condition]}}))
                 rounds += 1
-                while (now := view.find("web")) is not None and now.resource_version == version:
-                    await change(view)
+                await seen(view, version)
             else:
-                await change(view)
+                await view.change(view.changes)
 
-    asked = options(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.1)
-    async with operating(client, asked) as running:
+    async with operate(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.1) as running:
         task = asyncio.create_task(rival())
         try:
             await desk.apply(echo("web"))
             async with asyncio.timeout(PATIENCE):
                 while rounds < PATIENT.changes + 1:
-                    await passes(desk, running, 1)
-            await passes(desk, running, 5)
+                    running.forget()
+                    await running.passed(1)
+            running.forget()
+            await running.passed(5)
             assert rounds == PATIENT.changes + 1
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         assert "rival (Update) rewrites this status again and again" in noticed(running)
-
-
-def status_patch(path: str, body: bytes) -> Request:
-    return Request(
-        method="PATCH",
-        path=path,
-        subject="the rival's status",
-        query=(("fieldManager", "rival"),),
-        body=body,
-        content_type=MERGE_PATCH,
-    )
 
 
 @pytest.fixture
@@ -321,12 +309,12 @@ def two_minds(map_templates: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_status(
-    client: Client, desk: Desk, options: MakeOptions, two_minds: tuple[Path, Path]
+    desk: Desk, operate: Operate, two_minds: tuple[Path, Path]
 ) -> None:
     one, two = two_minds
     async with (
-        operating(client, options(templates=one, tolerance=HASTY)),
-        operating(client, options(templates=two, tolerance=HASTY)),
+        operate(templates=one, tolerance=HASTY),
+        operate(templates=two, tolerance=HASTY),
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator rewrites this status"))
@@ -334,23 +322,22 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
 
 
 async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_bounded_number_of_times(
-    client: Client, desk: Desk, options: MakeOptions, two_minds: tuple[Path, Path]
+    desk: Desk, operate: Operate, two_minds: tuple[Path, Path]
 ) -> None:
-    versions: list[str] = []
-    ticking = options(tolerance=PATIENT, tick_rate=1000.0, interval=0.2)
+    versions = await written(desk, ECHOES)
     async with (
-        operating(client, replace(ticking, templates=(two_minds[0],))) as one,
-        operating(client, replace(ticking, templates=(two_minds[1],))) as two,
+        operate(templates=two_minds[0], tolerance=PATIENT, tick_rate=1000.0, interval=0.2) as one,
+        operate(templates=two_minds[1], tolerance=PATIENT, tick_rate=1000.0, interval=0.2) as two,
     ):
-        view = await desk.view(ECHOES)
-        view.cache.listen(lambda _, new: versions.append(new.resource_version) if new is not None else None)
         await desk.apply(echo("web"))
         async with asyncio.timeout(PATIENCE):
             while not (noticed(one) or noticed(two)):
-                await passes(desk, one, 1)
-        await passes(desk, one, 5)
-        await passes(desk, two, 5)
-    assert len(versions) <= 2 * (PATIENT.changes + 2)
+                one.forget()
+                await one.passed(1)
+        for running in (one, two):
+            running.forget()
+            await running.passed(5)
+    assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
 
 
 def noticed(running: Running) -> str:

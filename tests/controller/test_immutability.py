@@ -40,8 +40,7 @@ class Bench:
         group = f"t{uuid.uuid4().hex[:8]}.example.com"
         crd = definition("things", group, "Thing")
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = SCHEMA
-        await self._desk.apply(crd)
-        await self._desk.kubectl("wait", "--for=condition=Established", f"crd/things.{group}")
+        await self._desk.define(crd)
         self._definition = crd
         return group
 

@@ -6,93 +6,44 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import re
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
 from ssa_operator.controller import lookups
 from ssa_operator.controller.definitions import RESOURCE, Definitions
 from ssa_operator.controller.lookups import Lookups
-from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.area import FEW
 from ssa_operator.core.live import Live
-from ssa_operator.core.report import Report
 from ssa_operator.core.world import Lookup
-from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
 from tests.controller.desk import (
+    ECHOES,
     PATIENCE,
     Desk,
+    MakeOptions,
+    Operate,
     Running,
+    config_map,
     definition,
     echo,
+    entries,
+    holds,
+    map_template,
     not_ready_because,
+    only,
     operating,
     ready_condition,
 )
+from tests.controller.rights import BASICS, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
-
-MakeOptions = Callable[..., Options]
-
-FOLDER = "echoes.example.com"
-
-
-def made(name: str, **data: str) -> str:
-    """A template of a ConfigMap called after the parent and `name`; the data are expressions."""
-    lines = "".join(f'  {key}: "{{{{ {expression} }}}}"\n' for key, expression in data.items())
-    return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{{{ name }}}}-{name}\ndata:\n{lines}"
-
-
-def config(name: str, namespace: str = "", **data: str) -> dict[str, Any]:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def holds(**data: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda body: body.get("data") == data
-
-
-def is_ready(body: dict[str, Any]) -> bool:
-    return ready_condition(body).get("status") == "True"
-
-
-def limited(cluster: Cluster, folder: Path, user: str) -> Path:
-    """The cluster's kubeconfig with another user's rights."""
-    path = folder / f"{user}.kubeconfig"
-    text = cluster.kubeconfig.read_text()
-    path.write_text(re.sub(r"(?m)^( *)(?=client-certificate)", rf"\1as: {user}\n\1", text, count=1))
-    assert f"as: {user}" in path.read_text()
-    return path
-
-
-def allowed(user: str, rules: list[dict[str, Any]], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A Role in the test's namespace, and its binding to a user."""
-    api = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules}
-    binding = {
-        "apiVersion": f"{api}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": api}],
-    }
-    return role, binding
-
-
-BASICS: list[dict[str, Any]] = [
-    {"apiGroups": ["example.com"], "resources": ["echoes", "echoes/status", "echoes/finalizers"], "verbs": ["*"]},
-]
 
 
 class Deaf:
@@ -102,23 +53,9 @@ class Deaf:
         pass
 
 
-def recorded(operator: Operator) -> list[tuple[str, Cause]]:
-    """The passes from now on: the parent's name and the causes."""
-    passes: list[tuple[str, Cause]] = []
-    reconcile = operator._reconciler.reconcile
-
-    async def recording(subject: Subject, memory: Memory, causes: Cause) -> Report:
-        passes.append((subject.parent.identity.name, causes))
-        return await reconcile(subject, memory, causes)
-
-    operator._reconciler.reconcile = recording  # type: ignore[method-assign]
-    return passes
-
-
-async def passed_by(running: Running, desk: Desk, name: str) -> None:
+async def passed_by(desk: Desk, name: str) -> None:
     """Return when everything is done that was to be done before a new parent's pass. One worker does it in turn."""
-    await desk.apply(echo(name))
-    await desk.until(FOLDER, name, is_ready)
+    await desk.apply_until_ready(echo(name))
 
 
 async def until_watched(operator: Operator, wanted: Callable[[set[tuple[str, str]]], bool]) -> None:
@@ -136,15 +73,13 @@ class Start(Protocol):
 
 @pytest.fixture
 async def start(client: Client, desk: Desk, options: MakeOptions, templates: Path) -> AsyncIterator[Start]:
-    shutil.rmtree(templates)
-    (templates / FOLDER).mkdir(parents=True)
-
+    only(templates)
     async with contextlib.AsyncExitStack() as stack:
         administrator = client
 
         async def begin(client: Client | None = None, **texts: str) -> Running:
             for name, text in texts.items():
-                (templates / FOLDER / f"{name}.yaml.j2").write_text(text)
+                (templates / ECHOES / f"{name}.yaml.j2").write_text(text)
             return await stack.enter_async_context(operating(client or administrator, options(workers=1)))
 
         yield begin
@@ -152,53 +87,53 @@ async def start(client: Client, desk: Desk, options: MakeOptions, templates: Pat
 
 async def test_a_manifest_waits_for_an_object_and_for_its_field(start: Start, desk: Desk) -> None:
     url = "lookup('v1', 'ConfigMap', 'site').data.url"
-    await start(a=made("url", url=url), b=made("plain", word="'here'"))
+    await start(a=map_template("url", url=url), b=map_template("plain", word="'here'"))
     await desk.apply(echo("web"))
     words = (f"waiting for ConfigMap {desk.namespace}/site .data.url",)
-    waiting = await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
-    states = {entry["name"]: (entry["state"], entry.get("message", "")) for entry in waiting["status"]["resources"]}
-    assert states["web-plain"][0] == "Current"
-    assert states["web-url"] == ("Waiting", words[0])
+    waiting = await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
+    assert entries(waiting)["ConfigMap/web-plain"]["state"] == "Current"
+    url_entry = entries(waiting)["ConfigMap/web-url"]
+    assert (url_entry["state"], url_entry["message"]) == ("Waiting", words[0])
 
-    await desk.apply(config("site", other="x"))
-    await desk.apply(config("site", other="x", url="http://x"))
+    await desk.apply(config_map("site", other="x"))
+    await desk.apply(config_map("site", other="x", url="http://x"))
     await desk.until("configmaps", "web-url", holds(url="http://x"))
-    await desk.until(FOLDER, "web", is_ready)
-    await desk.apply(config("site", url="http://y"))
+    await desk.ready(ECHOES, "web")
+    await desk.apply(config_map("site", url="http://y"))
     await desk.until("configmaps", "web-url", holds(url="http://y"))
 
 
 async def test_one_pass_is_enough_where_everything_is_there(start: Start, desk: Desk) -> None:
-    running = await start(a=made("url", url="lookup('v1', 'ConfigMap', 'site').data.url"))
-    await desk.apply(config("site", url="http://x"))
-    passes = recorded(running.operator)
+    running = await start(a=map_template("url", url="lookup('v1', 'ConfigMap', 'site').data.url"))
+    await desk.apply(config_map("site", url="http://x"))
+    running.forget()
     await desk.apply(echo("web"))
-    await desk.until(FOLDER, "web", is_ready)
-    await passed_by(running, desk, "last")
-    assert passes == [("web", Cause.PARENT), ("last", Cause.PARENT)]
+    await desk.ready(ECHOES, "web")
+    await passed_by(desk, "last")
+    assert running.passes == [("web", Cause.PARENT), ("last", Cause.PARENT)]
 
 
 async def test_a_change_reaches_the_parents_that_used_the_object_and_no_others(start: Start, desk: Desk) -> None:
-    running = await start(a=made("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
-    await desk.apply(*(config(f"{name}-in", v="1") for name in ("one", "two", "last", "unused")))
+    running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
+    await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two", "last", "unused")))
     await desk.apply(echo("one"), echo("two"))
     for name in ("one", "two"):
-        await desk.until(FOLDER, name, is_ready)
-    passes = recorded(running.operator)
-    await desk.apply(config("unused-in", v="2"), config("two-in", v="2"))
+        await desk.ready(ECHOES, name)
+    running.forget()
+    await desk.apply(config_map("unused-in", v="2"), config_map("two-in", v="2"))
     await desk.until("configmaps", "two-out", holds(v="2"))
-    await passed_by(running, desk, "last")
-    assert passes[0] == ("two", Cause.TEMPLATE)
-    assert {name for name, _ in passes} == {"two", "last"}
+    await passed_by(desk, "last")
+    assert running.passes[0] == ("two", Cause.TEMPLATE)
+    assert {name for name, _ in running.passes} == {"two", "last"}
 
 
 async def test_an_object_may_be_looked_up_by_what_another_one_says(start: Start, desk: Desk) -> None:
     chain = "lookup('v1', 'ConfigMap', lookup('v1', 'ConfigMap', 'first').data.next)"
-    await start(a=made("end", v=f"{chain}.data.v"))
-    await desk.apply(config("first", next="second"), config("second", v="2"), config("third", v="3"))
+    await start(a=map_template("end", v=f"{chain}.data.v"))
+    await desk.apply(config_map("first", next="second"), config_map("second", v="2"), config_map("third", v="3"))
     await desk.apply(echo("web"))
     await desk.until("configmaps", "web-end", holds(v="2"))
-    await desk.apply(config("first", next="third"))
+    await desk.apply(config_map("first", next="third"))
     await desk.until("configmaps", "web-end", holds(v="3"))
 
 
@@ -206,11 +141,13 @@ async def test_a_list_follows_objects_that_come_go_and_change_their_labels(start
     listed = (
         "lookup_all('v1', 'ConfigMap', labels={'for': name, 'tier': 'a'}) | map(attribute='metadata.name') | join(' ')"
     )
-    running = await start(a=made("list", names=listed), b=made("count", count="lookup_all('v1', 'Secret') | length"))
+    running = await start(
+        a=map_template("list", names=listed), b=map_template("count", count="lookup_all('v1', 'Secret') | length")
+    )
     await desk.apply(echo("web"))
     await desk.until("configmaps", "web-list", holds(names=""))
     for name in ("n2", "n1"):
-        await desk.apply(config(name))
+        await desk.apply(config_map(name))
         await desk.kubectl("label", "configmap", name, "for=web", "tier=a")
     await desk.until("configmaps", "web-list", holds(names="n1 n2"))
     await desk.kubectl("label", "configmap", "n1", "for=other", "--overwrite")
@@ -219,20 +156,20 @@ async def test_a_list_follows_objects_that_come_go_and_change_their_labels(start
     await desk.until("configmaps", "web-list", holds(names=""))
     await desk.until("configmaps", "web-count", holds(count="0"))
 
-    await desk.until(FOLDER, "web", is_ready)
-    passes = recorded(running.operator)
-    await desk.apply(config("n3"))
+    await desk.ready(ECHOES, "web")
+    running.forget()
+    await desk.apply(config_map("n3"))
     await desk.kubectl("label", "configmap", "n3", "for=web")
-    await passed_by(running, desk, "last")
-    assert {name for name, _ in passes} == {"last"}
+    await passed_by(desk, "last")
+    assert {name for name, _ in running.passes} == {"last"}
 
 
 async def test_an_optional_object_is_none_until_it_comes_and_after_it_went(start: Start, desk: Desk) -> None:
     color = "lookup('v1', 'ConfigMap', 'theme', optional=true).data.color | default('plain')"
-    await start(a=made("color", color=color))
+    await start(a=map_template("color", color=color))
     await desk.apply(echo("web"))
     await desk.until("configmaps", "web-color", holds(color="plain"))
-    await desk.apply(config("theme", color="red"))
+    await desk.apply(config_map("theme", color="red"))
     await desk.until("configmaps", "web-color", holds(color="red"))
     await desk.kubectl("delete", "configmap", "theme")
     await desk.until("configmaps", "web-color", holds(color="plain"))
@@ -242,16 +179,16 @@ async def test_objects_of_other_namespaces_and_of_none_are_found(start: Start, d
     other = f"{desk.namespace}-other"
     there = f"lookup('v1', 'ConfigMap', 'site', namespace='{other}').data.url"
     label = "lookup('v1', 'Namespace', namespace ~ '-other').metadata.labels.color"
-    await start(a=made("both", url=there, color=label))
+    await start(a=map_template("both", url=there, color=label))
     await desk.apply(echo("web"))
-    awaited = (f"ConfigMap {other}/site .data.url", f"Namespace {other} .metadata.labels.color")
-    await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *awaited))
+    site, color = f"ConfigMap {other}/site .data.url", f"Namespace {other} .metadata.labels.color"
+    await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", site, color))
     await desk.kubectl("create", "namespace", other)
     try:
-        await desk.apply_in(other, config("site", url="http://x"))
-        await desk.until(
-            FOLDER, "web", not_ready_because("WaitingForDependency", f"Namespace {other} .metadata.labels.color")
-        )
+        async with desk.elsewhere(other) as neighbour:
+            await neighbour.apply(config_map("site", url="http://x"))
+        waits = not_ready_because("WaitingForDependency", color)
+        await desk.until(ECHOES, "web", lambda body: waits(body) and site not in ready_condition(body)["message"])
         await desk.kubectl("label", "namespace", other, "color=red")
         await desk.until("configmaps", "web-both", holds(url="http://x", color="red"))
     finally:
@@ -262,7 +199,7 @@ async def test_what_the_templates_of_another_parent_make_is_looked_up_as_anythin
     start: Start, desk: Desk
 ) -> None:
     others = "lookup('v1', 'ConfigMap', 'one-made').data.replicas if name == 'two' else 0"
-    await start(a=made("made", replicas="spec.replicas"), b=made("copy", replicas=others))
+    await start(a=map_template("made", replicas="spec.replicas"), b=map_template("copy", replicas=others))
     await desk.apply(echo("two", 5), echo("one", 1))
     await desk.until("configmaps", "two-copy", holds(replicas="1"))
     await desk.apply(echo("one", 2))
@@ -274,11 +211,12 @@ async def test_the_end_of_what_another_parent_made_is_seen_when_we_prune_it(star
     uid = "lookup('example.com/v1', 'Echo', 'one').metadata.uid"
     many = (
         "{% for number in range(spec.replicas) %}\n---\n"
-        + made("x", v="1").replace("-x", "-{{ number }}")
+        + map_template("x", v="1").replace("-x", "-{{ number }}")
         + "{% endfor %}"
     )
     await start(
-        a=many, b=f"{{% if name == 'two' %}}\n{{% set uid = {uid} %}}\n{made('count', count=found)}{{% endif %}}\n"
+        a=many,
+        b=f"{{% if name == 'two' %}}\n{{% set uid = {uid} %}}\n{map_template('count', count=found)}{{% endif %}}\n",
     )
     await desk.apply(echo("one", 3), echo("two", 0))
     await desk.until("configmaps", "two-count", holds(count="3"))
@@ -289,10 +227,10 @@ async def test_the_end_of_what_another_parent_made_is_seen_when_we_prune_it(star
 async def test_the_parent_and_its_children_can_be_looked_up(start: Start, desk: Desk) -> None:
     parent = "lookup('example.com/v1', 'Echo', name).spec.replicas"
     child = "lookup('v1', 'ConfigMap', name ~ '-own').data.replicas"
-    running = await start(a=made("own", replicas=parent), b=made("copy", replicas=child))
+    running = await start(a=map_template("own", replicas=parent), b=map_template("copy", replicas=child))
     await desk.apply(echo("web", 3))
     await desk.until("configmaps", "web-copy", holds(replicas="3"))
-    await desk.until(FOLDER, "web", is_ready)
+    await desk.ready(ECHOES, "web")
     await desk.apply(echo("web", 4))
     await desk.until("configmaps", "web-copy", holds(replicas="4"))
     assert {each.scope.name for each in running.operator.lookups.reflectors} == {"web-own"}
@@ -300,7 +238,7 @@ async def test_the_parent_and_its_children_can_be_looked_up(start: Start, desk: 
 
 async def test_ready_tells_of_an_object_that_is_looked_up_and_never_waits(start: Start, desk: Desk) -> None:
     ready = "ready(lookup('apps/v1', 'Deployment', 'other'))"
-    await start(a=made("up", up=ready))
+    await start(a=map_template("up", up=ready))
     await desk.apply(echo("web"))
     await desk.until("configmaps", "web-up", holds(up="false"))
     await desk.kubectl("create", "deployment", "other", "--image=nothing")
@@ -313,16 +251,15 @@ async def test_a_kind_whose_crd_comes_later_is_awaited(start: Start, desk: Desk)
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     lookup = f"lookup('{group}/v1', 'Gizmo', 'one'"
     optional = f"{lookup}, optional=true).spec.word | default('none')"
-    await start(a=made("word", word=f"{lookup}).spec.word"), b=made("maybe", word=optional))
+    await start(a=map_template("word", word=f"{lookup}).spec.word"), b=map_template("maybe", word=optional))
     await desk.apply(echo("web"))
     words = (f"waiting for Gizmo {desk.namespace}/one to exist: the cluster serves no Gizmo in {group}/v1",)
-    await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
+    await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
     await desk.until("configmaps", "web-maybe", holds(word="none"))
 
     crd = definition("gizmos", group, "Gizmo")
-    await desk.apply(crd)
-    await desk.kubectl("wait", "--for=condition=Established", f"crd/gizmos.{group}")
-    await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", "/one .spec.word"))
+    await desk.define(crd)
+    await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "/one .spec.word"))
     gizmo = {"apiVersion": f"{group}/v1", "kind": "Gizmo", "metadata": {"name": "one"}, "spec": {"word": "w"}}
     await desk.apply(gizmo)
     for name in ("web-word", "web-maybe"):
@@ -330,35 +267,37 @@ async def test_a_kind_whose_crd_comes_later_is_awaited(start: Start, desk: Desk)
 
     await desk.kubectl("delete", "crd", f"gizmos.{group}")
     await desk.until("configmaps", "web-maybe", holds(word="none"))
-    await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
+    await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
 
 async def test_a_kind_that_cannot_be_watched_is_said_so(start: Start, desk: Desk) -> None:
-    await start(a=made("word", word="lookup('v1', 'ComponentStatus', 'etcd-0').kind"), b=made("plain", word="1"))
+    await start(
+        a=map_template("word", word="lookup('v1', 'ComponentStatus', 'etcd-0').kind"), b=map_template("plain", word="1")
+    )
     await desk.apply(echo("web"))
-    words = (f"{FOLDER}/a.yaml.j2:6", "the API server offers no watch of componentstatuses")
-    found = await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
+    words = (f"{ECHOES}/a.yaml.j2:6", "the API server offers no watch of componentstatuses")
+    found = await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
     assert "Stalled" in {each["type"] for each in found["status"]["conditions"]}
-    await desk.until("configmaps", "web-plain", lambda _: True)
+    await desk.read("configmaps", "web-plain")
 
 
 async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_when_it_is_granted(
-    start: Start, desk: Desk, cluster: Cluster, tmp_path: Path
+    start: Start, desk: Desk, tmp_path: Path
 ) -> None:
     user = f"limited-{desk.namespace}"
     maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
     await desk.apply(*allowed(user, [*BASICS, maps], "basics"))
-    async with Client(await credentials.load(str(limited(cluster, tmp_path, user)), None)) as client:
+    async with acting_as(user, desk, tmp_path) as client:
         secret = "lookup('v1', 'Secret', 'db').data.password | b64decode | length"
-        running = await start(client, a=made("size", size=secret), b=made("plain", word="'here'"))
+        running = await start(client, a=map_template("size", size=secret), b=map_template("plain", word="'here'"))
         await desk.apply(echo("web"))
         words = (
-            f"{FOLDER}/a.yaml.j2:6",
+            f"{ECHOES}/a.yaml.j2:6",
             f"Secret {desk.namespace}/db",
             f'"{user}" cannot watch',
             "list and watch secrets",
         )
-        found = await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", *words))
+        found = await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
         assert "Stalled" in {each["type"] for each in found["status"]["conditions"]}
         await desk.until("configmaps", "web-plain", holds(word="here"))
         running.operator.measure()
@@ -371,26 +310,26 @@ async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_whe
         rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["db"], "verbs": ["list", "watch"]}
         await desk.apply(*allowed(user, [rule], "one-secret"))
         await desk.until("configmaps", "web-size", holds(size="7"))
-        await desk.until(FOLDER, "web", is_ready)
+        await desk.ready(ECHOES, "web")
 
 
 async def test_many_objects_share_one_watch_where_the_rights_allow_that(start: Start, desk: Desk) -> None:
-    running = await start(a=made("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
+    running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     names = [f"n{number}" for number in range(FEW + 2)]
-    await desk.apply(*(config(f"{name}-in", v="1") for name in (*names, "last")))
+    await desk.apply(*(config_map(f"{name}-in", v="1") for name in (*names, "last")))
     await desk.apply(*(echo(name) for name in names))
     for name in names:
         await desk.until("configmaps", f"{name}-out", holds(v="1"))
     await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "")})
-    passes = recorded(running.operator)
-    await desk.apply(config("n1-in", v="2"))
+    running.forget()
+    await desk.apply(config_map("n1-in", v="2"))
     await desk.until("configmaps", "n1-out", holds(v="2"))
-    await passed_by(running, desk, "last")
-    assert {name for name, _ in passes} == {"n1", "last"}
+    await passed_by(desk, "last")
+    assert {name for name, _ in running.passes} == {"n1", "last"}
 
 
 async def test_many_objects_are_watched_one_by_one_where_the_rights_name_them(
-    start: Start, desk: Desk, cluster: Cluster, tmp_path: Path
+    start: Start, desk: Desk, tmp_path: Path
 ) -> None:
     user = f"limited-{desk.namespace}"
     names = [f"n{number}" for number in range(FEW + 2)]
@@ -398,10 +337,10 @@ async def test_many_objects_are_watched_one_by_one_where_the_rights_name_them(
     each = {**maps, "resourceNames": [f"{name}-in" for name in names], "verbs": ["list", "watch"]}
     secrets = {**maps, "resources": ["secrets"], "verbs": ["*"]}
     await desk.apply(*allowed(user, [*BASICS, maps, each, secrets], "basics"))
-    out = made("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v").replace("ConfigMap", "Secret", 1)
-    async with Client(await credentials.load(str(limited(cluster, tmp_path, user)), None)) as client:
+    out = map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v").replace("ConfigMap", "Secret", 1)
+    async with acting_as(user, desk, tmp_path) as client:
         running = await start(client, a=out.replace("\ndata:", "\nstringData:"))
-        await desk.apply(*(config(f"{name}-in", v="1") for name in names))
+        await desk.apply(*(config_map(f"{name}-in", v="1") for name in names))
         await desk.apply(*(echo(name) for name in names))
         for name in names:
             await desk.until("secrets", f"{name}-out", holds(v="MQ=="))
@@ -412,17 +351,17 @@ async def test_a_watch_that_nobody_uses_any_more_is_ended(
     start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookups, "GRACE", 0.1)
-    running = await start(a=made("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
-    await desk.apply(*(config(f"{name}-in", v="1") for name in ("one", "two")), echo("one"), echo("two"))
+    running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
+    await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two")), echo("one"), echo("two"))
     for name in ("one", "two"):
         await desk.until("configmaps", f"{name}-out", holds(v="1"))
     assert {each.scope.name for each in running.operator.lookups.reflectors} == {"one-in", "two-in"}
     await desk.kubectl("delete", "echo", "one")
     await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "two-in")})
-    running.write(f"{FOLDER}/a.yaml.j2", made("out", v="'2'"))
+    running.write(f"{ECHOES}/a.yaml.j2", map_template("out", v="'2'"))
     await until_watched(running.operator, lambda watched: watched == set())
     await desk.until("configmaps", "two-out", holds(v="2"))
-    running.write(f"{FOLDER}/a.yaml.j2", made("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
+    running.write(f"{ECHOES}/a.yaml.j2", map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     await desk.until("configmaps", "two-out", holds(v="1"))
 
 
@@ -430,53 +369,53 @@ async def test_a_secrets_content_stays_out_of_status_and_log(
     start: Start, desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     password = "lookup('v1', 'Secret', 'db').data.password | b64decode"
-    label = made("label", v="1").replace("\ndata:", f"\n  labels:\n    l: {{{{ {password} }}}}\ndata:")
+    label = map_template("label", v="1").replace("\ndata:", f"\n  labels:\n    l: {{{{ {password} }}}}\ndata:")
     port = (
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {{ name }}\nspec:\n  ports:\n"
         f"  - port: {{{{ {password} }}}}\n"
     )
-    number = made("number", v=f"{password} | b64decode")
+    number = map_template("number", v=f"{password} | b64decode")
     running = await start(a=label, b=port, c=number)
     await desk.kubectl("create", "secret", "generic", "db", "--from-literal=password=hunter2 is secret")
     await desk.apply(echo("web"))
-    failed = await desk.until(FOLDER, "web", not_ready_because("RenderFailed", "c.yaml.j2", "a.yaml.j2", "b.yaml.j2"))
+    failed = await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "c.yaml.j2", "a.yaml.j2", "b.yaml.j2"))
     assert "hunter2" not in json.dumps(failed)
     assert "hunter2" not in caplog.text
     assert "hunter2" not in running.operator.metrics.text().decode()
 
 
 async def test_what_changed_while_nobody_ran_is_seen_at_the_next_start(
-    client: Client, desk: Desk, start: Start, options: MakeOptions, templates: Path
+    desk: Desk, operate: Operate, templates: Path
 ) -> None:
-    (templates / FOLDER / "a.yaml.j2").write_text(made("out", v="lookup('v1', 'ConfigMap', 'in').data.v"))
-    await desk.apply(config("in", v="1"), echo("web"))
-    async with operating(client, options()):
+    only(templates, a=map_template("out", v="lookup('v1', 'ConfigMap', 'in').data.v"))
+    await desk.apply(config_map("in", v="1"), echo("web"))
+    async with operate():
         await desk.until("configmaps", "web-out", holds(v="1"))
-        await desk.until(FOLDER, "web", is_ready)
-    await desk.apply(config("in", v="2"))
-    async with operating(client, options()):
+        await desk.ready(ECHOES, "web")
+    await desk.apply(config_map("in", v="2"))
+    async with operate():
         await desk.until("configmaps", "web-out", holds(v="2"))
-        await desk.apply(config("in", v="3"))
+        await desk.apply(config_map("in", v="3"))
         await desk.until("configmaps", "web-out", holds(v="3"))
 
 
 async def test_status_fields_follow_what_they_look_up_without_any_apply(start: Start, desk: Desk) -> None:
     replicas = "readyReplicas: {{ lookup('v1', 'ConfigMap', 'in').data.n | int }}\n"
-    running = await start(a=made("out", v="'1'"), _status=replicas)
+    running = await start(a=map_template("out", v="'1'"), _status=replicas)
     await desk.apply(echo("web"))
-    found = await desk.until(FOLDER, "web", is_ready)
+    found = await desk.ready(ECHOES, "web")
     assert "readyReplicas" not in found["status"]
-    passes = recorded(running.operator)
-    await desk.apply(config("in", n="3"))
-    await desk.until(FOLDER, "web", lambda body: body["status"].get("readyReplicas") == 3)
-    assert passes == [("web", Cause.CHILD)]
+    running.forget()
+    await desk.apply(config_map("in", n="3"))
+    await desk.until(ECHOES, "web", lambda body: body["status"].get("readyReplicas") == 3)
+    assert running.passes == [("web", Cause.CHILD)]
     steps = running.operator.metrics.steps
-    assert steps.labels(FOLDER, "ConfigMap", "configured")._value.get() == 0
+    assert steps.labels(ECHOES, "ConfigMap", "configured")._value.get() == 0
 
 
 async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: Client, desk: Desk) -> None:
     """As when an API server starts: what is optional must not be taken for gone."""
-    crd = (await client.get(RESOURCE, FOLDER)).body
+    crd = (await client.get(RESOURCE, ECHOES)).body
     definitions = Definitions(client, lambda _name, _kind: None)
     ignorant = RESTMapper(client)
     found = Lookups(client, ignorant, definitions, Deaf(), confined=True)

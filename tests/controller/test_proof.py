@@ -6,7 +6,6 @@ with one apply.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from collections import Counter
@@ -16,21 +15,15 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.memory import Memory, Subject
-from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.reconciler import Reconciler
-from ssa_operator.core.report import Report
+from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
-from tests.controller.desk import PATIENCE, Desk, echo, operating
+from tests.controller.desk import ECHOES, Desk, Operate, echo, holds, only, uid, version
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 OpenLedger = Callable[[], Awaitable["Ledger"]]
 
-ECHOES = "echoes.example.com"
 DEPLOYMENTS = "deployments.apps"
 SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  n: '{{ spec.replicas }}'\n"
 
@@ -38,38 +31,7 @@ SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata
 @pytest.fixture
 def settings_alone(templates: Path) -> Path:
     """Templates of one ConfigMap, which no controller ever touches."""
-    for file in (templates / ECHOES).iterdir():
-        file.unlink()
-    (templates / ECHOES / "settings.yaml.j2").write_text(SETTINGS)
-    return templates
-
-
-class Passes:
-    """Every pass that an operator in this process makes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._reports: asyncio.Queue[Report] = asyncio.Queue()
-        reconcile = Reconciler.reconcile
-
-        async def watched(self_: Reconciler, subject: Subject, memory: Memory, causes: Any) -> Report:
-            report = await reconcile(self_, subject, memory, causes)
-            self._reports.put_nowait(report)
-            return report
-
-        monkeypatch.setattr(Reconciler, "reconcile", watched)
-
-    def forget(self) -> None:
-        while not self._reports.empty():
-            self._reports.get_nowait()
-
-    async def next(self) -> Report:
-        async with asyncio.timeout(PATIENCE):
-            return await self._reports.get()
-
-
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
-    return Passes(monkeypatch)
+    return only(templates, settings=SETTINGS)
 
 
 class Ledger:
@@ -148,37 +110,33 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("act", "applies"), FOREIGN.values(), ids=FOREIGN)
 async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_ours(
-    client: Client,
     desk: Desk,
-    options: MakeOptions,
-    passes: Passes,
+    operate: Operate,
     ledger: OpenLedger,
     settings_alone: Path,
     act: Callable[[Desk], Awaitable[str]],
     applies: int,
 ) -> None:
-    async with operating(client, options(templates=settings_alone)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
-        before = await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "1"})
-        passes.forget()
+    async with operate(templates=settings_alone) as running:
+        await desk.apply_until_ready(echo("web"))
+        before = await desk.until("configmaps", "web", holds(n="1"))
+        running.forget()
         counted = await ledger()
         await act(desk)
-        await passes.next()
+        await running.passed(1)
         found = await desk.until("configmaps", "web", lambda body: body.get("data", {}).get("n") == "1")
         assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "ssa-operator"
     writes = await counted.writes()
     # The status names the uid of each child.
-    assert writes.pop("patch echoes/status", 0) == (found["metadata"]["uid"] != before["metadata"]["uid"])
+    assert writes.pop("patch echoes/status", 0) == (uid(found) != uid(before))
     assert writes == Counter({"patch configmaps": applies} if applies else {})
 
 
 async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
-    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenLedger
 ) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
         counted = await ledger()
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
         await desk.until(DEPLOYMENTS, "web", lambda body: body["metadata"]["generation"] == 3)
@@ -187,66 +145,60 @@ async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
 
 
 async def test_a_child_is_applied_once_however_often_its_status_changes(
-    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenLedger
 ) -> None:
     counted = await ledger()
-    async with operating(client, options()):
-        await desk.apply(echo("web", 2))
-        await desk.ready(ECHOES, "web")
+    async with operate():
+        await desk.apply_until_ready(echo("web", 2))
     assert (await counted.writes())["patch deployments"] == 1
 
 
 async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
-    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
 ) -> None:
-    async with operating(client, options(templates=settings_alone)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
+    async with operate(templates=settings_alone):
+        await desk.apply_until_ready(echo("web"))
         counted = await ledger()
-        await desk.kubectl("patch", "echo", "web", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
-        await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "2"})
+        await desk.patch("echo", "web", spec={"replicas": 2})
+        await desk.until("configmaps", "web", holds(n="2"))
         await desk.ready(ECHOES, "web")
     assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
 
 
 async def test_after_a_restart_everything_is_applied_once_and_nothing_is_written(
-    client: Client, desk: Desk, options: MakeOptions, passes: Passes, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenLedger
 ) -> None:
-    async with operating(client, options()):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
-    before = await desk.until(DEPLOYMENTS, "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+    before = await desk.read(DEPLOYMENTS, "web")
     counted = await ledger()
-    passes.forget()
-    async with operating(client, options()):
-        await passes.next()
+    async with operate() as running:
+        await running.passed(1)
     assert await counted.writes() == Counter({"patch deployments": 1})
-    after = await desk.until(DEPLOYMENTS, "web", lambda _: True)
-    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    after = await desk.read(DEPLOYMENTS, "web")
+    assert version(after) == version(before)
 
 
 async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
-    client: Client, desk: Desk, options: MakeOptions, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
 ) -> None:
     (settings_alone / ECHOES / "fixed.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\n")
-    async with operating(client, options(templates=settings_alone, apply=ApplyMode.CHANGED)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
+    async with operate(templates=settings_alone, apply=ApplyMode.CHANGED):
+        await desk.apply_until_ready(echo("web"))
         counted = await ledger()
-        await desk.kubectl("patch", "echo", "web", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
-        await desk.until("configmaps", "web", lambda body: body["data"] == {"n": "2"})
+        await desk.patch("echo", "web", spec={"replicas": 2})
+        await desk.until("configmaps", "web", holds(n="2"))
         await desk.ready(ECHOES, "web")
         assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
 
 
 async def test_with_apply_changed_a_user_can_still_have_everything_applied(
-    client: Client, desk: Desk, options: MakeOptions, passes: Passes, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
 ) -> None:
-    async with operating(client, options(templates=settings_alone, apply=ApplyMode.CHANGED)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
-        passes.forget()
+    async with operate(templates=settings_alone, apply=ApplyMode.CHANGED) as running:
+        await desk.apply_until_ready(echo("web"))
+        running.forget()
         counted = await ledger()
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
-        await passes.next()
+        await running.passed(1)
     assert await counted.writes() == Counter({"patch configmaps": 1})

@@ -7,20 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Applied, Client
 from ssa_operator.kube.errors import Unreachable
 from ssa_operator.kube.resource import Resource
-from tests.controller.desk import Desk, definition, not_ready_because, operating, ready_condition
+from tests.controller.desk import (
+    Desk,
+    MakeOptions,
+    Operate,
+    administrator,
+    config_map,
+    definition,
+    entries,
+    not_ready_because,
+    operating,
+    other_than,
+    ready_condition,
+    uid,
+)
+from tests.controller.rights import with_token
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 Body = dict[str, Any]
 
 GROUP = "recreate.example.com"
@@ -57,8 +68,7 @@ async def boxes(desk: Desk, templates: Path) -> Path:
         "type": "object",
         "properties": fields,
     }
-    await desk.apply(definition("boxes", GROUP, "Box"), things)
-    await desk.kubectl("wait", "--for=condition=Established", f"crd/{BOXES}", f"crd/things.{GROUP}")
+    await desk.define(definition("boxes", GROUP, "Box"), things)
     return templates
 
 
@@ -108,54 +118,37 @@ def job(recreate: str = "", image: str = "one") -> Body:
     return manifest("batch/v1", "Job", recreate, spec={"template": template})
 
 
-def config_map(name: str) -> Body:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-
-
-def uid(body: Body) -> str:
-    found: str = body["metadata"]["uid"]
-    return found
-
-
-def made_anew(old: Body) -> Callable[[Body], bool]:
-    return lambda body: uid(body) != uid(old)
-
-
 def conflict(*words: str) -> Callable[[Body], bool]:
     return not_ready_because("Conflict", "immutable", "ssa-operator.dev/recreate", *words)
 
 
 async def test_without_the_annotation_the_object_stays_and_the_status_says_what_can_be_done(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(deployment(), config_map("extra")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(deployment(), config_map("extra")))
+        old = await desk.read("deployments.apps", "web")
         await desk.apply(box(deployment(app="two")))
         words = ("Deployment", "web", "spec.selector", "Background", f"{BOXES}/any.yaml.j2:")
         parent = await desk.until(BOXES, "box", conflict(*words))
         stalled = next(each for each in parent["status"]["conditions"] if each["type"] == "Stalled")
         assert stalled["status"] == "True"
         # Nothing is pruned while an apply fails.
-        await desk.until("configmaps", "extra", lambda _: True)
-        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+        await desk.read("configmaps", "extra")
+        assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
-        await desk.apply(box(deployment()))
-        await desk.ready(BOXES, "box")
+        await desk.apply_until_ready(box(deployment()))
         await desk.gone("configmaps", "extra")
 
 
-async def test_a_long_value_in_the_api_servers_words_is_shortened(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
+async def test_a_long_value_in_the_api_servers_words_is_shortened(desk: Desk, operate: Operate, boxes: Path) -> None:
     """A Job's refused change quotes its whole pod template."""
     first, second = job(), job(image="two")
     for each in (first, second):
         each["spec"]["template"]["spec"]["containers"][0]["args"] = [f"word-{number}" for number in range(400)]
-    async with operating(client, options()):
+    async with operate():
         await desk.apply(box(first))
-        await desk.until("jobs.batch", "web", lambda _: True)
+        await desk.read("jobs.batch", "web")
         await desk.apply(box(second))
         words = ("spec.template.spec.containers[0].image is immutable", "(spec.template: Invalid value", "immutable)")
         parent = await desk.until(BOXES, "box", conflict(*words))
@@ -164,37 +157,33 @@ async def test_a_long_value_in_the_api_servers_words_is_shortened(
 
 @pytest.mark.parametrize("strategy", ["Background", "Foreground", "Orphan"])
 async def test_a_deployment_is_made_anew_where_its_manifest_asks_for_it(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture
+    desk: Desk, operate: Operate, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
-    async with operating(client, options()):
-        await desk.apply(box(deployment(strategy)))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
-        (before,) = list((await desk.view("replicasets.apps")).cache)
+    async with operate():
+        await desk.apply_until_ready(box(deployment(strategy)))
+        old = await desk.read("deployments.apps", "web")
+        (before,) = (await desk.view("replicasets.apps")).cache
         await desk.apply(box(deployment(strategy, app="two")))
-        new = await desk.until("deployments.apps", "web", made_anew(old))
+        new = await desk.until("deployments.apps", "web", other_than(old))
         await desk.ready(BOXES, "box")
         assert new["spec"]["selector"] == {"matchLabels": {"app": "two"}}
         if strategy == "Orphan":
-            left = await desk.until("replicasets.apps", before.identity.name, lambda _: True)
+            left = await desk.read("replicasets.apps", before.identity.name)
             assert "ownerReferences" not in left["metadata"]
         else:
             await desk.gone("replicasets.apps", before.identity.name)
     assert f"Deployment {desk.namespace}/web recreated" in caplog.text
 
 
-async def test_a_stateful_set_keeps_its_pods_with_orphan(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(stateful_set("Orphan")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+async def test_a_stateful_set_keeps_its_pods_with_orphan(desk: Desk, operate: Operate, boxes: Path) -> None:
+    async with operate():
+        await desk.apply_until_ready(box(stateful_set("Orphan")))
+        old = await desk.read("statefulsets.apps", "web")
         names = ("web-0", "web-1")
-        before = {name: uid(await desk.until("pods", name, lambda _: True)) for name in names}
+        before = {name: uid(await desk.read("pods", name)) for name in names}
         await desk.apply(box(stateful_set("Orphan", podManagementPolicy="Parallel")))
-        new = await desk.until("statefulsets.apps", "web", made_anew(old))
+        new = await desk.until("statefulsets.apps", "web", other_than(old))
         await desk.ready(BOXES, "box")
         for name in names:
             adopted = await desk.until("pods", name, owned_by(new))
@@ -209,7 +198,7 @@ def owned_by(owner: Body) -> Callable[[Body], bool]:
 async def expandable(desk: Desk) -> AsyncIterator[str]:
     """A StorageClass whose volumes can grow, and are bound as those of `standard`."""
     name = f"{desk.namespace}-expandable"
-    standard = await desk.until("storageclasses.storage.k8s.io", "standard", lambda _: True)
+    standard = await desk.read("storageclasses.storage.k8s.io", "standard")
     kept = {key: standard[key] for key in ("apiVersion", "kind", "provisioner", "volumeBindingMode")}
     await desk.apply({**kept, "metadata": {"name": name}, "allowVolumeExpansion": True})
     yield name
@@ -217,72 +206,60 @@ async def expandable(desk: Desk) -> AsyncIterator[str]:
 
 
 async def test_volumes_grow_before_their_stateful_set_is_made_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, expandable: str
+    desk: Desk, operate: Operate, boxes: Path, expandable: str
 ) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(stateful_set("Orphan", storage="1Gi", storage_class=expandable)))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(stateful_set("Orphan", storage="1Gi", storage_class=expandable)))
+        old = await desk.read("statefulsets.apps", "web")
         before = [await desk.until("persistentvolumeclaims", f"data-web-{n}", is_bound) for n in (0, 1)]
         await desk.apply(box(stateful_set("Orphan", storage="2Gi", storage_class=expandable)))
-        await desk.until("statefulsets.apps", "web", made_anew(old))
+        await desk.until("statefulsets.apps", "web", other_than(old))
         await desk.ready(BOXES, "box")
         for claim in before:
-            grown = await desk.until("persistentvolumeclaims", claim["metadata"]["name"], lambda _: True)
+            grown = await desk.read("persistentvolumeclaims", claim["metadata"]["name"])
             assert grown["spec"]["resources"]["requests"]["storage"] == "2Gi"
             assert uid(grown) == uid(claim)
 
 
-async def test_a_stateful_set_stays_where_its_volumes_cannot_grow(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(stateful_set("Orphan", storage="1Gi")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("statefulsets.apps", "web", lambda _: True)
+async def test_a_stateful_set_stays_where_its_volumes_cannot_grow(desk: Desk, operate: Operate, boxes: Path) -> None:
+    async with operate():
+        await desk.apply_until_ready(box(stateful_set("Orphan", storage="1Gi")))
+        old = await desk.read("statefulsets.apps", "web")
         await desk.apply(box(stateful_set("Orphan", storage="2Gi")))
         words = ("data-web-", "can't grow from 1Gi to 2Gi", "must support resize", "kept as it is")
         await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
-        assert uid(await desk.until("statefulsets.apps", "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read("statefulsets.apps", "web")) == uid(old)
 
 
 def is_bound(body: Body) -> bool:
     return bool(body.get("status", {}).get("phase") == "Bound")
 
 
-async def test_volumes_that_would_go_with_their_stateful_set_keep_it(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
+async def test_volumes_that_would_go_with_their_stateful_set_keep_it(desk: Desk, operate: Operate, boxes: Path) -> None:
     policy: Body = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}
-    async with operating(client, options()):
-        await desk.apply(box(stateful_set("Background", storage="1Gi", **policy)))
-        await desk.ready(BOXES, "box")
+    async with operate():
+        await desk.apply_until_ready(box(stateful_set("Background", storage="1Gi", **policy)))
         changed = {**policy, "podManagementPolicy": "Parallel"}
         await desk.apply(box(stateful_set("Background", storage="1Gi", **changed)))
         await desk.until(BOXES, "box", conflict("whenDeleted", "Orphan"))
-        claim = await desk.until("persistentvolumeclaims", "data-web-0", lambda _: True)
+        claim = await desk.read("persistentvolumeclaims", "data-web-0")
         await desk.apply(box(stateful_set("Orphan", storage="1Gi", **changed)))
         await desk.until("statefulsets.apps", "web", lambda body: body["spec"]["podManagementPolicy"] == "Parallel")
         await desk.ready(BOXES, "box")
-        assert uid(await desk.until("persistentvolumeclaims", "data-web-0", lambda _: True)) == uid(claim)
+        assert uid(await desk.read("persistentvolumeclaims", "data-web-0")) == uid(claim)
 
 
-async def test_a_completed_job_is_replaced_by_its_changed_manifest(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(job("Background")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("jobs.batch", "web", lambda _: True)
+async def test_a_completed_job_is_replaced_by_its_changed_manifest(desk: Desk, operate: Operate, boxes: Path) -> None:
+    async with operate():
+        await desk.apply_until_ready(box(job("Background")))
+        old = await desk.read("jobs.batch", "web")
         await desk.apply(box(job("Background", "two")))
-        new = await desk.until("jobs.batch", "web", made_anew(old))
+        new = await desk.until("jobs.batch", "web", other_than(old))
         await desk.ready(BOXES, "box")
         assert new["spec"]["template"]["spec"]["containers"][0]["image"] == "two"
 
 
-async def test_a_service_with_a_port_of_its_own_is_made_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
+async def test_a_service_with_a_port_of_its_own_is_made_anew(desk: Desk, operate: Operate, boxes: Path) -> None:
     """Only one Service at a time can have the port and the address."""
     port = {"port": 80, "nodePort": 30917}
     spec = {"type": "LoadBalancer", "ports": [port], "clusterIP": "10.0.91.7", "selector": {"app": "one"}}
@@ -290,97 +267,88 @@ async def test_a_service_with_a_port_of_its_own_is_made_anew(
     def service(load_balancer: str) -> Body:
         return manifest("v1", "Service", "Background", spec={**spec, "loadBalancerClass": load_balancer})
 
-    async with operating(client, options()):
+    async with operate():
         await desk.apply(box(service("example.com/one")))
-        old = await desk.until("services", "web", lambda _: True)
+        old = await desk.read("services", "web")
         await desk.apply(box(service("example.com/two")))
-        new = await desk.until("services", "web", made_anew(old))
+        new = await desk.until("services", "web", other_than(old))
     assert (new["spec"]["clusterIP"], new["spec"]["ports"][0]["nodePort"]) == ("10.0.91.7", 30917)
 
 
 async def test_a_quota_that_is_used_up_by_the_old_object_is_no_obstacle(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     hard = {"count/deployments.apps": "1"}
     await desk.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one"}, "spec": {"hard": hard}})
     await desk.until("resourcequotas", "one", lambda body: bool(body.get("status", {}).get("used")))
-    async with operating(client, options()):
-        await desk.apply(box(deployment("Background")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(deployment("Background")))
+        old = await desk.read("deployments.apps", "web")
         await desk.until("resourcequotas", "one", lambda body: body["status"]["used"] == hard)
         await desk.apply(box(deployment("Background", app="two")))
-        await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.until("deployments.apps", "web", other_than(old))
         await desk.ready(BOXES, "box")
 
 
-async def test_an_invalid_new_manifest_keeps_the_old_object(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(box(deployment("Background")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+async def test_an_invalid_new_manifest_keeps_the_old_object(desk: Desk, operate: Operate, boxes: Path) -> None:
+    async with operate():
+        await desk.apply_until_ready(box(deployment("Background")))
+        old = await desk.read("deployments.apps", "web")
         wrong = deployment("Background", app="two", template=pods(app="three"))
         await desk.apply(box(wrong))
         words = ("kept as it is", "dry run", "spec.template.metadata.labels", f"Deployment {desk.namespace}/web failed")
         await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
-        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
 async def test_a_custom_resource_is_made_anew_whether_its_rule_has_words_or_not(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     things = f"things.{GROUP}"
-    async with operating(client, options()):
-        await desk.apply(box(thing(frozen="a", worded="a")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until(things, "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(thing(frozen="a", worded="a")))
+        old = await desk.read(things, "web")
         await desk.apply(box(thing(frozen="b", worded="a")))
         await desk.until(BOXES, "box", conflict("spec.frozen", "failed rule: self == oldSelf"))
         await desk.apply(box(thing(frozen="a", worded="b")))
         await desk.until(BOXES, "box", conflict("spec.worded"))
-        assert uid(await desk.until(things, "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read(things, "web")) == uid(old)
         await desk.apply(box(thing("Background", frozen="b", worded="a")))
-        new = await desk.until(things, "web", made_anew(old))
+        new = await desk.until(things, "web", other_than(old))
         await desk.ready(BOXES, "box")
         await desk.apply(box(thing("Background", frozen="b", worded="b")))
-        await desk.until(things, "web", made_anew(new))
+        await desk.until(things, "web", other_than(new))
         await desk.ready(BOXES, "box")
 
 
-async def test_an_ordinary_rule_of_a_crd_never_deletes_anything(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
+async def test_an_ordinary_rule_of_a_crd_never_deletes_anything(desk: Desk, operate: Operate, boxes: Path) -> None:
     things = f"things.{GROUP}"
-    async with operating(client, options()):
-        await desk.apply(box(thing("Background", size=1)))
-        await desk.ready(BOXES, "box")
-        old = await desk.until(things, "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(thing("Background", size=1)))
+        old = await desk.read(things, "web")
         await desk.apply(box(thing("Background", size=11)))
         await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "spec.size", "is immutable law"))
-        assert uid(await desk.until(things, "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read(things, "web")) == uid(old)
 
 
 async def test_an_object_that_is_refused_again_is_not_deleted_a_second_time(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     """Its rule refuses every change, one that changes nothing too."""
     things = f"things.{GROUP}"
-    async with operating(client, options()):
-        await desk.apply(box(thing("Background", stubborn="a")))
-        await desk.ready(BOXES, "box")
-        first = await desk.until(things, "web", lambda _: True)
+    async with operate():
+        await desk.apply_until_ready(box(thing("Background", stubborn="a")))
+        first = await desk.read(things, "web")
         await desk.apply(box(thing("Background", stubborn="a"), **{"reconcile-at": "1"}))
-        second = await desk.until(things, "web", made_anew(first))
+        second = await desk.until(things, "web", other_than(first))
         await desk.apply(box(thing("Background", stubborn="a"), **{"reconcile-at": "2"}))
         await desk.until(BOXES, "box", conflict("spec.stubborn", "not deleted a second time"))
         await desk.apply(box(thing("Background", stubborn="a"), config_map("later"), **{"reconcile-at": "3"}))
         await desk.until(BOXES, "box", reports("later"))
-        assert uid(await desk.until(things, "web", lambda _: True)) == uid(second)
+        assert uid(await desk.read(things, "web")) == uid(second)
         # Another manifest is another matter.
         await desk.apply(box(thing("Background", stubborn="b")))
-        await desk.until(things, "web", made_anew(second))
+        await desk.until(things, "web", other_than(second))
         await desk.ready(BOXES, "box")
 
 
@@ -388,34 +356,27 @@ def reports(name: str) -> Callable[[Body], bool]:
     return lambda body: any(each["name"] == name for each in body["status"]["resources"])
 
 
-async def test_what_holds_data_is_never_made_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
+async def test_what_holds_data_is_never_made_anew(desk: Desk, operate: Operate, boxes: Path) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
     def claim(recreate: str = "", **more: Any) -> Body:
         return manifest("v1", "PersistentVolumeClaim", recreate, spec={**spec, **more})
 
-    async with operating(client, options()):
+    async with operate():
         await desk.apply(box(claim("Background")))
         await desk.until(BOXES, "box", not_ready_because("InvalidManifest", "PersistentVolumeClaim", "never deleted"))
-        await desk.apply(box(claim()))
-        await desk.ready(BOXES, "box")
+        await desk.apply_until_ready(box(claim()))
         await desk.apply(box(claim(accessModes=["ReadOnlyMany"])))
         await desk.until(BOXES, "box", conflict("spec.accessModes", "delete the object yourself"))
 
 
-async def test_an_object_that_somebody_else_made_is_never_deleted(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
-) -> None:
-    theirs = deployment(app="theirs")
-    del theirs["metadata"]["annotations"]
-    await desk.apply(theirs)
-    old = await desk.until("deployments.apps", "web", lambda _: True)
-    async with operating(client, options()):
+async def test_an_object_that_somebody_else_made_is_never_deleted(desk: Desk, operate: Operate, boxes: Path) -> None:
+    await desk.apply(deployment(app="theirs"))
+    old = await desk.read("deployments.apps", "web")
+    async with operate():
         await desk.apply(box(deployment("Background")))
         await desk.until(BOXES, "box", conflict("was not made for this parent"))
-        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
 class Meddler(Client):
@@ -434,7 +395,7 @@ class Meddler(Client):
 
 @pytest.fixture
 async def meddler(cluster: Cluster) -> AsyncIterator[Meddler]:
-    async with Meddler(await credentials.load(str(cluster.kubeconfig), None)) as client:
+    async with Meddler(await administrator(cluster)) as client:
         yield client
 
 
@@ -445,19 +406,16 @@ async def test_what_took_the_name_meanwhile_is_not_deleted(
 
     async def replace(_resource: Resource, _namespace: str, name: str) -> None:
         await desk.kubectl("delete", "deployment", name)
-        theirs = deployment(app="theirs")
-        del theirs["metadata"]["annotations"]
-        await desk.apply(theirs)
+        await desk.apply(deployment(app="theirs"))
         replaced.append(await desk.until("deployments.apps", name, lambda body: uid(body) != uid(old)))
 
     async with operating(meddler, options()):
-        await desk.apply(box(deployment("Background")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.apply_until_ready(box(deployment("Background")))
+        old = await desk.read("deployments.apps", "web")
         meddler.before_delete = replace
         await desk.apply(box(deployment("Background", app="two")))
         await desk.until(BOXES, "box", conflict("was not made for this parent"))
-        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(replaced[0])
+        assert uid(await desk.read("deployments.apps", "web")) == uid(replaced[0])
 
 
 class Unlucky(Client):
@@ -486,12 +444,11 @@ async def test_what_was_deleted_is_made_anew_also_when_the_connection_breaks_in_
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
-    async with Unlucky(await credentials.load(str(cluster.kubeconfig), None)) as unlucky, operating(unlucky, options()):
-        await desk.apply(box(deployment("Background"), config_map("extra")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+    async with Unlucky(await administrator(cluster)) as unlucky, operating(unlucky, options()):
+        await desk.apply_until_ready(box(deployment("Background"), config_map("extra")))
+        old = await desk.read("deployments.apps", "web")
         await desk.apply(box(deployment("Background", app="two")))
-        await desk.until("deployments.apps", "web", made_anew(old))
+        await desk.until("deployments.apps", "web", other_than(old))
         await desk.ready(BOXES, "box")
         await desk.gone("configmaps", "extra")
     assert f"Deployment {desk.namespace}/web recreated" in caplog.text
@@ -520,40 +477,45 @@ def box_of(kind: str) -> Body:
     return parent
 
 
-@pytest.mark.parametrize(
-    ("strategy", "finalizer", "words"),
-    [("Orphan", "", "set ssa-operator.dev/recreate to Background"), ("Background", "a.b/hold", "finalizer a.b/hold")],
-)
-async def test_a_secret_stays_whose_generated_value_could_be_lost(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str, finalizer: str, words: str
+async def test_a_secret_stays_whose_generated_value_would_be_lost_with_orphan(
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
-    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", strategy))
-    async with operating(client, options()):
-        await desk.apply(box_of("example.com/one"))
-        old = await desk.until("secrets", "web", lambda _: True)
-        await desk.ready(BOXES, "box")
-        if finalizer:
-            await desk.kubectl("patch", "secret", "web", "-p", f'{{"metadata":{{"finalizers":["{finalizer}"]}}}}')
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", "Orphan"))
+    async with operate():
+        await desk.apply_until_ready(box_of("example.com/one"))
+        old = await desk.read("secrets", "web")
         await desk.apply(box_of("example.com/two"))
-        await desk.until(BOXES, "box", conflict("type", "generated values could be lost", words))
-        assert uid(await desk.until("secrets", "web", lambda _: True)) == uid(old)
-        if finalizer:
-            # What kept it is gone: it goes on without a tick.
-            await desk.kubectl("patch", "secret", "web", "-p", '{"metadata":{"finalizers":null}}')
-            new = await desk.until("secrets", "web", is_of("example.com/two"))
-            await desk.ready(BOXES, "box")
-            assert new["data"] == old["data"]
+        words = ("type", "generated values could be lost", "set ssa-operator.dev/recreate to Background")
+        await desk.until(BOXES, "box", conflict(*words))
+        assert uid(await desk.read("secrets", "web")) == uid(old)
+
+
+async def test_a_secret_stays_whose_generated_value_could_be_lost_while_somebody_holds_it(
+    desk: Desk, operate: Operate, boxes: Path
+) -> None:
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
+    async with operate():
+        await desk.apply_until_ready(box_of("example.com/one"))
+        old = await desk.read("secrets", "web")
+        await desk.hold("secret", "web")
+        await desk.apply(box_of("example.com/two"))
+        await desk.until(BOXES, "box", conflict("type", "generated values could be lost", "finalizer a.b/hold"))
+        assert uid(await desk.read("secrets", "web")) == uid(old)
+        # What kept it is gone: it goes on without a tick.
+        await desk.release("secret", "web")
+        new = await desk.until("secrets", "web", is_of("example.com/two"))
+        await desk.ready(BOXES, "box")
+        assert new["data"] == old["data"]
 
 
 async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_secret_is_made_anew(
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
-    async with Unlucky(await credentials.load(str(cluster.kubeconfig), None)) as unlucky, operating(unlucky, options()):
+    async with Unlucky(await administrator(cluster)) as unlucky, operating(unlucky, options()):
         unlucky.kind = "Secret"
-        await desk.apply(box_of("example.com/one"))
-        old = await desk.until("secrets", "web", lambda _: True)
-        await desk.ready(BOXES, "box")
+        await desk.apply_until_ready(box_of("example.com/one"))
+        old = await desk.read("secrets", "web")
         await desk.apply(box_of("example.com/two"))
         new = await desk.until("secrets", "web", is_of("example.com/two"))
         await desk.ready(BOXES, "box")
@@ -563,41 +525,35 @@ async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_sec
 
 @pytest.mark.parametrize("strategy", ["Background", "Foreground"])
 async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, strategy: str
+    desk: Desk, operate: Operate, boxes: Path, strategy: str
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", strategy))
-    async with operating(client, options()):
-        found = []
-        for kind in ("example.com/one", "example.com/two"):
-            await desk.apply(box_of(kind))
-            found.append(await desk.until("secrets", "web", is_of(kind)))
-        await desk.ready(BOXES, "box")
-    assert uid(found[0]) != uid(found[1])
-    assert found[0]["data"] == found[1]["data"]
+    async with operate():
+        await desk.apply_until_ready(box_of("example.com/one"))
+        old = await desk.read("secrets", "web")
+        await desk.apply_until_ready(box_of("example.com/two"))
+        new = await desk.until("secrets", "web", is_of("example.com/two"))
+    assert uid(new) != uid(old)
+    assert new["data"] == old["data"]
 
 
 async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_process(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path
+    desk: Desk, operate: Operate, boxes: Path
 ) -> None:
-    held = deployment("Background")
-    async with operating(client, options()):
-        await desk.apply(box(held, config_map("extra")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
-        await desk.kubectl(
-            "patch", "deployment", "web", "--type=merge", "-p", '{"metadata":{"finalizers":["a.b/hold"]}}'
-        )
+    async with operate():
+        await desk.apply_until_ready(box(deployment("Background"), config_map("extra")))
+        old = await desk.read("deployments.apps", "web")
+        await desk.hold("deployment", "web")
         await desk.apply(box(deployment("Background", app="two")))
         parent = await desk.until(BOXES, "box", not_ready_because("Progressing", "is being deleted", "a.b/hold"))
-        states = {entry["kind"]: entry["state"] for entry in parent["status"]["resources"]}
-        assert states["Deployment"] == "Terminating"
+        assert entries(parent)["Deployment/web"]["state"] == "Terminating"
         # Nothing is pruned meanwhile.
-        assert (await desk.view("configmaps")).find("extra") is not None
+        assert await desk.find("configmaps", "extra") is not None
         assert ready_condition(parent)["status"] == "False"
-    await desk.kubectl("patch", "deployment", "web", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    await desk.release("deployment", "web")
     await desk.gone("deployments.apps", "web")
-    async with operating(client, options()):
-        await desk.until("deployments.apps", "web", made_anew(old))
+    async with operate():
+        await desk.until("deployments.apps", "web", other_than(old))
         # All that this process found of the parent was to go: it can't know that the data decided it.
         await desk.until(BOXES, "box", not_ready_because("PruneHeld", "reconcile-at"))
         await desk.kubectl("annotate", f"box.{GROUP}", "box", "ssa-operator.dev/reconcile-at=now")
@@ -606,27 +562,24 @@ async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_pro
 
 
 async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
-    client: Client, desk: Desk, options: MakeOptions, boxes: Path, caplog: pytest.LogCaptureFixture
+    desk: Desk, operate: Operate, boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
-    async with operating(client, options()):
-        await desk.apply(box(thing("Background", frozen="a")))
-        await desk.ready(BOXES, "box")
+    async with operate():
+        await desk.apply_until_ready(box(thing("Background", frozen="a")))
         things = f"things.{GROUP}"
-        old = await desk.until(things, "web", lambda _: True)
-        await desk.kubectl(
-            "patch", f"thing.{GROUP}", "web", "--type=merge", "-p", '{"metadata":{"finalizers":["a.b/hold"]}}'
-        )
+        old = await desk.read(things, "web")
+        await desk.hold(f"thing.{GROUP}", "web")
         await desk.apply(box(thing("Background", frozen="b")))
         await desk.until(BOXES, "box", not_ready_because("Progressing", "a.b/hold"))
-        await desk.kubectl("patch", f"thing.{GROUP}", "web", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        await desk.until(things, "web", made_anew(old))
+        await desk.release(f"thing.{GROUP}", "web")
+        await desk.until(things, "web", other_than(old))
         await desk.ready(BOXES, "box")
     assert f"Thing {desk.namespace}/web recreated: spec.frozen is immutable" in caplog.text
 
 
 @pytest.fixture
-async def clerk(desk: Desk, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Client]:
+async def clerk(desk: Desk, tmp_path: Path) -> AsyncIterator[Client]:
     """A client that may do everything but delete."""
     name = f"{desk.namespace}-clerk"
     verbs = "--verb=get,list,watch,create,update,patch"
@@ -634,11 +587,7 @@ async def clerk(desk: Desk, cluster: Cluster, tmp_path: Path) -> AsyncIterator[C
     await desk.kubectl("create", "clusterrole", name, verbs, "--resource=*.*")
     account = f"--serviceaccount={desk.namespace}:clerk"
     await desk.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", account)
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": (await desk.kubectl("create", "token", "clerk")).strip()}
-    path = tmp_path / "clerk.yaml"
-    path.write_text(yaml.safe_dump(config))
+    path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "clerk"))
     async with Client(await credentials.load(str(path), None)) as client:
         yield client
     await desk.kubectl("delete", "clusterrole,clusterrolebinding", name)
@@ -648,10 +597,9 @@ async def test_without_the_right_to_delete_the_object_stays_and_the_status_says_
     clerk: Client, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     async with operating(clerk, options()):
-        await desk.apply(box(deployment("Background")))
-        await desk.ready(BOXES, "box")
-        old = await desk.until("deployments.apps", "web", lambda _: True)
+        await desk.apply_until_ready(box(deployment("Background")))
+        old = await desk.read("deployments.apps", "web")
         await desk.apply(box(deployment("Background", app="two")))
         words = ("kept as it is", "delete of Deployment", "forbidden", "cannot delete resource")
         await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
-        assert uid(await desk.until("deployments.apps", "web", lambda _: True)) == uid(old)
+        assert uid(await desk.read("deployments.apps", "web")) == uid(old)

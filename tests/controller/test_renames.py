@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.core.live import Live
-from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, echo, not_ready_because, operating
+from tests.controller.desk import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
 
-MakeOptions = Callable[..., Options]
 
-ECHOES = "echoes.example.com"
 BLUE_GREEN = """\
 apiVersion: apps/v1
 kind: Deployment
@@ -37,54 +32,61 @@ MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}-{{ spec.re
 
 @pytest.fixture
 def blue_green(templates: Path) -> Path:
-    for file in (templates / ECHOES).iterdir():
-        file.unlink()
-    (templates / ECHOES / "app.yaml.j2").write_text(BLUE_GREEN)
-    (templates / ECHOES / "map.yaml.j2").write_text(MAP)
-    return templates
+    return only(templates, app=BLUE_GREEN, map=MAP)
 
 
-def states(parent: dict[str, Any]) -> dict[str, str]:
-    return {
-        entry["name"]: entry.get("message", "")
-        for entry in parent.get("status", {}).get("resources", [])
-        if entry["kind"] == "Deployment"
-    }
+@pytest.fixture
+async def ready_when_gone(desk: Desk) -> list[bool]:
+    """For each Deployment that goes: whether web-2 was ready then."""
+    view = await desk.view("deployments.apps")
+    noted: list[bool] = []
+
+    def note(_old: Live | None, new: Live | None) -> None:
+        if new is None:
+            other = view.find("web-2")
+            noted.append(other is not None and other.body["status"].get("readyReplicas") == 1)
+
+    view.cache.listen(note)
+    return noted
 
 
-@pytest.mark.parametrize("restarted", [False, True])
+async def rename(desk: Desk) -> None:
+    """Have web-1 replaced by web-2, which can't become ready."""
+    await desk.apply_until_ready(echo("web"))
+    await desk.read("deployments.apps", "web-1")
+    await desk.apply(echo("web", 2))
+    # What is ready as soon as it exists takes the other's place at once.
+    await desk.gone("configmaps", "web-1")
+    waits = not_ready_because("Progressing", "web-2")
+    parent = await desk.until(ECHOES, "web", lambda body: waits(body) and keeps_the_old_one(body))
+    deployments = {child for child in entries(parent) if child.startswith("Deployment/")}
+    assert deployments == {"Deployment/web-1", "Deployment/web-2"}
+
+
+def keeps_the_old_one(parent: dict[str, Any]) -> bool:
+    return "kept until Deployment" in entries(parent).get("Deployment/web-1", {}).get("message", "")
+
+
+async def let_it_become_ready(desk: Desk) -> None:
+    await desk.kubectl("label", "echo", "web", "open=yes")
+    await desk.gone("deployments.apps", "web-1")
+    await desk.ready(ECHOES, "web")
+
+
 async def test_the_old_deployment_stands_until_the_new_one_is_ready(
-    client: Client, desk: Desk, options: MakeOptions, blue_green: Path, restarted: bool
+    desk: Desk, operate: Operate, blue_green: Path, ready_when_gone: list[bool]
 ) -> None:
-    async with operating(client, options(templates=blue_green)):
-        await desk.apply(echo("web"))
-        await desk.ready(ECHOES, "web")
-        await desk.until("deployments.apps", "web-1", lambda _: True)
-        await desk.apply(echo("web", 2))
-        await desk.until("deployments.apps", "web-2", lambda _: True)
-        # What is ready as soon as it exists takes the other's place at once.
-        await desk.gone("configmaps", "web-1")
-        waits = not_ready_because("Progressing", "web-2")
-        parent = await desk.until(
-            ECHOES, "web", lambda body: waits(body) and "kept until Deployment" in states(body).get("web-1", "")
-        )
-        assert set(states(parent)) == {"web-1", "web-2"}
-        if not restarted:
-            await desk.kubectl("label", "echo", "web", "open=yes")
-            await desk.gone("deployments.apps", "web-1")
-            await desk.ready(ECHOES, "web")
-    if restarted:
-        view = await desk.view("deployments.apps")
-        ready_when_gone: list[bool] = []
+    async with operate(templates=blue_green):
+        await rename(desk)
+        await let_it_become_ready(desk)
+    assert ready_when_gone == [True]
 
-        def note(_old: Live | None, new: Live | None) -> None:
-            if new is None:
-                other = view.find("web-2")
-                ready_when_gone.append(other is not None and other.body["status"].get("readyReplicas") == 1)
 
-        view.cache.listen(note)
-        async with operating(client, options(templates=blue_green)):
-            await desk.kubectl("label", "echo", "web", "open=yes")
-            await desk.gone("deployments.apps", "web-1")
-            await desk.ready(ECHOES, "web")
-        assert ready_when_gone == [True]
+async def test_the_old_deployment_stands_until_the_new_one_is_ready_also_after_a_restart(
+    desk: Desk, operate: Operate, blue_green: Path, ready_when_gone: list[bool]
+) -> None:
+    async with operate(templates=blue_green):
+        await rename(desk)
+    async with operate(templates=blue_green):
+        await let_it_become_ready(desk)
+    assert ready_when_gone == [True]

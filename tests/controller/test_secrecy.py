@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from ssa_operator.controller.http import _view
-from ssa_operator.controller.options import Options
-from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
-from ssa_operator.kube.client import Client
-from tests.controller.desk import PATIENCE, Desk, Running, echo, not_ready_because, operating, ready_condition
-from tests.controller.test_lookups import BASICS, allowed, limited
+from tests.controller.desk import (
+    ECHOES,
+    PATIENCE,
+    Desk,
+    MakeOptions,
+    Operate,
+    Running,
+    echo,
+    not_ready_because,
+    only,
+    operating,
+    ready_condition,
+)
+from tests.controller.rights import BASICS, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 
-FOLDER = "echoes.example.com"
 SET = "{% set pw = lookup('v1', 'Secret', 'leaky').data.pw | b64decode %}\n"
 
 
@@ -55,7 +60,7 @@ LEAKS = {
 }
 
 
-async def told(desk: Desk, running: Running, caplog: pytest.LogCaptureFixture) -> str:
+async def said(desk: Desk, running: Running, caplog: pytest.LogCaptureFixture) -> str:
     """Everything that the operator said."""
     (parents,) = running.operator.folders.values()
     shown = [msgspec.json.encode(_view(parents, live)).decode() for live in parents]
@@ -67,30 +72,23 @@ async def told(desk: Desk, running: Running, caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.fixture
-async def empty(templates: Path) -> Path:
-    shutil.rmtree(templates)
-    (templates / FOLDER).mkdir(parents=True)
-    return templates
+def empty(templates: Path) -> Path:
+    return only(templates)
 
 
 @pytest.mark.parametrize("case", LEAKS)
 async def test_no_message_holds_a_secrets_content(
-    case: str,
-    client: Client,
-    desk: Desk,
-    options: Callable[..., Options],
-    empty: Path,
-    caplog: pytest.LogCaptureFixture,
+    case: str, desk: Desk, operate: Operate, empty: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "ssa_operator")
-    (empty / FOLDER / "a.yaml.j2").write_text(LEAKS[case])
+    (empty / ECHOES / "a.yaml.j2").write_text(LEAKS[case])
     await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
-    async with operating(client, options()) as running:
+    async with operate() as running:
         await desk.apply(echo("web"))
-        found = await desk.until(FOLDER, "web", lambda body: bool(ready_condition(body).get("message")))
+        found = await desk.until(ECHOES, "web", lambda body: bool(ready_condition(body).get("message")))
         if case != "lower":
             assert ready_condition(found)["status"] == "False"
-        words = await told(desk, running, caplog)
+        words = await said(desk, running, caplog)
     words += caplog.text.lower()
     assert "leakme" not in words
     assert "hunter2" not in words
@@ -98,72 +96,64 @@ async def test_no_message_holds_a_secrets_content(
 
 
 async def test_a_status_field_that_would_publish_a_secret_is_left_out_and_named(
-    client: Client, desk: Desk, options: Callable[..., Options], empty: Path, caplog: pytest.LogCaptureFixture
+    desk: Desk, operate: Operate, empty: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (empty / FOLDER / "a.yaml.j2").write_text(config("a", "  a: b\n"))
-    (empty / FOLDER / "_status.yaml.j2").write_text(SET + "url: '{{ pw }}'\nreadyReplicas: 3\n")
+    (empty / ECHOES / "a.yaml.j2").write_text(config("a", "  a: b\n"))
+    (empty / ECHOES / "_status.yaml.j2").write_text(SET + "url: '{{ pw }}'\nreadyReplicas: 3\n")
     await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        found = await desk.ready(FOLDER, "web")
+    async with operate() as running:
+        found = await desk.apply_until_ready(echo("web"))
         assert found["status"]["readyReplicas"] == 3
         assert "url" not in found["status"]
         assert "status.url is left out, for it holds a Secret's content" in ready_condition(found)["message"]
-        assert "leakme" not in await told(desk, running, caplog)
+        assert "leakme" not in await said(desk, running, caplog)
 
 
 async def test_causes_that_hold_nothing_of_the_secret_are_shown_in_full(
-    client: Client, desk: Desk, options: Callable[..., Options], empty: Path
+    desk: Desk, operate: Operate, empty: Path
 ) -> None:
     rest = "spec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: c}}\n    spec:\n"
     rest += "      containers: [{name: c, image: i, env: [{name: P, value: '{{ pw }}'}]}]\n"
     text = f"{SET}apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n{rest}"
-    (empty / FOLDER / "a.yaml.j2").write_text(text)
+    (empty / ECHOES / "a.yaml.j2").write_text(text)
     await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
-    async with operating(client, options()):
+    async with operate():
         await desk.apply(echo("web"))
         words = "`selector` does not match template `labels`"
-        found = await desk.until(FOLDER, "web", not_ready_because("ApplyFailed", words))
+        found = await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", words))
     assert "LEAKME" not in json.dumps(found)
 
 
 async def test_a_watch_of_what_a_secret_names_does_not_say_so(
-    cluster: Cluster,
-    desk: Desk,
-    options: Callable[..., Options],
-    empty: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    desk: Desk, options: MakeOptions, empty: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "ssa_operator")
     user = f"reader-{desk.namespace}"
     secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}
     await desk.apply(*allowed(user, [*BASICS, secrets], "reader"))
     await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=leakme-hunter2")
-    (empty / FOLDER / "a.yaml.j2").write_text(LEAKS["lookup"])
-    limit = limited(cluster, tmp_path, user)
-    async with Client(await credentials.load(str(limit), None)) as client, operating(client, options()) as running:
+    (empty / ECHOES / "a.yaml.j2").write_text(LEAKS["lookup"])
+    async with acting_as(user, desk, tmp_path) as client, operating(client, options()) as running:
         await desk.apply(echo("web"))
         words = "allow the operator to list and watch"
-        await desk.until(FOLDER, "web", not_ready_because("WaitingForDependency", words))
-        words = await told(desk, running, caplog)
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", words))
+        words = await said(desk, running, caplog)
     words += caplog.text.lower()
     assert "lookups: watch of" in words
     assert "leakme" not in words
 
 
 async def test_a_former_value_stays_a_secret_after_it_changed(
-    client: Client, desk: Desk, options: Callable[..., Options], empty: Path, caplog: pytest.LogCaptureFixture
+    desk: Desk, operate: Operate, empty: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (empty / FOLDER / "a.yaml.j2").write_text(config("{{ pw | lower }}", "  a: b\n"))
+    (empty / ECHOES / "a.yaml.j2").write_text(config("{{ pw | lower }}", "  a: b\n"))
     await desk.kubectl("create", "secret", "generic", "leaky", "--from-literal=pw=LEAKME-hunter2")
-    async with operating(client, options()) as running:
-        await desk.apply(echo("web"))
-        await desk.ready(FOLDER, "web")
-        await desk.kubectl("patch", "secret", "leaky", "-p", json.dumps({"stringData": {"pw": "another-one"}}))
-        await desk.until("configmaps", "another-one", lambda _: True)
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        await desk.patch("secret", "leaky", stringData={"pw": "another-one"})
+        await desk.read("configmaps", "another-one")
         await desk.gone("configmaps", "leakme-hunter2")
         async with asyncio.timeout(PATIENCE):
-            words = await told(desk, running, caplog)
+            words = await said(desk, running, caplog)
     assert "leakme" not in words
     assert "another-one" not in words

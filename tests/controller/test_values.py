@@ -5,16 +5,14 @@ holds.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.core.encoding import encode
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, definition, operating
+from tests.controller.desk import Desk, Operate, definition
 from tests.rendering.nasty import NASTY
 
 pytestmark = pytest.mark.cluster
@@ -73,14 +71,13 @@ SPEC: dict[str, Any] = {
 
 
 async def test_every_nasty_value_comes_back_exactly_in_every_position(
-    client: Client, desk: Desk, options: Callable[..., Options]
+    client: Client, desk: Desk, operate: Operate
 ) -> None:
     assert len(NASTY) >= 50
     group = f"v{uuid.uuid4().hex[:8]}.example.com"
-    await desk.apply(definition("values", group, "Value"))
-    await desk.kubectl("wait", "--for=condition=Established", f"crd/values.{group}")
+    await desk.define(definition("values", group, "Value"))
     resource = await desk.mapper.resource(GroupKind(group, "Value"))
-    async with operating(client, options()) as running:
+    async with operate() as running:
         running.write(f"values.{group}/map.yaml.j2", POSITIONS)
         names = {f"v{number}": value for number, value in enumerate(NASTY.values())}
         for name, value in names.items():
@@ -92,7 +89,7 @@ async def test_every_nasty_value_comes_back_exactly_in_every_position(
             }
             await client.create(resource, desk.namespace, encode(body))
         for name, value in names.items():
-            found = await desk.until("configmaps", name, lambda _: True)
+            found = await desk.read("configmaps", name)
             annotations = {
                 key: text for key, text in found["metadata"]["annotations"].items() if key in ("note", "quoted")
             }
@@ -110,16 +107,13 @@ async def test_every_nasty_value_comes_back_exactly_in_every_position(
             }
 
 
-async def test_types_are_kept_and_words_of_yaml_1_1_stay_words(
-    client: Client, desk: Desk, options: Callable[..., Options]
-) -> None:
+async def test_types_are_kept_and_words_of_yaml_1_1_stay_words(desk: Desk, operate: Operate) -> None:
     group = f"t{uuid.uuid4().hex[:8]}.example.com"
-    await desk.apply(definition("types", group, "Type"), definition("copies", group, "Copy"))
-    await desk.kubectl("wait", "--for=condition=Established", f"crd/types.{group}", f"crd/copies.{group}")
-    async with operating(client, options()) as running:
+    await desk.define(definition("types", group, "Type"), definition("copies", group, "Copy"))
+    async with operate() as running:
         running.write(f"types.{group}/copy.yaml.j2", TYPES)
         await desk.apply({"apiVersion": f"{group}/v1", "kind": "Type", "metadata": {"name": "x"}, "spec": SPEC})
-        found = await desk.until(f"copies.{group}", "x", lambda _: True)
+        found = await desk.read(f"copies.{group}", "x")
     spec = found["spec"]
     assert spec.pop("whole") == SPEC
     assert spec.pop("on") == "on"

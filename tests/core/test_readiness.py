@@ -35,6 +35,12 @@ def body(kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[s
     return {"apiVersion": api_version, "kind": name, "metadata": {}, "spec": spec or {}, "status": status}
 
 
+def stateful_set(**status: str) -> dict[str, Any]:
+    """One that is done, but for these fields of its status."""
+    done = {"replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
+    return body("apps/v1 StatefulSet", {"replicas": 1}, observedGeneration=1, **done | status)
+
+
 TABLE: list[tuple[str, dict[str, Any], State, str]] = [
     ("a Deployment that nobody looked at", {**deployment(), "status": {}}, IN_PROGRESS, "has not seen it"),
     ("a Deployment of an older generation", deployment(observedGeneration=1, **FULL), IN_PROGRESS, "latest change"),
@@ -71,29 +77,13 @@ TABLE: list[tuple[str, dict[str, Any], State, str]] = [
     ("a StatefulSet that nobody looked at", body("apps/v1 StatefulSet"), IN_PROGRESS, "has not seen it"),
     (
         "a StatefulSet that is done",
-        body(
-            "apps/v1 StatefulSet",
-            {"replicas": 1},
-            observedGeneration=1,
-            replicas=1,
-            readyReplicas=1,
-            currentRevision="a",
-            updateRevision="a",
-        ),
+        stateful_set(),
         CURRENT,
         "",
     ),
     (
         "a StatefulSet between two revisions",
-        body(
-            "apps/v1 StatefulSet",
-            {"replicas": 1},
-            observedGeneration=1,
-            replicas=1,
-            readyReplicas=1,
-            currentRevision="a",
-            updateRevision="b",
-        ),
+        stateful_set(updateRevision="b"),
         IN_PROGRESS,
         "0 of 1 replicas updated",
     ),
