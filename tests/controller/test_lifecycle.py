@@ -188,7 +188,7 @@ async def test_an_echo_that_is_first_looked_at_while_its_namespace_goes_gets_no_
         await doomed.until(ECHOES, "held", not_ready_because("Deleting"))
         assert await doomed.find("deployments.apps", "held") is None
         await doomed.release("echo", "held")
-        await desk.gone("namespaces", doomed.namespace)
+        await doomed.gone(ECHOES, "held")
 
 
 async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate) -> None:
