@@ -10,7 +10,9 @@ from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
 from ssa_operator.core.manifest import Manifest, Rules, manifest
 from ssa_operator.core.observed import Demand, Kind, Observed
 from ssa_operator.core.place import FieldPath, Place
+from ssa_operator.core.plan import Plan
 from ssa_operator.core.rendered import Document, Rendered
+from ssa_operator.core.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
 OTHER_UID = "22222222-0000-0000-0000-000000000000"
@@ -103,3 +105,8 @@ def config_map_identity(name: str = "settings") -> Identity:
 def job(name: str = "migrate", **fields: Any) -> dict[str, Any]:
     metadata = {"name": name} | fields.pop("metadata", {})
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}} | fields
+
+
+def actions(plan: Plan) -> dict[str, Action]:
+    """What is done with each child, by its name."""
+    return {step.identity.name: step.action for step in plan.steps}

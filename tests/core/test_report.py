@@ -1,15 +1,10 @@
-"""What a parent's status says, and when it is written."""
+"""What a pass says of a parent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ssa_operator.core.deviation import differs
 from ssa_operator.core.live import MANAGER, Live
-from ssa_operator.core.message import shortened
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.place import Place
 from ssa_operator.core.plan import Plan, make_plan
@@ -21,7 +16,6 @@ from tests.core.objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
 """2026-01-01T12:00:00Z."""
-
 
 NOTHING = StatusFields()
 
@@ -146,16 +140,6 @@ def test_a_long_cause_does_not_push_the_others_out() -> None:
         assert words in message
 
 
-@given(st.text(), st.integers(1, 50))
-def test_a_text_is_shortened_in_its_middle(text: str, limit: int) -> None:
-    found = shortened(text, limit)
-    assert len(found) == min(len(text), limit)
-    head, gap, tail = found.partition("…")
-    assert text.startswith(head)
-    assert found == text or (gap, text.endswith(found[len(head) + 1 :])) == ("…", True) or "…" in text
-    assert len(tail) <= limit
-
-
 def test_messages_and_lists_are_bounded() -> None:
     found = failed("x" * 100_000, problem=Problem.APPLY_FAILED)
     assert len(ready_condition(found)["message"]) <= 4096
@@ -169,63 +153,8 @@ def test_a_held_prune_is_the_reason() -> None:
     assert [entry["state"] for entry in found.status["resources"]] == ["Current", "Current"]
 
 
-def owner_with(status: dict[str, Any]) -> Live:
-    fields: dict[str, Any] = {"f:status": fields_of(status)}
-    managed = [{"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}]
-    return parent(status=status, managedFields=managed)
-
-
-def fields_of(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {f"f:{key}": fields_of(item) for key, item in value.items()}
-    return {}
-
-
-flat_status = st.dictionaries(
-    st.sampled_from("abc"),
-    st.integers(0, 1) | st.booleans() | st.dictionaries(st.sampled_from("xy"), st.integers(0, 1)),
-)
-
-
-@given(flat_status, flat_status)
-def test_a_status_is_written_exactly_when_it_says_something_else(live: dict[str, Any], desired: dict[str, Any]) -> None:
-    same = live == desired and all(type(live[key]) is type(desired[key]) for key in live)
-    assert differs(owner_with(live), desired) is not same
-
-
-def test_a_field_of_another_writer_makes_no_difference() -> None:
-    owner = parent(status={"ours": 1, "theirs": 2})
-    assert not differs(owner, {"ours": 1})
-
-
-def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ours_does() -> None:
-    ready = {"type": "Ready", "status": "True"}
-    stalled = {"type": "Stalled", "status": "True"}
-    fields: dict[str, Any] = {
-        "f:status": {"f:conditions": {'k:{"type":"Ready"}': {".": {}, "f:type": {}, "f:status": {}}}}
-    }
-    ours = {"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}
-    owner = parent(status={"conditions": [ready, stalled]}, managedFields=[ours])
-    assert not differs(owner, {"conditions": [ready]})
-    both = fields["f:status"]["f:conditions"] | {'k:{"type":"Stalled"}': {".": {}}}
-    ours["fieldsV1"] = {"f:status": {"f:conditions": both}}
-    assert differs(parent(status={"conditions": [ready, stalled]}, managedFields=[ours]), {"conditions": [ready]})
-
-
-def test_a_list_that_is_shorter_or_in_another_order_is_written() -> None:
-    owner = parent(status={"ports": [{"type": "x"}, {"type": "y"}]})
-    assert not differs(owner, {"ports": [{"type": "x"}, {"type": "y"}]})
-    assert differs(owner, {"ports": [{"type": "x"}]})
-    assert differs(owner, {"ports": [{"type": "y"}, {"type": "x"}]})
-
-
 def test_a_plan_that_keeps_what_it_would_delete_is_not_complete() -> None:
     plan = make_plan(observed(child("old"), child()), rendered(config_map(), problems=(RenderProblem("no"),)))
     outcomes = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
     assert plan.blocked
     assert not report(plan, *outcomes).complete
-
-
-def test_a_parent_without_a_status_gets_one() -> None:
-    assert differs(parent(), {"a": 1})
-    assert not differs(parent(), {})
