@@ -89,6 +89,13 @@ def went(parent: dict[str, Any]) -> bool:
     return "and went" in job(parent).get("message", "")
 
 
+async def parent_with_its_job(desk: Desk) -> dict[str, Any]:
+    """A new Echo whose Job is there and on record."""
+    await desk.apply(echo("web"))
+    await desk.read("jobs.batch", "web-migrate")
+    return await desk.until(ECHOES, "web", record)
+
+
 async def runs(desk: Desk) -> int:
     """How many pods of Jobs there have been: a pod outlives nothing here, its events do."""
     events = json.loads(await desk.kubectl("get", "events.v1.events.k8s.io", "-o", "json"))["items"]
@@ -111,7 +118,7 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         assert await runs(desk) == 1
 
         running.write(JOB, MIGRATE.replace("migrate:1", "migrate:2"))
-        await desk.until(ECHOES, "web", lambda body: record(body) != record(parent) and is_ready(body) and went(body))
+        await desk.until(ECHOES, "web", lambda body: record(body) != record(parent) and migrated(body) and went(body))
         await desk.apply_until_ready(echo("web", 1))
         assert await runs(desk) == 2
 
@@ -130,8 +137,7 @@ async def test_what_depends_on_a_job_that_is_gone_does_not_wait_for_it(desk: Des
 async def test_a_job_that_somebody_deletes_is_not_made_again(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
-        await desk.apply(echo("web"))
-        parent = await desk.until(ECHOES, "web", record)
+        parent = await parent_with_its_job(desk)
         await desk.kubectl("delete", "job", "web-migrate")
         done = await desk.until(ECHOES, "web", lambda body: went(body) and is_ready(body))
         assert job(done)["state"] == "Current"
@@ -180,8 +186,7 @@ async def test_what_a_process_made_and_died_before_recording_is_found_by_the_nex
 ) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
-        await desk.apply(echo("web"))
-        parent = await desk.until(ECHOES, "web", record)
+        parent = await parent_with_its_job(desk)
     await desk.kubectl("annotate", "echo", "web", f"{ONCE}-")
     async with operate():
         again = await desk.until(ECHOES, "web", record)
@@ -196,8 +201,7 @@ async def test_a_parent_that_is_made_again_begins_anew_also_with_the_old_annotat
 ) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
-        await desk.apply(echo("web"))
-        first = await desk.until(ECHOES, "web", record)
+        first = await parent_with_its_job(desk)
         old = await desk.read("jobs.batch", "web-migrate")
         await desk.kubectl("delete", "echo", "web")
         annotations = first["metadata"]["annotations"]

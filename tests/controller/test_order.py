@@ -12,6 +12,7 @@ from tests.controller.desk import (
     ECHOES,
     Desk,
     Operate,
+    Running,
     echo,
     entries,
     holds,
@@ -113,31 +114,55 @@ async def test_what_is_applied_and_unchanged_stays_as_it_is_while_its_dependency
         }
 
 
-@pytest.mark.parametrize("exist", [False, True])
-async def test_a_circle_is_named_with_its_path_and_everything_else_is_applied(
-    desk: Desk, operate: Operate, exist: bool
-) -> None:
+PATH = "ConfigMap/a -> ConfigMap/b -> ConfigMap/a"
+
+
+def draw_a_circle(running: Running) -> None:
+    """Templates of a and b, which read each other, of c after them, and of one that is free."""
+    running.write(f"{ECHOES}/b.yaml.j2", annotated_map("b", "x: '{{ child('ConfigMap', 'a').data.x }}'"))
+    running.write(f"{ECHOES}/c.yaml.j2", annotated_map("c", after="ConfigMap/b"))
+    running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: '{{ child('ConfigMap', 'b').metadata.uid }}'"))
+    running.write(f"{ECHOES}/free.yaml.j2", annotated_map("free"))
+
+
+def is_circular(parent: dict[str, Any]) -> bool:
+    """Whether the parent names the circle, what waits for it does so too, and the free one is applied."""
+    waiting = message_of(parent, "ConfigMap/c")
+    return (
+        not_ready_because("DependencyCycle", PATH)(parent)
+        and waiting.startswith("waiting for ConfigMap/b to be ready (ConfigMap ")
+        and PATH in waiting
+        and is_current(parent, "ConfigMap/free")
+    )
+
+
+async def test_a_circle_is_named_with_its_path_and_everything_else_is_applied(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
-        if exist:
-            for name in "ab":
-                running.write(f"{ECHOES}/{name}.yaml.j2", annotated_map(name))
-            running.write(f"{ECHOES}/old.yaml.j2", annotated_map("old"))
-            await desk.apply_until_ready(echo("web", 1))
-            running.remove(f"{ECHOES}/old.yaml.j2")
-            await desk.gone("configmaps", "old")
-        running.write(f"{ECHOES}/b.yaml.j2", annotated_map("b", "x: '{{ child('ConfigMap', 'a').data.x }}'"))
-        running.write(f"{ECHOES}/c.yaml.j2", annotated_map("c", after="ConfigMap/b"))
-        running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: '{{ child('ConfigMap', 'b').metadata.uid }}'"))
-        running.write(f"{ECHOES}/free.yaml.j2", annotated_map("free"))
+        draw_a_circle(running)
         await desk.apply(echo("web", 2))
-        path = "ConfigMap/a -> ConfigMap/b -> ConfigMap/a"
-        circular = not_ready_because("DependencyCycle", path)
-        body = await desk.until(ECHOES, "web", lambda body: circular(body) and is_current(body, "ConfigMap/free"))
-        assert message_of(body, "ConfigMap/c").startswith("waiting for ConfigMap/b to be ready (ConfigMap ")
-        assert path in message_of(body, "ConfigMap/c")
+        await desk.until(ECHOES, "web", is_circular)
         await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 2)
+        for name in "abc":
+            assert await desk.find("configmaps", name) is None
+
+        running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: y"))
+        await desk.ready(ECHOES, "web")
+        await desk.read("configmaps", "c")
+
+
+async def test_what_exists_already_stays_when_templates_make_a_circle_of_it(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        for name in ("a", "b", "old"):
+            running.write(f"{ECHOES}/{name}.yaml.j2", annotated_map(name))
+        await desk.apply_until_ready(echo("web", 1))
+        running.remove(f"{ECHOES}/old.yaml.j2")
+        await desk.gone("configmaps", "old")
+        draw_a_circle(running)
+        await desk.apply(echo("web", 2))
+        await desk.until(ECHOES, "web", is_circular)
+        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 2)
+        assert holds(a="b")(await desk.read("configmaps", "a"))
         assert await desk.find("configmaps", "c") is None
-        assert (await desk.find("configmaps", "a") is not None) is exist
 
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: y"))
         await desk.ready(ECHOES, "web")
