@@ -7,9 +7,11 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MappingView, Sequence
+from types import GeneratorType
 from typing import Any
 
+from ssa_operator.rendering import bounds
 from ssa_operator.rendering.observed import Observed, Unknown, merged, union
 
 
@@ -18,7 +20,7 @@ def settled(value: Any, found: list[Observed | Unknown]) -> Any:
     if type(value) is dict:
         found.extend(key for key in value if isinstance(key, Unknown))
         return {key: settled(item, found) for key, item in value.items()}
-    if type(value) is list:
+    if type(value) is list or type(value) is tuple:
         return [settled(item, found) for item in value]
     if isinstance(value, Observed):
         found.append(value)
@@ -51,6 +53,24 @@ def gathered(value: Any, found: Sequence[Observed | Unknown]) -> Observed | Unkn
         return merged(unknowns, sources)
     value = known(value)
     return value if isinstance(value, Unknown) else Observed(value, sources)
+
+
+def whole(value: Any) -> Any:
+    """A mapping or list as one value, if it has observed ones in it: unknown where any part of it is. Other values, and
+    those that nothing was observed for, are as good as they were: what gives items one by one is a list now.
+    """
+    if isinstance(value, (tuple, MappingView, GeneratorType)):
+        items: Any = value
+        value = [*bounds.counted(items)]
+    if type(value) is not list and type(value) is not dict:
+        return value
+    found: list[Observed | Unknown] = []
+    data = settled(value, found)
+    if not found:
+        return value
+    sources = union(*(item.sources for item in found))
+    unknowns = [item for item in found if isinstance(item, Unknown)]
+    return merged(unknowns, sources) if unknowns else Observed(data, sources)
 
 
 def _one_of(value: Any) -> Unknown:

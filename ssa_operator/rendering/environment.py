@@ -24,7 +24,7 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
-from ssa_operator.rendering.composite import gathered
+from ssa_operator.rendering.composite import gathered, whole
 from ssa_operator.rendering.data import data, text_of
 from ssa_operator.rendering.filters import FILTERS, TESTS, read
 from ssa_operator.rendering.formats import bounded_format, percent
@@ -237,6 +237,8 @@ class Environment(ImmutableSandboxedEnvironment):
         kwargs = {name: read(arg) for name, arg in kwargs.items()}
         if isinstance(obj, BlockReference):
             return context.call(obj, *args, **kwargs)
+        if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
+            args = tuple(map(whole, args))
         if type(obj) is Observed or (
             (carries(args) or (kwargs and carries(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
         ):
@@ -317,7 +319,7 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
-        parts = tuple([read(part) for part in parts])
+        parts = tuple([whole(read(part)) for part in parts])
         if carries(parts):
             return carried(self.concatenated, parts, {})
         bounds.current().step()

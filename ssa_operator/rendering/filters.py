@@ -26,6 +26,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 from ssa_operator.core.durations import parse_duration
 from ssa_operator.rendering import bounds
 from ssa_operator.rendering.bounds import LimitError
+from ssa_operator.rendering.composite import whole
 from ssa_operator.rendering.data import Stringlike, UnfitValueError, data, text_of
 from ssa_operator.rendering.formats import percent
 from ssa_operator.rendering.functions import REMOVED
@@ -49,6 +50,10 @@ _TEXTUAL = frozenset({
 """Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
 _PYTHONIC = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
 """Filters that write values as Python does: only plain data reaches them, for all else is written with its address."""
+_READING = _TEXTUAL | _PYTHONIC | {
+    "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
+}  # fmt: skip
+"""Filters that read all that is in a list or a mapping; others hand its items on as they are."""
 
 
 def to_yaml(value: Any) -> Text:
@@ -271,6 +276,17 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     return filtered
 
 
+def _reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, whose result carries the origins of all that it is given, however deep."""
+
+    def reading(*args: Any, **kwargs: Any) -> Any:
+        return filtered(*map(whole, args), **{key: whole(arg) for key, arg in kwargs.items()})
+
+    if hasattr(filtered, "jinja_pass_arg"):
+        reading.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
+    return reading
+
+
 def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if isinstance(args[0], (Observed, Unknown)) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
         return Observed(function(args[0]), unawaited(args[0].sources))
@@ -310,11 +326,13 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, function in {**JINJA_FILTERS, **OWN}.items():
+    made = {
+        **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
+        **{name: _layout_filter(function) for name, function in LAYOUT.items()},
+    }
+    for name, filtered in made.items():
         if name not in REMOVED:
-            yield name, _plain_filter(name, function)
-    for name, function in LAYOUT.items():
-        yield name, _layout_filter(function)
+            yield name, _reading_filter(filtered) if name in _READING else filtered
     yield from {"d": _default, "default": _default, "to_yaml": _to_yaml}.items()
 
 

@@ -186,6 +186,47 @@ def test_only_the_document_that_reads_what_is_unknown_waits() -> None:
     assert uses == [(), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), ()]
 
 
+IP = "child('Service', 's').spec.clusterIP"
+
+
+@pytest.mark.parametrize(
+    ("expression", "made"),
+    [
+        (f"[{IP}, 'x'] | join(',')", "10.0.0.1,x"),
+        (f"({IP}, 'x') | join(',')", "10.0.0.1,x"),
+        (f"[{IP}, 'x'] | map('upper') | join(',')", "10.0.0.1,X"),
+        (f"[{{'a': {IP}}}] | join(attribute='a')", "10.0.0.1"),
+        (f"['x'] | join({IP})", "x"),
+        (f"{{'a': [{IP}]}} | tojson", {"a": ["10.0.0.1"]}),
+        (f"{{'a': [{IP}]}} | string", '{"a":["10.0.0.1"]}'),
+        (f"[{IP}] | b64encode | b64decode", '["10.0.0.1"]'),
+        (f"[{IP}] | sha256 | length", 64),
+        (f"[{IP}] | upper", '["10.0.0.1"]'),
+        (f"{{'a': {IP}}} | urlencode", "a=10.0.0.1"),
+        (f"'%s' | format([{IP}])", '["10.0.0.1"]'),
+        (f"[{IP}, 'x'] | max", "x"),
+        (f"[{IP}, 'x'] | first", "10.0.0.1"),
+        (f"['x', {IP}] | sort | join", "10.0.0.1x"),
+        (f"[{IP}, {IP}] | unique | join", "10.0.0.1"),
+        (f"{{'a': {IP}}}.items() | list | tojson", [["a", "10.0.0.1"]]),
+        (f"{{'a': {IP}}}.values() | join", "10.0.0.1"),
+        (f"[{IP}] ~ '!'", '["10.0.0.1"]!'),
+        (f"','.join([{IP}, 'x'])", "10.0.0.1,x"),
+        (f"','.join([{IP}, 'x'] | map('upper'))", "10.0.0.1,X"),
+        (f"{IP}.join(['a', {IP}])", "a10.0.0.110.0.0.1"),
+    ],
+)
+def test_what_a_filter_makes_of_a_list_or_a_mapping_came_from_where_its_items_did(expression: str, made: Any) -> None:
+    """The other documents of the file don't: not the one that is read of either, which would wait for itself."""
+    text = manifest("Service", "s") + "---\n" + manifest("ConfigMap", "c", f"v: {{{{ {expression} }}}}\n")
+    known = in_world({"a.yaml.j2": text}, WORLD)
+    assert [document.uses for document in known.documents] == [(), (Use(CHILD, awaited=True),)]
+    assert known.documents[1].body["v"] == made
+    unknown = in_world({"a.yaml.j2": text}, EMPTY)
+    assert names(unknown) == ["s"]
+    assert [wait.uses for wait in unknown.waits] == [(Use(CHILD, awaited=True),)]
+
+
 def test_an_item_of_a_list_waits_alone() -> None:
     items = "items:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"
     items += (
