@@ -49,6 +49,17 @@ ECHOES = "echoes.example.com"
 DEPLOYMENT = (ROOT / "templates" / ECHOES / "deployment.yaml.j2").read_text()
 """The template of an Echo's Deployment."""
 
+ROLES = "clusterroles.rbac.authorization.k8s.io"
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-{{ name }}
+rules: []
+"""
+"""A template of a child in no namespace, which a parent in one can't own."""
+
 MakeOptions = Callable[..., Options]
 
 

@@ -23,28 +23,18 @@ from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
 from ssa_operator.kube.request import Request
 from ssa_operator.kube.transport import Response
-from tests.controller.desk import ECHOES, Desk, MakeOptions, administrator, echo, holds, only, uid
+from tests.controller.desk import ECHOES, ROLE, ROLES, Desk, MakeOptions, administrator, echo, holds, only, uid
 
 pytestmark = pytest.mark.cluster
 
-
 MAPS = "configmaps"
-ROLES = "clusterroles.rbac.authorization.k8s.io"
 
-ROLE = """\
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {{ namespace }}-{{ name }}
-rules: []
-{% if spec.replicas == 1 %}
+TWO_ROLES = f"""\
+{ROLE}
+{{% if spec.replicas == 1 %}}
 ---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {{ namespace }}-{{ name }}-first
-rules: []
-{% endif %}
+{ROLE.replace("{{ name }}", "{{ name }}-first")}
+{{% endif %}}
 """
 
 
@@ -58,7 +48,7 @@ def of_map(name: str, rest: str = "", annotations: str = "{}") -> str:
 def story_templates(templates: Path) -> Path:
     only(
         templates,
-        role=ROLE,
+        role=TWO_ROLES,
         base=of_map("base", "data: {n: '{{ spec.replicas }}'}"),
         reader=of_map("reader", "data: {uid: \"{{ child('ConfigMap', name + '-base').metadata.uid }}\"}"),
         named=of_map("named-{{ spec.replicas }}"),

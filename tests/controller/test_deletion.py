@@ -14,6 +14,8 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.desk import (
     ECHOES,
+    ROLE,
+    ROLES,
     Desk,
     Operate,
     definition,
@@ -28,17 +30,8 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
-ROLES = "clusterroles.rbac.authorization.k8s.io"
 CLEANUP = "ssa-operator.dev/cleanup"
 INVENTORY = "ssa-operator.dev/inventory"
-ROLE = """\
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {{ namespace }}-{{ name }}
-rules: []
-"""
 HOOK = """\
 apiVersion: batch/v1
 kind: Job

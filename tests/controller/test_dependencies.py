@@ -22,7 +22,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 FACTS = """\
 apiVersion: v1
 kind: ConfigMap

@@ -25,7 +25,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 SERVICE = re.findall(r"(?s)```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
 """The template that the README has its reader drop in."""
 

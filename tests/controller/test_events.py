@@ -19,7 +19,6 @@ from tests.controller.rights import with_token
 
 pytestmark = pytest.mark.cluster
 
-
 CREATED = Event(reason="Created", action="Create", note="created a thing")
 
 

@@ -37,7 +37,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 EXTRA = f"{ECHOES}/extra.yaml.j2"
 
 IF_NOT_PRESENT = """\

@@ -35,7 +35,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 MAP = """\
 apiVersion: v1
 kind: ConfigMap

@@ -17,7 +17,6 @@ from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
-
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  word: {{ spec.word }}\n"
 
 

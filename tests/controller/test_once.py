@@ -23,7 +23,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 ONCE = "ssa-operator.dev/once"
 JOB = f"{ECHOES}/job.yaml.j2"
 

@@ -25,7 +25,6 @@ from tests.controller.desk import (
 
 pytestmark = pytest.mark.cluster
 
-
 JOB = """\
 apiVersion: batch/v1
 kind: Job

@@ -12,7 +12,6 @@ from tests.controller.desk import ECHOES, Desk, Operate, echo, entries, not_read
 
 pytestmark = pytest.mark.cluster
 
-
 BLUE_GREEN = """\
 apiVersion: apps/v1
 kind: Deployment
