@@ -183,21 +183,23 @@ async def test_what_can_not_run_is_replaced_once_the_database_is_corrected(
     def unschedulable(body: dict[str, Any]) -> bool:
         return any(each.get("reason") == "Unschedulable" for each in body["status"].get("conditions", ()))
 
-    small: dict[str, Any] = {"safekeepers": {"count": 1}}
+    pods = {"minio": ["db-minio-0"], "safekeepers": [f"db-safekeeper-{number}" for number in (1, 2, 3)]}
     async with operating(client, options()):
-        await desk.apply(database(**small, minio=huge))
-        await desk.until("pods", "db-minio-0", unschedulable)
-        await desk.apply(database(**small))
+        # None of them ever ran.
+        broken: dict[str, Any] = dict.fromkeys(pods, huge)
+        for field, names in pods.items():
+            await desk.apply(database(**broken))
+            for name in names:
+                await desk.until("pods", name, unschedulable)
+            del broken[field]
+        await desk.apply(database())
         await desk.ready(PARENTS, "db")
-        for broken in ({"pageserver": huge}, {"safekeepers": {**small["safekeepers"], **huge}}):
-            await desk.apply(database(**{**small, **broken}))
-            (field,) = broken
-            await desk.until("pods", NUMBERED[field], unschedulable)
-            await desk.apply(database(**small))
+        for field, name in {"pageserver": "db-pageserver-0", "safekeepers": "db-safekeeper-3"}.items():
+            change: dict[str, Any] = {field: huge}
+            await desk.apply(database(**change))
+            await desk.until("pods", name, unschedulable)
+            await desk.apply(database())
             await desk.ready(PARENTS, "db")
-
-
-NUMBERED = {"pageserver": "db-pageserver-0", "safekeepers": "db-safekeeper-1"}
 
 
 @pytest.mark.slow
@@ -379,7 +381,7 @@ async def test_a_changed_password_restarts_postgres_with_it(client: Client, desk
         await desk.ready(PARENTS, "db")
         found = await desk.until("secrets", "db-credentials", lambda _: True)
     assert base64.b64decode(found["data"]["password"]) == b"correct horse battery staple"
-    assert b":correct horse battery staple@" in base64.b64decode(found["data"]["uri"])
+    assert b":correct%20horse%20battery%20staple@" in base64.b64decode(found["data"]["uri"])
 
 
 def annotation(deployment: dict[str, Any]) -> Any:
