@@ -13,7 +13,7 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -75,9 +75,10 @@ class Transport:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for session in (self._requests, self._watches):
-            if session is not None:
-                await session.close()
+        # Both, also where this is cancelled while the first one closes.
+        async with AsyncExitStack() as closing:
+            for session in filter(None, (self._requests, self._watches)):
+                closing.push_async_callback(session.close)
 
     async def send(self, request: Request) -> Response:
         """Any request. Raises ApiError for every answer other than 2xx, and CredentialsError."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -236,3 +237,20 @@ async def test_the_environments_proxy_plays_no_part(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with scripted(Script(fine())) as client:
         await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_a_client_that_is_cancelled_while_it_closes_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    close, closed = aiohttp.ClientSession.close, list[aiohttp.ClientSession]()
+
+    async def cancelled(session: aiohttp.ClientSession) -> None:
+        await close(session)
+        closed.append(session)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(aiohttp.ClientSession, "close", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        async with Client(credentials("http://127.0.0.1:1", Granted(), StillClock())):
+            pass
+    assert len(closed) == 2
