@@ -8,6 +8,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
@@ -15,16 +16,19 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ssa_operator.cli.failure import CommandError
 from ssa_operator.controller import crds as definitions
-from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.kube import credentials
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.discovery import RESTMapper
 from ssa_operator.kube.errors import ApiError
+
+if TYPE_CHECKING:
+    from ssa_operator.controller.http import Server
 
 log = logging.getLogger("ssa_operator")
 
@@ -61,18 +65,32 @@ async def operate(options: Options, target: Target, crds: Sequence[Path]) -> Non
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
-    """Run an operator and its HTTP server until `stop` is set."""
+    """Run an operator and its HTTP server until `stop` is set. Raises CommandError where it can't listen."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            answering = group.create_task(_answer(operator), name="answer")
+            await operator.run(stop)
+            answering.cancel()
+    except* CommandError as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _answer(operator: Operator) -> None:
+    """Be the operator's HTTP server, if it is to have one."""
+    if operator.options.listen is None:
+        return
+    host, port = operator.options.listen
+    # Importing a server takes as long as a first pass, which need not wait for it.
+    http = await asyncio.to_thread(importlib.import_module, "ssa_operator.controller.http")
     async with AsyncExitStack() as stack:
-        if operator.options.listen is not None:
-            host, port = operator.options.listen
-            try:
-                server = await stack.enter_async_context(Server(operator, host, port))
-            except OSError as error:
-                raise CommandError(
-                    f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
-                ) from error
-            log.info("listening on http://%s:%d", host or "*", server.port)
-        await operator.run(stop)
+        try:
+            server: Server = await stack.enter_async_context(http.Server(operator, host, port))
+        except OSError as error:
+            raise CommandError(
+                f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
+            ) from error
+        log.info("listening on http://%s:%d", host or "*", server.port)
+        await asyncio.Event().wait()
 
 
 async def install(client: Client, folders: Sequence[Path]) -> None:

@@ -151,6 +151,7 @@ class Queue(Generic[Key]):
         self._since: dict[Key, float] = {}
         self._idle_workers: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
@@ -225,12 +226,13 @@ class Queue(Generic[Key]):
     def _set_alarm(self) -> None:
         when = self._backlog.next_deadline()
         if self._alarm is not None:
-            if self._alarm.when() == when and not self._alarm.cancelled():
+            if self._rings_at == when:
                 return
             self._alarm.cancel()
             self._alarm = None
         if when is not None and not self._closed:
             self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
+            self._rings_at = when
 
     def _ring(self) -> None:
         # Where nobody waits now, whoever is free next pops what is due.

@@ -62,7 +62,7 @@ class Workers:
         self._metrics = metrics
         self._options = options
         self._chance = chance
-        self._budget = Budget(options.tick_rate) if options.tick_rate > 0 else None
+        self._budget: Budget[ParentKey] | None = Budget(options.tick_rate) if options.tick_rate > 0 else None
 
     async def run(self) -> None:
         """Work until the queue is closed."""
@@ -92,6 +92,7 @@ class Workers:
         parents = self._folders.get(key.folder)
         parent = parents.find(key.namespace, key.name) if parents is not None else None
         if parents is None or parent is None:
+            self._withdraw(key)
             self._queue.forget(key)
             return
         memory = parents.memory(parent)
@@ -119,23 +120,40 @@ class Workers:
         """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
         applies everything anyway stands for the tick.
         """
-        if causes & WHOLE:
-            self._queue.cancel(key, Cause.TICK_GRANTED)
-            return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
-        if Cause.TICK not in causes or self._budget is None:
+        if self._budget is None:
             return causes
-        applies = len(memory.report.children) if memory.report else 1
+        if causes & WHOLE:
+            self._withdraw(key)
+            return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
         now = self._chance.now()
-        start = self._budget.reserve(applies, now)
-        self._metrics.tick_lag.set(start - now)
-        if start <= now:
-            return causes | Cause.TICK_GRANTED
-        self._queue.add_after(key, Cause.TICK_GRANTED, start - now)
-        return causes & ~Cause.TICK
+        granted = Cause.TICK_GRANTED in causes and key in self._budget
+        if Cause.TICK in causes:
+            self._budget.ask(key, len(memory.report.children) if memory.report else 1)
+            granted = granted or self._budget.turn(now) == (key, 0.0)
+        if granted:
+            self._budget.take(key, now)
+        self._call_next()
+        others = causes & ~(Cause.TICK | Cause.TICK_GRANTED)
+        return others | Cause.TICK_GRANTED if granted else others
+
+    def _withdraw(self, key: ParentKey) -> None:
+        if self._budget is not None:
+            self._budget.withdraw(key)
+            self._queue.cancel(key, Cause.TICK_GRANTED)
+            self._call_next()
+
+    def _call_next(self) -> None:
+        """Have the parent looked at whose turn is next, when it comes."""
+        assert self._budget is not None
+        now = self._chance.now()
+        self._metrics.tick_lag.set(self._budget.lag(now))
+        turn = self._budget.turn(now)
+        if turn is not None and not self._queue.awaits(turn[0], Cause.TICK_GRANTED):
+            self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
     def _tick_later(self, key: ParentKey, parents: Parents, parent: Live) -> None:
         # A tick that the budget has not granted yet stands for the next one, too.
-        if self._budget is not None and not self._queue.awaits(key, Cause.TICK_GRANTED):
+        if self._budget is not None and key not in self._budget:
             now = self._chance.now()
             interval = parents.folder.settings.interval or self._options.interval
             self._queue.add_after(key, Cause.TICK, next_tick(parent.uid, interval, now) - now)

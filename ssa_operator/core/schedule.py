@@ -10,10 +10,13 @@ Promises:
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 BACKOFF_BASE = 0.5
 BACKOFF_CAP = 120.0
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def next_tick(uid: str, interval: float, now: float) -> float:
@@ -42,19 +45,42 @@ def earliest(*moments: float | None) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-@dataclass(slots=True)
-class Budget:
-    """Slots for background applies, `rate` a second; bursts of one second are allowed after idle time."""
+class Budget(Generic[Key]):
+    """Background applies: `rate` a second (above 0), given to whoever asked first; bursts of one second are allowed
+    after idle time. What somebody asks for and then withdraws costs nothing.
+    """
 
-    rate: float
-    _next: float = 0.0
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._line: dict[Key, int] = {}
+        self._asked = 0
+        self._free = 0.0
 
-    def reserve(self, applies: int, now: float) -> float:
-        """The moment from which so many applies may be sent; they are taken off the budget."""
-        start = max(self._next, now - 1.0)
-        self._next = start + max(applies, 1) / self.rate
-        return max(start, now)
+    def __contains__(self, key: Key) -> bool:
+        """Whether it waits for its turn."""
+        return key in self._line
+
+    def ask(self, key: Key, applies: int) -> None:
+        """Stand in line for so many applies; whoever stands there already stays where it is."""
+        if key not in self._line:
+            self._line[key] = max(applies, 1)
+            self._asked += self._line[key]
+
+    def withdraw(self, key: Key) -> int:
+        """Leave the line; returns what was asked for."""
+        applies = self._line.pop(key, 0)
+        self._asked -= applies
+        return applies
+
+    def take(self, key: Key, now: float) -> None:
+        """Have one's turn."""
+        self._free = max(self._free, now - 1.0) + self.withdraw(key) / self._rate
+
+    def turn(self, now: float) -> tuple[Key, float] | None:
+        """Whose turn is next, and the seconds until then; None where nobody waits."""
+        first = next(iter(self._line), None)
+        return None if first is None else (first, max(0.0, self._free - now))
 
     def lag(self, now: float) -> float:
-        """Seconds by which background work is behind."""
-        return max(0.0, self._next - now)
+        """Seconds until whoever asks now has its turn."""
+        return max(0.0, max(self._free, now - 1.0) + self._asked / self._rate - now)

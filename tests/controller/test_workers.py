@@ -90,7 +90,7 @@ def scripted(*outcomes: Outcome) -> Scripted:
 async def test_a_tick_beyond_the_budget_waits_for_it() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     await looked_at(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK)
-    assert script.causes == [Cause.CHILD, Cause.TICK | Cause.TICK_GRANTED]
+    assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
     assert queue.awaits(KEY, Cause.TICK_GRANTED)
 
 
@@ -105,7 +105,7 @@ async def test_a_pass_that_applies_everything_stands_for_the_tick_that_waits_for
 async def test_a_tick_that_comes_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     await looked_at(script, queue, Cause.CHILD, Cause.PARENT | Cause.TICK, Cause.TICK)
-    assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK | Cause.TICK_GRANTED]
+    assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK_GRANTED]
 
 
 async def test_what_a_pass_did_is_told_and_not_remembered() -> None:

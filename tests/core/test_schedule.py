@@ -43,16 +43,46 @@ def test_backoff_grows_to_its_cap_and_never_ends(failures: int, jitter: float) -
 def test_a_budget_grants_no_more_than_its_rate_after_one_second_of_burst(
     asked: list[tuple[int, float]], rate: float
 ) -> None:
-    budget, now, granted = Budget(rate), 100.0, 0
-    starts = []
-    for applies, pause in asked:
+    budget, now, granted = Budget[int](rate), 100.0, 0
+    for key, (applies, pause) in enumerate(asked):
         now += pause
-        starts.append(budget.reserve(applies, now))
+        budget.ask(key, applies)
+        turn = budget.turn(now)
+        assert turn is not None
+        assert turn[0] == key
+        now += turn[1]
+        assert granted / rate <= now - 100.0 + 1.0 + 1e-6
+        budget.take(key, now)
         granted += applies
-    assert starts == sorted(starts)
-    spread = starts[-1] - 100.0
-    assert (granted - asked[-1][0]) / rate <= spread + 1.0 + 1e-6
 
 
 def test_an_idle_budget_grants_at_once() -> None:
-    assert Budget(20).reserve(3, 50.0) == 50.0
+    budget = Budget[str](20)
+    assert budget.turn(50.0) is None
+    budget.ask("a", 3)
+    assert budget.turn(50.0) == ("a", 0.0)
+
+
+def test_whoever_asked_first_has_the_first_turn() -> None:
+    budget = Budget[str](1)
+    for key in "abca":
+        budget.ask(key, 1)
+    order = []
+    while (turn := budget.turn(1000.0)) is not None:
+        order.append(turn[0])
+        budget.take(turn[0], 1000.0)
+    assert order == ["a", "b", "c"]
+
+
+def test_what_is_withdrawn_holds_nobody_up() -> None:
+    budget = Budget[int](20)
+    budget.ask(0, 2)
+    budget.take(0, 100.0)
+    for key in range(1, 1000):
+        budget.ask(key, 2)
+    assert budget.lag(100.0) == pytest.approx(99.0)
+    for key in range(1, 1000):
+        budget.withdraw(key)
+    budget.ask(1000, 2)
+    assert budget.turn(100.0) == (1000, 0.0)
+    assert budget.lag(100.0) == 0.0
