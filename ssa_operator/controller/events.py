@@ -3,6 +3,7 @@
 Promises:
 - Telling costs a pass no request and can't fail it: one task in the background writes, and what it can't keep up with
   is dropped and counted.
+- While parents wait for their passes, events are put off, each for `PATIENCE` at most.
 - Missing rights are said once; then the namespace is left alone for a while.
 - When the operator stops, what was told is written, for as long as `FLUSH` at most.
 """
@@ -15,7 +16,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from ssa_operator.controller.metrics import Metrics
@@ -39,15 +40,25 @@ QUEUE = 1000
 FLUSH = 2.0
 """Seconds that the events of a stopping operator get."""
 
+PATIENCE = 1.0
+"""Seconds for which an event waits for passes."""
+
 SILENCE = 600.0
 """Seconds for which a namespace that events may not be written to is left alone."""
 
 
 class Recorder:
-    """Tells events on parents. `run` writes them until `close`."""
+    """Tells events on parents. `run` writes them until `close`, whenever `calm` returns."""
 
-    def __init__(self, client: Client, metrics: Metrics, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        metrics: Metrics,
+        calm: Callable[[], Awaitable[None]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
+        self._calm = calm
         self._metrics = metrics
         self._now = now
         # In a pod, this is the pod's name.
@@ -106,6 +117,7 @@ class Recorder:
             if self._silent.get(write.namespace, 0.0) > self._now():
                 self._count("dropped")
                 continue
+            await self._wait()
             try:
                 await self._write(write)
             except (ApiError, CredentialsError) as error:
@@ -115,6 +127,12 @@ class Recorder:
                 self._count("failed")
             else:
                 self._count("written")
+
+    async def _wait(self) -> None:
+        if not self._closed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._calm()
 
     async def _write(self, write: Write) -> None:
         if write.series is not None:

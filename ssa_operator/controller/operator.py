@@ -72,7 +72,7 @@ class Operator:
         self._sources: Sources | None = None
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
-        self._recorder = Recorder(client, self.metrics)
+        self._recorder = Recorder(client, self.metrics, self.queue.empty)
         cluster = Cluster(
             client=client,
             children=self.children,

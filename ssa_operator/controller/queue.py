@@ -150,6 +150,7 @@ class Queue(Generic[Key]):
         self._observe = observe
         self._since: dict[Key, float] = {}
         self._idle_workers: deque[asyncio.Future[None]] = deque()
+        self._patient: list[asyncio.Future[None]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
         self._closed = False
@@ -179,6 +180,14 @@ class Queue(Generic[Key]):
     def forget(self, key: Key) -> None:
         self._since.pop(key, None)
         self._backlog.forget(key)
+        self._let_others()
+
+    async def empty(self) -> None:
+        """Wait until no parent waits for a worker."""
+        while len(self._backlog):
+            waiter = asyncio.get_running_loop().create_future()
+            self._patient.append(waiter)
+            await waiter
 
     def done(self, key: Key) -> None:
         self._backlog.done(key)
@@ -202,6 +211,8 @@ class Queue(Generic[Key]):
                 # Another worker may be able to take what is left: one wake-up is one item otherwise.
                 if len(self._backlog):
                     self._wake()
+                else:
+                    self._let_others()
                 return item
             waiter = asyncio.get_running_loop().create_future()
             self._idle_workers.append(waiter)
@@ -222,6 +233,13 @@ class Queue(Generic[Key]):
             if not waiter.done():
                 waiter.set_result(None)
                 return
+
+    def _let_others(self) -> None:
+        if self._patient and not len(self._backlog):
+            for waiter in self._patient:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._patient.clear()
 
     def _set_alarm(self) -> None:
         when = self._backlog.next_deadline()

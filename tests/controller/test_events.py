@@ -75,7 +75,7 @@ async def test_a_warning_of_the_api_server_is_told_once_however_often_the_child_
 
 async def test_the_same_thing_again_is_counted_in_the_event_that_exists(client: Client, desk: Desk) -> None:
     metrics = Metrics()
-    recorder = Recorder(client, metrics)
+    recorder = Recorder(client, metrics, at_once)
     await desk.apply(echo("web"))
     parent = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
     for _ in range(5):
@@ -98,7 +98,7 @@ async def test_events_that_were_told_before_the_operator_stops_are_written(
 
 
 async def test_an_event_of_a_cluster_scoped_parent_is_in_the_namespace_default(client: Client, desk: Desk) -> None:
-    recorder = Recorder(client, Metrics())
+    recorder = Recorder(client, Metrics(), at_once)
     namespace = await client.get(await desk.mapper.resource_by_name("namespaces"), desk.namespace)
     recorder.tell(namespace, [CREATED])
     await ended(recorder)
@@ -114,7 +114,7 @@ async def test_missing_rights_are_said_once_and_then_nobody_is_asked(
     path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "default"))
     metrics = Metrics()
     async with Client(await credentials.load(str(path), None)) as stranger:
-        recorder = Recorder(stranger, metrics)
+        recorder = Recorder(stranger, metrics, at_once)
         recorder.tell(parent, [Event(reason=f"R{number}", action="A", note="n") for number in range(3)])
         await ended(recorder)
     assert (counted(metrics, "failed"), counted(metrics, "dropped"), counted(metrics, "written")) == (1, 2, 0)
@@ -124,12 +124,16 @@ async def test_missing_rights_are_said_once_and_then_nobody_is_asked(
 
 async def test_a_note_with_more_than_the_api_server_takes_is_cut(client: Client, desk: Desk) -> None:
     metrics = Metrics()
-    recorder = Recorder(client, metrics)
+    recorder = Recorder(client, metrics, at_once)
     await desk.apply(echo("web"))
     parent: Live = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
     recorder.tell(parent, [Event(reason="Long", action="A", note="ä" * 3000)])
     await ended(recorder)
     assert counted(metrics, "written") == 1
+
+
+async def at_once() -> None:
+    """No pass waits."""
 
 
 async def ended(recorder: Recorder) -> None:

@@ -133,3 +133,16 @@ async def test_all_workers_end_when_the_queue_is_closed() -> None:
     queue.close()
     assert await asyncio.gather(*workers) == [None, None, None]
     assert await queue.get() is None
+
+
+async def test_whoever_lets_parents_go_first_has_its_turn_when_none_waits_for_a_worker() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    await queue.empty()
+    for key in "ab":
+        queue.add(key, Cause.PARENT)
+    patient = asyncio.create_task(queue.empty())
+    assert await queue.get() is not None
+    await asyncio.sleep(0)
+    assert not patient.done()
+    assert await queue.get() is not None
+    await patient
