@@ -18,6 +18,14 @@ from ssa_operator.cli.parameters import LogFormat, LogLevel
 class _Text(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+        self._second = -1
+        self._time = ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        # The C library looks at the time zone's file for each of them.
+        if int(record.created) != self._second:
+            self._second, self._time = int(record.created), super().formatTime(record, datefmt)
+        return self._time
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         record.message = " ".join(record.message.split("\n"))

@@ -8,9 +8,10 @@ Promises:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ssa_operator.core.live import Live
 from ssa_operator.core.ownership import keyed
@@ -27,7 +28,7 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
     if not _holds(current, others) or not _holds_conditions(current, desired.get("conditions", ())):
         return True
     owned = live.owned_fields("status")
-    return bool(owned) and not _covered(json.loads(owned).get("f:status", {}), desired)
+    return bool(owned) and not _covered(msgspec.json.decode(owned).get("f:status", {}), desired)
 
 
 def _holds(current: Any, desired: Any) -> bool:
@@ -62,6 +63,6 @@ def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
             item = keyed(desired, name) if isinstance(desired, list) else None
             if item is None or not _covered(below, item):
                 return False
-        elif kind == "v" and (not isinstance(desired, list) or json.loads(name) not in desired):
+        elif kind == "v" and (not isinstance(desired, list) or msgspec.json.decode(name) not in desired):
             return False
     return True

@@ -116,7 +116,8 @@ def reference(live: Live) -> dict[str, str]:
 
 def micro_time(seconds: float) -> str:
     """A moment (seconds since the epoch) as Kubernetes' metav1.MicroTime wants it: always with six digits."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
 def bounded(note: str) -> str:

@@ -10,7 +10,6 @@ that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/seri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -62,7 +61,7 @@ def path_text(path: Path) -> str:
             part = field_text((name,))
             text += f".{part}" if text and not part.startswith("[") else part
         elif kind == "k":
-            text += "[" + ",".join(f"{key}={value}" for key, value in json.loads(name).items()) + "]"
+            text += "[" + ",".join(f"{key}={value}" for key, value in msgspec.json.decode(name).items()) + "]"
         else:
             text += f"[{name}]"
     return text
@@ -77,7 +76,7 @@ def value_at(body: object, path: Path) -> object:
         elif kind == "k" and isinstance(body, list):
             body = keyed(body, name)
         elif kind == "v" and isinstance(body, list):
-            wanted = json.loads(name)
+            wanted = msgspec.json.decode(name)
             body = wanted if wanted in body else None
         elif kind == "i" and isinstance(body, list):
             body = body[int(name)] if int(name) < len(body) else None
@@ -88,7 +87,7 @@ def value_at(body: object, path: Path) -> object:
 
 def keyed(items: Sequence[object], name: str) -> Mapping[str, Any] | None:
     """The item of a list map with the keys that fieldsV1 spells after `k:`; None where there is none."""
-    keys = json.loads(name)
+    keys = msgspec.json.decode(name)
     for item in items:
         if isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items()):
             return item

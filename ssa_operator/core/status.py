@@ -12,10 +12,11 @@ Promises:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from ssa_operator.core.child import Child
 from ssa_operator.core.live import Live
@@ -52,7 +53,7 @@ def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not own.problems or not owned or not isinstance(status, Mapping):
         return own.fields
-    names = json.loads(owned).get("f:status", {})
+    names = msgspec.json.decode(owned).get("f:status", {})
     return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
@@ -108,4 +109,4 @@ def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
 
 def _timestamp(seconds: float) -> str:
     """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"

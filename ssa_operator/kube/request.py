@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 from ssa_operator.core.encoding import encode
@@ -45,7 +46,7 @@ class Request:
     @property
     def target(self) -> str:
         """Path and query, encoded."""
-        return f"{self.path}?{urlencode(self.query, quote_via=quote)}" if self.query else self.path
+        return f"{self.path}?{_encoded(self.query)}" if self.query else self.path
 
     @property
     def writes(self) -> bool:
@@ -53,6 +54,12 @@ class Request:
 
     def __str__(self) -> str:
         return f"{self.method} {self.target}"
+
+
+@lru_cache(maxsize=256)
+def _encoded(query: Query) -> str:
+    # Nearly all requests are applies, whose queries are alike.
+    return urlencode(query, quote_via=quote)
 
 
 def raw_get(path: str, accept: str = JSON) -> Request:
