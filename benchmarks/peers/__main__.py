@@ -71,6 +71,7 @@ FIGURES: Mapping[str, Callable[[Measurement], float | None]] = {
     "idle: requests a minute": _of("idle", lambda phase: sum(phase.requests.values()) * 60 / phase.seconds),
     "idle: CPU operator, s a minute": _of("idle", lambda phase: phase.cpu * 60 / phase.seconds),
     "idle: CPU API server, s a minute": _of("idle", lambda phase: phase.apiserver_cpu * 60 / phase.seconds),
+    "cold: memory, MiB": _of("cold", lambda phase: phase.memory),
     "memory at the end, MiB": _of("idle", lambda phase: phase.memory),
     "memory at its peak, MiB": lambda made: made.peak or None,
     "restart: first reaction, s": _of("restart", lambda phase: phase.first),
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100, help="single patches, and drifts")
     parser.add_argument("--idle", type=float, default=60, help="seconds of the idle phase")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender runs")
+    parser.add_argument("--only-cold", action="store_true", help="measure the cold start alone")
     parser.add_argument("--small", action="store_true", help="100 Echos, 20 patches, 10 idle seconds, one round")
     parser.add_argument("--output", type=Path, help="the JSON file to write; the plot stands beside it as SVG")
     known = (RAW, *CONTENDERS)
@@ -178,7 +180,7 @@ def main() -> None:
     unknown = [name for name in options.contenders if name not in known]
     if unknown:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
-    sizes = Sizes(parents=options.parents, samples=options.samples, idle=options.idle)
+    sizes = Sizes(parents=options.parents, samples=options.samples, idle=options.idle, only_cold=options.only_cold)
     if options.small:
         sizes = Sizes(parents=100, samples=20, idle=10)
     names = options.contenders or list(known)

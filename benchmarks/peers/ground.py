@@ -39,11 +39,14 @@ STRANGER = 77
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """parents: how many Echos. samples: how many single patches and drifts. idle: seconds."""
+    """parents: how many Echos. samples: how many single patches and drifts. idle: seconds. only_cold: whether nothing
+    but the cold start is measured.
+    """
 
     parents: int
     samples: int
     idle: float
+    only_cold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

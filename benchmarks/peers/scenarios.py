@@ -30,7 +30,7 @@ from pathlib import Path
 from benchmarks import machine
 from benchmarks.peers import job
 from benchmarks.peers.contenders import RAW, Contender
-from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Sizes, prepared
+from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Sizes, Span, prepared
 from benchmarks.process import Process
 from benchmarks.server import Server, in_parallel
 from ssa_operator.core.identity import GroupKind
@@ -88,35 +88,57 @@ async def _resting(running: Process) -> None:
 
 
 async def _operator(ground: Ground, contender: Contender, scratch: Path) -> Measurement:
-    board = ground.board
-    phases: dict[str, Phase] = {}
-
     def process(*, ticks: bool = True) -> Process:
         return _process(ground.server, contender, scratch, ticks=ticks)
 
     span = await ground.begin()
     async with process() as running:
-        span.pid = running.pid
-        await running.until(board.children(ground.everyone))
-        seconds = time.perf_counter() - span.began
-        await running.until(board.statuses(ground.everyone))
-        span.read()
-        statuses = time.perf_counter() - span.began
-        await running.until(board.quiet(SETTLED))
-        phases["cold"] = replace(await span.phase(), seconds=round(seconds, 3), statuses=round(statuses, 3))
-        await _check(ground)
-        await running.until(board.quiet(SETTLED))
-        phases["reaction"] = await _reactions(ground, running.pid, ground.samples(0), ground.react)
-        await running.until(board.quiet(SETTLED))
-        phases["drift"] = await _drifts(ground, running.pid, ground.samples(1), ground.repair)
-        await running.until(board.quiet(SETTLED))
-        phases["burst"] = await _burst(ground, running)
-        await running.until(board.quiet(SETTLED))
-        span = await ground.begin(running.pid)
-        await asyncio.sleep(ground.sizes.idle)
-        span.read()
-        phases["idle"] = await span.phase()
+        phases = {"cold": await _cold(ground, running, span)}
+        if not ground.sizes.only_cold:
+            phases |= await _warm(ground, running)
     peak = running.memory
+    if not ground.sizes.only_cold:
+        phases |= await _restarted(ground, process)
+    return Measurement(contender=contender.name, peak=round(peak, 1), phases=phases)
+
+
+async def _cold(ground: Ground, running: Process, span: Span) -> Phase:
+    """`span` began before the process."""
+    board = ground.board
+    span.pid = running.pid
+    await running.until(board.children(ground.everyone))
+    seconds = time.perf_counter() - span.began
+    await running.until(board.statuses(ground.everyone))
+    span.read()
+    statuses = time.perf_counter() - span.began
+    await running.until(board.quiet(SETTLED))
+    phase = replace(await span.phase(), seconds=round(seconds, 3), statuses=round(statuses, 3))
+    await _check(ground)
+    return phase
+
+
+async def _warm(ground: Ground, running: Process) -> dict[str, Phase]:
+    """What the process does that has gone through the cold start."""
+    board = ground.board
+    phases = {}
+    await running.until(board.quiet(SETTLED))
+    phases["reaction"] = await _reactions(ground, running.pid, ground.samples(0), ground.react)
+    await running.until(board.quiet(SETTLED))
+    phases["drift"] = await _drifts(ground, running.pid, ground.samples(1), ground.repair)
+    await running.until(board.quiet(SETTLED))
+    phases["burst"] = await _burst(ground, running)
+    await running.until(board.quiet(SETTLED))
+    span = await ground.begin(running.pid)
+    await asyncio.sleep(ground.sizes.idle)
+    span.read()
+    phases["idle"] = await span.phase()
+    return phases
+
+
+async def _restarted(ground: Ground, process: Callable[..., Process]) -> dict[str, Phase]:
+    """What new processes do, the second one without ticks."""
+    board = ground.board
+    phases = {}
     waited = {name: board.generations[job.DEPLOYMENT, name] for name in ground.names[:RESTARTED]}
     await in_parallel(waited, lambda name: ground.scale(job.ECHO, name, 8))
     span = await ground.begin()
@@ -131,7 +153,7 @@ async def _operator(ground: Ground, contender: Contender, scratch: Path) -> Meas
         names = ground.names[:COUNTED]
         phases["patch"] = await _reactions(ground, running.pid, names, ground.react, settled=True)
         phases["repair"] = await _drifts(ground, running.pid, names, ground.repair, settled=True)
-    return Measurement(contender=contender.name, peak=round(peak, 1), phases=phases)
+    return phases
 
 
 async def _looked_at(ground: Ground) -> None:
@@ -252,6 +274,9 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
     span.read()
     phases["cold"] = await span.phase()
     phases["cold"] = replace(phases["cold"], statuses=phases["cold"].seconds, seconds=round(seconds, 3))
+
+    if ground.sizes.only_cold:
+        return phases
 
     async def react(name: str, replicas: int) -> float:
         seen = board.newer((job.ECHO, name), board.generations[job.ECHO, name])

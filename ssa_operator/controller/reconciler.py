@@ -32,7 +32,7 @@ from ssa_operator.core.live import Live
 from ssa_operator.core.observed import Observed
 from ssa_operator.core.order import CHANGED, Series, stirred
 from ssa_operator.core.outcome import Outcome, Result
-from ssa_operator.core.plan import make_plan
+from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.report import Report, make_deletion_report, make_idle_report, make_report
 from ssa_operator.core.schedule import earliest
@@ -70,15 +70,8 @@ class Reconciler:
             return await self._finalize(subject, memory)
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
-            self._observer.use(subject, Cause.TEMPLATE, {})
-            children = self._cluster.children.of(subject.parent.uid)
-            own = await self._observer.render_status(subject, memory, children)
-            report = make_idle_report(subject.parent, idle, children, own, self._now())
-            report = concealed(report, memory.secrecy, own.left_out)
-            return await self._publisher.publish(subject, memory, report, self._now())
-        records = upkeep.read(subject.parent)
-        records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
-        records = once.with_ends(records, self._cluster.children.last_seen, self._now())
+            return await self._rest(subject, memory, idle)
+        records = self._records(subject, memory)
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
         if Cause.PARENT in causes or (memory.report is not None and memory.digest != rendered.digest):
@@ -87,14 +80,7 @@ class Reconciler:
         memory.unrest = current(memory.unrest, self._now())
         observed = self._observer.observe(subject, memory, causes, rendered, records)
         observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
-        plan = make_plan(observed, rendered)
-        unseen = set(plan.unseen) - set(rendered.generated)
-        if unseen:
-            strangers |= await self._observer.meet(unseen)
-            plan = make_plan(replace(observed, strangers=strangers.found, hidden=strangers.hidden), rendered)
-        if plan.held and rendered.aged:
-            earlier = plan.observed.outlived | self._observer.outlived(subject, plan.observed)
-            plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
+        plan = await self._plan(subject, observed, rendered)
         self._claims.claim(memory, subject.parent.uid, plan)
         subject, plan = await record(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
         outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
@@ -114,6 +100,34 @@ class Reconciler:
             memory.report = report
             return report
         return await self._publisher.publish(subject, memory, report, self._now())
+
+    async def _rest(self, subject: Subject, memory: Memory, idle: Verdict) -> Report:
+        """A pass over a parent that nothing is applied for."""
+        self._observer.use(subject, Cause.TEMPLATE, {})
+        children = self._cluster.children.of(subject.parent.uid)
+        own = await self._observer.render_status(subject, memory, children)
+        report = make_idle_report(subject.parent, idle, children, own, self._now())
+        report = concealed(report, memory.secrecy, own.left_out)
+        return await self._publisher.publish(subject, memory, report, self._now())
+
+    def _records(self, subject: Subject, memory: Memory) -> Records:
+        """What the parent has on record, with what could not be written there yet."""
+        records = upkeep.read(subject.parent)
+        records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
+        return once.with_ends(records, self._cluster.children.last_seen, self._now())
+
+    async def _plan(self, subject: Subject, observed: Observed, rendered: Rendered) -> Plan:
+        """The plan, made once more where the first one tells what else has to be known."""
+        plan = make_plan(observed, rendered)
+        unseen = set(plan.unseen) - set(rendered.generated)
+        if unseen:
+            met = await self._observer.meet(unseen)
+            strangers, hidden = {**observed.strangers, **met.found}, {**observed.hidden, **met.hidden}
+            plan = make_plan(replace(observed, strangers=strangers, hidden=hidden), rendered)
+        if plan.held and rendered.aged:
+            earlier = plan.observed.outlived | self._observer.outlived(subject, plan.observed)
+            plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
+        return plan
 
     async def _finalize(self, subject: Subject, memory: Memory) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.controller.memory import Memory
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.controller.options import Options
+from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.parents import ParentKey, Parents
 from ssa_operator.controller.queue import WHOLE, Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
@@ -114,7 +114,7 @@ class Workers:
             # What was done is told by now. With the manifests in it, it would be most of what is remembered.
             memory.report = replace(memory.report, outcomes=())
         self._metrics.pass_seconds.labels(key.folder).observe(time.perf_counter() - started)
-        self._tick_later(key, parents, parent)
+        self._tick_later(key, parents, parent, memory)
 
     def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
         """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
@@ -151,12 +151,20 @@ class Workers:
         if turn is not None and not self._queue.awaits(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
-    def _tick_later(self, key: ParentKey, parents: Parents, parent: Live) -> None:
+    def _tick_later(self, key: ParentKey, parents: Parents, parent: Live, memory: Memory) -> None:
         # A tick that the budget has not granted yet stands for the next one, too.
-        if self._budget is not None and key not in self._budget:
+        if self._budget is not None and key not in self._budget and not self._at_rest(memory):
             now = self._chance.now()
             interval = parents.folder.settings.interval or self._options.interval
             self._queue.add_after(key, Cause.TICK, next_tick(parent.uid, interval, now) - now)
+
+    def _at_rest(self, memory: Memory) -> bool:
+        """Whether a tick could not find anything to do: everything that a pass looks at wakes the parent when it
+        changes, and a tick applies nothing that is proven unchanged.
+        """
+        if self._options.apply is ApplyMode.ALWAYS or memory.trouble or memory.report is None:
+            return False
+        return memory.report.complete and memory.report.verdict.ready
 
     def _reported(self, key: ParentKey, memory: Memory, report: Report) -> None:
         self._metrics.passes.labels(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from ssa_operator.controller.memory import Memory
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.controller.options import Options
+from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.parents import ParentKey, Parents
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
@@ -62,7 +65,9 @@ def report(*outcomes: Outcome) -> Report:
     return Report(status={}, verdict=verdict, children=children, complete=True, outcomes=outcomes)
 
 
-async def looked_at(script: Scripted, queue: Queue[ParentKey], *causes: Cause, now: float = 1000.0) -> None:
+async def looked_at(
+    script: Scripted, queue: Queue[ParentKey], *causes: Cause, now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
+) -> None:
     """Have the parent looked at for these causes, one after the other, by a worker with a budget of one apply a second
     whose clock stands still.
     """
@@ -71,7 +76,7 @@ async def looked_at(script: Scripted, queue: Queue[ParentKey], *causes: Cause, n
         {KEY.folder: cast("Parents", script)},
         cast("Reconciler", script),
         Metrics(),
-        Options(tick_rate=1.0),
+        Options(tick_rate=1.0, apply=apply),
         Chance(now=lambda: now, jitter=lambda: 0.0),
     )
     task = asyncio.create_task(workers.run())
@@ -83,8 +88,8 @@ async def looked_at(script: Scripted, queue: Queue[ParentKey], *causes: Cause, n
     await task
 
 
-def scripted(*outcomes: Outcome) -> Scripted:
-    return Scripted(load(TEMPLATES).folders[KEY.folder], report(*outcomes))
+def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:
+    return Scripted(load(TEMPLATES).folders[KEY.folder], replace(report(*outcomes), complete=complete))
 
 
 async def test_a_tick_beyond_the_budget_waits_for_it() -> None:
@@ -100,6 +105,18 @@ async def test_a_pass_that_applies_everything_stands_for_the_tick_that_waits_for
     assert script.causes[-1] == Cause.PARENT
     assert not queue.awaits(KEY, Cause.TICK_GRANTED)
     assert queue.awaits(KEY, Cause.TICK)
+
+
+@pytest.mark.parametrize(
+    ("apply", "complete", "ticks"),
+    [(ApplyMode.ALWAYS, True, True), (ApplyMode.CHANGED, True, False), (ApplyMode.CHANGED, False, True)],
+)
+async def test_a_parent_at_rest_has_ticks_only_where_they_apply_everything(
+    apply: ApplyMode, complete: bool, ticks: bool
+) -> None:
+    script, queue = scripted(complete=complete), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.PARENT, apply=apply)
+    assert queue.awaits(KEY, Cause.TICK) == ticks
 
 
 async def test_a_tick_that_comes_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
