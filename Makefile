@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 # More words for the command of a target: make test ARGS="-k echo -x"
 ARGS ?=
+# Test files that run at once, each with a control plane of its own; JOBS=0 for one after the other
+JOBS ?= 2
 
 BIN := $(VENV)/bin
+PYTEST = $(BIN)/pytest --numprocesses=$(JOBS) --dist=loadfile
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -22,13 +25,13 @@ run: $(INSTALLED) ## Start a local control plane, the examples and the operator,
 	$(BIN)/ssa-operator dev $(ARGS)
 
 test: $(INSTALLED) ## Run the tests, those on the local control plane included, but the slow ones
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED) ## Run the slow tests alone
-	$(BIN)/pytest -m slow $(ARGS)
+	$(PYTEST) -m slow $(ARGS)
 
 test-all: $(INSTALLED) ## Run every test, the slow ones too
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 smoke-neon: ## Run Neon's smoke test where kubectl points: real nodes, a running operator; ARGS="16 17" for these versions
 	tests/neon/smoke $(ARGS)
