@@ -164,7 +164,8 @@ class Workers:
         """
         if self._options.apply is ApplyMode.ALWAYS or memory.trouble or memory.report is None:
             return False
-        return memory.report.complete and memory.report.verdict.ready
+        # What has no proof may be an object of somebody else's, which no watch shows.
+        return memory.report.complete and memory.rendered <= memory.proofs.keys()
 
     def _reported(self, key: ParentKey, memory: Memory, report: Report) -> None:
         self._metrics.passes.labels(

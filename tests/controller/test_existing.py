@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Applied, Client
 from ssa_operator.kube.errors import ApiError, Refusal
@@ -119,6 +120,17 @@ async def test_what_somebody_else_made_is_neither_changed_nor_deleted_if_not_pre
         await desk.gone("deployments.apps", "web")
     after = await desk.read("configmaps", "web-defaults")
     assert version(after) == version(before)
+
+
+async def test_what_somebody_else_made_and_takes_away_is_made_also_where_ticks_apply_nothing(
+    desk: Desk, operate: Operate
+) -> None:
+    await desk.create(config_map("web-defaults", word="theirs"))
+    async with operate(apply=ApplyMode.CHANGED, tick_rate=1000.0, interval=0.2) as running:
+        running.write(EXTRA, IF_NOT_PRESENT)
+        await desk.apply_until_ready(echo("web"))
+        await desk.kubectl("delete", "configmap", "web-defaults")
+        await desk.until("configmaps", "web-defaults", holds(word="one"))
 
 
 async def test_two_parents_may_share_what_is_made_if_not_present(desk: Desk, operate: Operate) -> None:
