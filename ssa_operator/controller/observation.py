@@ -114,6 +114,7 @@ class Observer:
         named |= {identity.group_kind for identity in records.inventory}
         known = self._cluster.children.kinds
         now, asked = self._now(), parent.metadata.annotations.get(RECONCILE_AT, "")
+        renewed = asked != memory.asked
         scene = Scene(
             proofs=memory.proofs,
             left=memory.left,
@@ -127,7 +128,7 @@ class Observer:
             kinds={kind: self._kind(known[kind], kind) for kind in named | reported_kinds(parent) if kind in known},
             proofs=memory.proofs,
             recreations=memory.recreations,
-            demand=self._demand(causes, memory, asked),
+            demand=self._demand(causes, renewed=renewed),
             parents=self._claims.parents,
             everyone=self._claims.everyone(),
             claims=self._claims,
@@ -140,7 +141,7 @@ class Observer:
             outlived=memory.rendered if memory.digest == rendered.digest else frozenset(),
             left=memory.left,
             unrest=memory.unrest,
-            feuds=memory.rivalry.look(asked, scene, now, self._options.tolerance),
+            feuds=memory.rivalry.look(scene, now, self._options.tolerance, renewed=renewed),
             begun=memory.report is not None,
             confidential=is_confidential(subject, rendered.asked),
             now=now,
@@ -183,12 +184,9 @@ class Observer:
             once=once.with_ends(upkeep.read(subject.parent), watched.last_seen, now).once,
         )
 
-    def _demand(self, causes: Cause, memory: Memory, asked: str) -> Demand:
-        if self._options.apply is ApplyMode.ALWAYS:
-            everything = bool(causes & (WHOLE | Cause.TICK_GRANTED))
-        else:
-            everything = asked != memory.asked
-        return Demand.EVERYTHING if everything else Demand.UNPROVEN
+    def _demand(self, causes: Cause, *, renewed: bool) -> Demand:
+        always = self._options.apply is ApplyMode.ALWAYS and causes & (WHOLE | Cause.TICK_GRANTED)
+        return Demand.EVERYTHING if renewed or always else Demand.UNPROVEN
 
 
 def _kinds(rendered: Rendered) -> set[GroupKind]:

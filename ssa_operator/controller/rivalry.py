@@ -25,24 +25,23 @@ from ssa_operator.core.step import Action
 @dataclass(slots=True)
 class Rivalry:
     """feuds: the foreign changes of each child. status: those of the parent's status; written: what we wrote there.
-    asked: the value of `reconcile-at`. warned: the API server's warnings that were told already. looked: when the last
+    warned: the API server's warnings that were told already. looked: when the last
     pass looked at the children and at the status, in seconds since the epoch.
     """
 
     feuds: Mapping[Identity, Feud] = field(default_factory=dict)
     status: Feud | None = None
     written: Written | None = None
-    asked: str | None = None
     warned: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
     looked: float = 0.0
     looked_at_status: float = 0.0
 
-    def look(self, asked: str, scene: Scene, now: float, tolerance: Tolerance) -> Mapping[Identity, Feud]:
-        """The feuds as a pass over the children finds them; `asked` is the parent's `reconcile-at`."""
+    def look(self, scene: Scene, now: float, tolerance: Tolerance, *, renewed: bool) -> Mapping[Identity, Feud]:
+        """The feuds as a pass over the children finds them; `renewed` is whether `reconcile-at` has a new value."""
         feuds = watched(self.feuds, scene, now, tolerance)
-        if self.asked is not None and asked != self.asked:
+        if renewed:
             feuds = {identity: replace(feud, due=now) for identity, feud in feuds.items()}
-        self.asked, self.feuds, self.looked = asked, feuds, now
+        self.feuds, self.looked = feuds, now
         return feuds
 
     def acted(self, outcomes: Sequence[Outcome], now: float) -> tuple[Outcome, ...]:

@@ -4,7 +4,7 @@ Server-side apply bodies are parsed as YAML even when they are JSON, by go-yaml,
 `\\/` and a raw U+007F, and turns a raw U+0085 into a space.
 
 Promises:
-- What is applied comes back exactly: ASCII, with characters beyond U+FFFF as raw UTF-8 and the rest as `\\uXXXX`.
+- What is applied comes back exactly: ASCII, with characters beyond U+FFFF as raw UTF-8 and the rest escaped.
 - What JSON or UTF-8 can't hold (NaN, infinities, lone surrogates) is an error that names the field.
 """
 

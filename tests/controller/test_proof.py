@@ -153,15 +153,21 @@ async def test_a_child_is_applied_once_however_often_its_status_changes(
     assert (await counted.writes())["patch deployments"] == 1
 
 
+async def patched(desk: Desk, ledger: OpenLedger) -> Ledger:
+    """The ledger of a user's change of an Echo that was ready, until it is ready again."""
+    await desk.apply_until_ready(echo("web"))
+    counted = await ledger()
+    await desk.patch("echo", "web", spec={"replicas": 2})
+    await desk.until("configmaps", "web", holds(n="2"))
+    await desk.ready(ECHOES, "web")
+    return counted
+
+
 async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
     desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
 ) -> None:
     async with operate(templates=settings_alone):
-        await desk.apply_until_ready(echo("web"))
-        counted = await ledger()
-        await desk.patch("echo", "web", spec={"replicas": 2})
-        await desk.until("configmaps", "web", holds(n="2"))
-        await desk.ready(ECHOES, "web")
+        counted = await patched(desk, ledger)
     assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
 
 
@@ -184,12 +190,8 @@ async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
 ) -> None:
     (settings_alone / ECHOES / "fixed.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\n")
     async with operate(templates=settings_alone, apply=ApplyMode.CHANGED):
-        await desk.apply_until_ready(echo("web"))
-        counted = await ledger()
-        await desk.patch("echo", "web", spec={"replicas": 2})
-        await desk.until("configmaps", "web", holds(n="2"))
-        await desk.ready(ECHOES, "web")
-        assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
+        counted = await patched(desk, ledger)
+    assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
 
 
 async def test_with_apply_changed_a_user_can_still_have_everything_applied(
