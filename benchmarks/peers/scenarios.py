@@ -1,10 +1,12 @@
 """What every contender goes through, in this order, on a new API server.
 
 - cold: the Echos exist; from the start of the process until all children exist, and until all statuses are written.
-- reaction: one Echo after the other gets another number of replicas; from the patch to the Deployment's new generation.
+- reaction: one Echo after the other gets another number of replicas; from the patch to the Deployment's new
+  generation.
 - drift: one Deployment after the other gets another number of replicas from a stranger; until it was changed back.
 - burst: all Echos but the probes are patched, as fast as the API server takes it; until every Deployment has its new
-  generation. Meanwhile the probes are patched, five a second: how long does a user wait behind a burst?
+  generation, and until every status speaks of it. Meanwhile the probes are patched, five a second: how long does a
+  user wait behind a burst?
 - idle: nothing happens for a while; what is sent nevertheless?
 - restart: the process ended and some Echos were patched; from its new start to the first and the last reaction.
 - patch, repair: once more started, now without ticks: what is sent for so many patches, and for so many drifts?
@@ -198,12 +200,15 @@ async def _burst(ground: Ground, running: Process) -> Phase:
     times: list[float] = []
     probes: list[float] = []
     await running.until(_gather(times, seen))
-    span.read()
     await running.until(_gather(probes, await probing))
+    await running.until(board.statuses(ground.everyone))
+    span.read()
+    statuses = time.perf_counter() - span.began
     latencies = [time - start for time, start in zip(times, started, strict=True)]
     return replace(
         await span.phase(),
         seconds=round(max(times) - span.began, 3),
+        statuses=round(statuses, 3),
         latency=Latency.of(latencies),
         probes=Latency.of(probes),
     )
@@ -314,7 +319,11 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
     times = [await seen[name] for name in ground.names]
     span.read()
     latencies = [time - start for time, start in zip(times, started, strict=True)]
+    phases["burst"] = await span.phase()
     phases["burst"] = replace(
-        await span.phase(), seconds=round(max(times) - span.began, 3), latency=Latency.of(latencies)
+        phases["burst"],
+        seconds=round(max(times) - span.began, 3),
+        statuses=phases["burst"].seconds,
+        latency=Latency.of(latencies),
     )
     return phases

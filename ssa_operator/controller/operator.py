@@ -83,7 +83,7 @@ class Operator:
         )
         self._identities: dict[str, Identity] = {}
         self._claims = Claims(self._identities, lambda: self.ready, self.child_changed)
-        self._reconciler = Reconciler(cluster, self._claims, options)
+        self._reconciler = Reconciler(cluster, self._claims, options, self.queue.urges)
         self._unsettled: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
         self._settled = False

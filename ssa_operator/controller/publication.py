@@ -3,12 +3,15 @@
 Promises:
 - A status is written only when it differs, and never to a parent that was made again meanwhile. One that the API
   server refuses is told as an event.
+- Where others wait for what it would take, it may be put off; then it is written as it was reported last.
 - Where somebody else rewrites it each time, the report says so, and the pauses grow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
@@ -30,34 +33,46 @@ class Publisher:
         self._cluster = cluster
         self._tolerance = tolerance
 
-    async def publish(self, subject: Subject, memory: Memory, report: Report, now: float) -> Report:
-        """Tell the report and write the status; `now` is in seconds since the epoch.
+    async def publish(self, subject: Subject, memory: Memory, report: Report, now: float, *, later: bool) -> Report:
+        """Tell the report and write the status, or with `later` leave that to `write_status`. `now` is in seconds since
+        the epoch.
 
         Raises ApiError where the status can't be written.
         """
-        rivalry = memory.rivalry
-        report = noticed(report, notice(rivalry.look_at_status(subject.parent, now, self._tolerance)))
+        report = noticed(report, notice(memory.rivalry.look_at_status(subject.parent, now, self._tolerance)))
         self.tell(subject, memory, report)
         memory.report = report
-        if subject.writes_status:
-            await self._write_status(subject, memory, report, now)
-        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
-        return memory.report
+        return await self._write_status(subject, memory, report, now, later=later)
+
+    async def write_status(self, subject: Subject, memory: Memory, report: Report, now: float) -> Report:
+        """Write the status of a report that was published without. Raises ApiError where it can't be written."""
+        return await self._write_status(subject, memory, report, now, later=False)
 
     def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
         """Write down as events what is new in the report."""
         self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
 
-    async def _write_status(self, subject: Subject, memory: Memory, report: Report, now: float) -> None:
-        """Write the status where it differs, unless somebody rewrites it each time and a pause is due."""
+    async def _write_status(
+        self, subject: Subject, memory: Memory, report: Report, now: float, *, later: bool
+    ) -> Report:
+        """Have the status written where it differs, unless somebody rewrites it each time and a pause is due; the
+        report is given back with the moment at which that has to be looked at again.
+        """
         rivalry = memory.rivalry
         status = declared(report.status, subject.status_schema)
-        parent = subject.parent
-        if status is MISFIT or not differs(parent, status):
+        if status is MISFIT or not (subject.writes_status and differs(subject.parent, status)):
+            memory.unwritten = False
             rivalry.status_stands(now)
-            return
-        if rivalry.status_held:
-            return
+        elif later or rivalry.status_held:
+            memory.unwritten = not rivalry.status_held
+        else:
+            await self._apply_status(subject, memory, status, now)
+            memory.unwritten = False
+        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
+        return memory.report
+
+    async def _apply_status(self, subject: Subject, memory: Memory, status: Mapping[str, Any], now: float) -> None:
+        parent = subject.parent
         body = {
             "apiVersion": subject.resource.api_version,
             "kind": subject.resource.kind,
@@ -77,4 +92,4 @@ class Publisher:
             if error.terminal and not error.not_found:
                 self._cluster.recorder.tell(parent, (status_refused(memory.secrecy.redacted(str(error))),))
             raise
-        rivalry.status_written(status, applied.live, now)
+        memory.rivalry.status_written(status, applied.live, now)

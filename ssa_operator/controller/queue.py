@@ -5,8 +5,8 @@ Promises (client-go's util/workqueue, and controller-runtime's priority queue):
 - Stingy: a parent is never handed out twice at once, and added many times before it is handed out it is handed out
   once, with all causes.
 - A parent that is added while it is being worked on is handed out again afterwards.
-- Users' changes go ahead of children's events, these ahead of retries, the first list and ticks: a resync never
-  starves a change.
+- Users' changes go ahead of children's events, these ahead of statuses that were put off, retries, the first list and
+  ticks: a resync never starves a change.
 - Each cause of a parent keeps its earliest deadline.
 
 `Backlog` is the state alone, without a clock or a loop; `Queue` waits on it.
@@ -33,16 +33,23 @@ class Cause(IntFlag):
     INITIAL = 4
     """It was in the first list and its status says that it has been seen before."""
     RETRY = 8
-    TEMPLATE = 16
+    STATUS = 16
+    """A pass is over but for its status, which is still to be written."""
+    TEMPLATE = 32
     """Its templates, its settings, a kind that it needs, or something that its templates look up changed."""
-    CHILD = 32
+    CHILD = 64
     """Something that it made changed."""
-    PARENT = 64
+    PARENT = 128
     """Somebody changed the parent itself."""
+    OVERDUE = 256
+    """Its status has waited for long."""
 
 
 WHOLE = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
 """Each of these has everything applied, also what is proven unchanged."""
+
+WRITING = Cause.STATUS | Cause.OVERDUE
+"""These alone have a status written, without another pass."""
 
 
 def rank(causes: Cause) -> int:
@@ -98,14 +105,17 @@ class Backlog(Generic[Key]):
     def pop(self, now: float) -> tuple[Key, Cause] | None:
         """The parent whose turn it is, and why; it is being worked on until `done`. None where nothing is due."""
         self._promote(now)
-        while self._line:
-            place, _, key = heapq.heappop(self._line)
-            causes = self._waiting.get(key)
-            if causes is not None and key not in self._working and place == rank(causes):
-                del self._waiting[key]
-                self._working.add(key)
-                return key, causes
-        return None
+        key = self._first()
+        if key is None:
+            return None
+        heapq.heappop(self._line)
+        self._working.add(key)
+        return key, self._waiting.pop(key)
+
+    def urges(self, causes: Cause) -> bool:
+        """Whether a parent waits for a worker that is at least as urgent as one with these causes."""
+        key = self._first()
+        return key is not None and rank(self._waiting[key]) <= rank(causes)
 
     def done(self, key: Key) -> None:
         """The work on the parent ended; what was added meanwhile stands in line now."""
@@ -126,6 +136,17 @@ class Backlog(Generic[Key]):
     def idle(self) -> bool:
         """Whether nothing waits and nothing is being worked on; deadlines don't count."""
         return not self._waiting and not self._working
+
+    def _first(self) -> Key | None:
+        """Whose turn it is now."""
+        while self._line:
+            place, _, key = self._line[0]
+            causes = self._waiting.get(key)
+            if causes is not None and key not in self._working and place == rank(causes):
+                return key
+            # It stands elsewhere in line by now, or is being worked on.
+            heapq.heappop(self._line)
+        return None
 
     def _stand(self, key: Key, causes: Cause) -> None:
         self._added += 1
@@ -173,6 +194,9 @@ class Queue(Generic[Key]):
 
     def awaits(self, key: Key, cause: Cause) -> bool:
         return self._backlog.awaits(key, cause)
+
+    def urges(self, causes: Cause) -> bool:
+        return self._backlog.urges(causes)
 
     def cancel(self, key: Key, cause: Cause) -> None:
         self._backlog.cancel(key, cause)

@@ -4,6 +4,7 @@ Promises:
 - A pass is a straight line. It reads the cluster from caches, writes children and then the status, and keeps nothing
   but what it remembers of the parent: the proofs of its children and what it last reported.
 - Children are not applied while their parent is being deleted or suspended.
+- Where children of other parents wait, they go before a status.
 """
 
 from __future__ import annotations
@@ -49,28 +50,40 @@ SUSPEND = "ssa-operator.dev/suspend"
 
 
 class Reconciler:
-    """Runs passes. `claims` is what each parent has, across all folders."""
+    """Runs passes. `claims` is what each parent has, across all folders; `pressed` tells whether parents wait that are
+    at least as urgent as one with these causes.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         claims: Claims,
         options: Options,
+        pressed: Callable[[Cause], bool] = lambda _: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
         self._publisher = Publisher(cluster, options.tolerance)
+        self._pressed = pressed
         self._now = now
 
+    async def write_status(self, subject: Subject, memory: Memory, report: Report) -> Report:
+        """Write the status of the last pass, which left it unwritten. Raises ApiError where it can't be written."""
+        return await self._publisher.write_status(subject, memory, report, self._now())
+
     async def reconcile(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
-        """One pass. Raises ApiError where the status can't be written."""
+        """One pass. Where others wait its status may be left `unwritten` (in the memory), for `write_status`.
+
+        Raises ApiError where the status can't be written.
+        """
+        memory.unwritten = False
         if subject.parent.deleting and FINALIZER in subject.parent.metadata.finalizers:
-            return await self._finalize(subject, memory)
+            return await self._finalize(subject, memory, causes)
         idle = self._idle_verdict(subject.parent)
         if idle is not None:
-            return await self._rest(subject, memory, idle)
+            return await self._rest(subject, memory, causes, idle)
         records = self._records(subject, memory)
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
@@ -99,16 +112,21 @@ class Reconciler:
             self._publisher.tell(subject, memory, report)
             memory.report = report
             return report
-        return await self._publisher.publish(subject, memory, report, self._now())
+        return await self._publish(subject, memory, causes, report)
 
-    async def _rest(self, subject: Subject, memory: Memory, idle: Verdict) -> Report:
+    async def _publish(self, subject: Subject, memory: Memory, causes: Cause, report: Report) -> Report:
+        # A status waits for whoever has the same reason to be looked at, or a better one, but not for ever.
+        later = Cause.OVERDUE not in causes and self._pressed(causes | Cause.TEMPLATE)
+        return await self._publisher.publish(subject, memory, report, self._now(), later=later)
+
+    async def _rest(self, subject: Subject, memory: Memory, causes: Cause, idle: Verdict) -> Report:
         """A pass over a parent that nothing is applied for."""
         self._observer.use(subject, Cause.TEMPLATE, {})
         children = self._cluster.children.of(subject.parent.uid)
         own = await self._observer.render_status(subject, memory, children)
         report = make_idle_report(subject.parent, idle, children, own, self._now())
         report = concealed(report, memory.secrecy, own.left_out)
-        return await self._publisher.publish(subject, memory, report, self._now())
+        return await self._publish(subject, memory, causes, report)
 
     def _records(self, subject: Subject, memory: Memory) -> Records:
         """What the parent has on record, with what could not be written there yet."""
@@ -129,7 +147,7 @@ class Reconciler:
             plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
         return plan
 
-    async def _finalize(self, subject: Subject, memory: Memory) -> Report:
+    async def _finalize(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
         changed, earlier = False, list[Outcome]()
         while True:
@@ -175,7 +193,7 @@ class Reconciler:
         remember(memory, plan, outcomes, report)
         report = concealed(report, memory.secrecy, own.left_out)
         report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
-        return await self._publisher.publish(subject, memory, report, self._now())
+        return await self._publish(subject, memory, causes, report)
 
     def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
         """The report with the moment of the next pass, where this one changed what templates read, or something that

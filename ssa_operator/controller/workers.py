@@ -3,6 +3,7 @@
 Promises:
 - A parent that failed in passing is looked at again after a backoff with jitter; one that failed for good waits for a
   change or its next tick.
+- While many parents wait their children go first, and a status waits for PATIENCE at most.
 - Ticks are background work: they come last and stay within the budget of applies a second; a pass that applies
   everything for another reason stands for one.
 - An unforeseen error costs one pass: it is logged with its traceback, and the parent is tried again.
@@ -16,11 +17,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ssa_operator.controller.memory import Memory
+from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.parents import ParentKey, Parents
-from ssa_operator.controller.queue import WHOLE, Cause, Queue
+from ssa_operator.controller.queue import WHOLE, WRITING, Cause, Queue
 from ssa_operator.controller.reconciler import Reconciler
 from ssa_operator.core.live import Live
 from ssa_operator.core.outcome import Result
@@ -31,6 +32,9 @@ from ssa_operator.kube.credentials import CredentialsError
 from ssa_operator.kube.errors import ApiError, Unreachable
 
 log = logging.getLogger("ssa_operator")
+
+PATIENCE = 10.0
+"""Seconds that a status lets others go first: as much as may pass between two ticks."""
 
 UNEXPECTED = 5
 """A pass that failed unexpectedly is tried again after as long as one that has failed so many times."""
@@ -97,7 +101,10 @@ class Workers:
             return
         memory = parents.memory(parent)
         causes = self._granted(key, memory, causes)
-        if not causes:
+        if not causes & ~WRITING:
+            if causes and memory.unwritten and memory.report is not None:
+                await self._write_status(key, parents.subject(parent), memory, memory.report)
+                self._tick_later(key, parents, parent, memory)
             return
         started, before = time.perf_counter(), memory.report
         try:
@@ -110,11 +117,29 @@ class Workers:
         else:
             self._log(key, before, report)
             self._reported(key, memory, report)
+            self._write_later(key, memory)
         if memory.report is not None:
             # What was done is told by now. With the manifests in it, it would be most of what is remembered.
             memory.report = replace(memory.report, outcomes=())
         self._metrics.pass_seconds.labels(key.folder).observe(time.perf_counter() - started)
         self._tick_later(key, parents, parent, memory)
+
+    def _write_later(self, key: ParentKey, memory: Memory) -> None:
+        """Have the status written that the pass left unwritten."""
+        if memory.unwritten:
+            self._queue.add(key, Cause.STATUS)
+            self._queue.add_after(key, Cause.OVERDUE, PATIENCE)
+        else:
+            self._queue.cancel(key, Cause.OVERDUE)
+
+    async def _write_status(self, key: ParentKey, subject: Subject, memory: Memory, report: Report) -> None:
+        self._queue.cancel(key, Cause.OVERDUE)
+        try:
+            report = await self._reconciler.write_status(subject, memory, report)
+        except (ApiError, CredentialsError) as error:
+            self._failed(key, memory, error)
+        else:
+            self._look_again(key, report)
 
     def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
         """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
@@ -177,6 +202,9 @@ class Workers:
             self._queue.add_after(key, Cause.RETRY, delay)
         else:
             self._queue.cancel(key, Cause.RETRY)
+        self._look_again(key, report)
+
+    def _look_again(self, key: ParentKey, report: Report) -> None:
         if report.again_at is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._chance.now()))
 

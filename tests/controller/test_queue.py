@@ -79,6 +79,9 @@ class BacklogModel(RuleBasedStateMachine):
         assert len(self.backlog) == len(self.waiting)
         assert self.backlog.next_deadline() == min(self.later.values(), default=None)
         assert self.backlog.idle == (not self.waiting and not self.working)
+        free = [found for key, found in self.waiting.items() if key not in self.working]
+        for cause in Cause:
+            assert self.backlog.urges(cause) == any(rank(found) <= rank(cause) for found in free)
 
 
 TestBacklog = BacklogModel.TestCase
@@ -98,6 +101,16 @@ def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:
         backlog.add(number, Cause.INITIAL)
     backlog.add(999, Cause.PARENT)
     assert backlog.pop(0.0) == (999, Cause.INITIAL | Cause.PARENT)
+
+
+def test_a_status_lets_users_changes_go_first_but_not_for_ever() -> None:
+    backlog: Backlog[str] = Backlog()
+    backlog.add("a", Cause.STATUS)
+    backlog.add_at("a", Cause.OVERDUE, 10.0)
+    for key in "bc":
+        backlog.add(key, Cause.PARENT)
+    assert backlog.pop(9.0) == ("b", Cause.PARENT)
+    assert backlog.pop(10.0) == ("a", Cause.STATUS | Cause.OVERDUE)
 
 
 async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:

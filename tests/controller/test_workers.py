@@ -24,6 +24,7 @@ from ssa_operator.core.readiness import Readiness, State
 from ssa_operator.core.report import Report
 from ssa_operator.core.step import Action, Step
 from ssa_operator.core.verdict import Verdict
+from ssa_operator.kube.errors import ApiError, Refusal
 from ssa_operator.rendering.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")
@@ -37,6 +38,9 @@ class Scripted:
         self.folder = folder
         self.causes: list[Cause] = []
         self.known = Memory()
+        self.puts_off = False
+        self.refusal: ApiError | None = None
+        self.written = 0
         self._report = report
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
         self._parent = Live.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
@@ -52,8 +56,15 @@ class Scripted:
 
     async def reconcile(self, _: Any, memory: Memory, causes: Cause) -> Report:
         self.causes.append(causes)
-        memory.report = self._report
+        memory.report, memory.unwritten = self._report, self.puts_off
         return self._report
+
+    async def write_status(self, _: Any, memory: Memory, last: Report) -> Report:
+        self.written += 1
+        if self.refusal is not None:
+            raise self.refusal
+        memory.unwritten = False
+        return last
 
 
 def report(*outcomes: Outcome) -> Report:
@@ -130,3 +141,25 @@ async def test_what_a_pass_did_is_told_and_not_remembered() -> None:
     script, queue = scripted(Outcome(step=step, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
     await looked_at(script, queue, Cause.PARENT)
     assert script.known.report == report()
+
+
+async def test_a_status_that_was_put_off_is_written_without_another_pass() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.puts_off = True
+    await looked_at(script, queue, Cause.PARENT)
+    assert (script.causes, script.written) == ([Cause.PARENT], 1)
+    assert not queue.awaits(KEY, Cause.OVERDUE)
+
+
+async def test_a_pass_that_writes_its_status_writes_the_one_that_was_put_off_too() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    await looked_at(script, queue, Cause.STATUS | Cause.PARENT, Cause.STATUS)
+    assert script.written == 0
+
+
+async def test_a_status_that_was_put_off_and_cannot_be_written_is_tried_again() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.puts_off = True
+    script.refusal = ApiError("apply of Echo", Refusal(code=503, reason="ServiceUnavailable", message="not now"))
+    await looked_at(script, queue, Cause.PARENT)
+    assert queue.awaits(KEY, Cause.RETRY)
