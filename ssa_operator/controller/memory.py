@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ssa_operator.controller.rivalry import Rivalry
 from ssa_operator.core.drift import Proof, proof
@@ -62,7 +63,7 @@ class Memory:
     successors: what has to be ready before an object goes that is no longer rendered. once: what was made once and is
     not on record yet. doubts: the workloads that aren't ready. left: each child when it was last as we want it. asked:
     the value of `reconcile-at` in the last pass. rivalry: what others do to the same objects. unrest: the children
-    that change each time they are applied. unwritten: whether the status of the last report was put off. confided: the
+    that change each time they are applied. unwritten: the status that the last pass put off. confided: the
     values of each version of a Secret that was looked at. secrecy: all of them, for a parent and templates that are as
     `spelling` says.
     """
@@ -81,7 +82,7 @@ class Memory:
     unfinished: int = 0
     trouble: str = ""
     report: Report | None = None
-    unwritten: bool = False
+    unwritten: Mapping[str, Any] | None = None
     hook_failures: dict[Identity, int] = field(default_factory=dict)
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 Promises:
 - A status is written only when it differs, and never to a parent that was made again meanwhile. One that the API
   server refuses is told as an event.
-- Where others wait for what it would take, it may be put off; then it is written as it was reported last.
+- One that is put off is written as it was reported last.
 - Where somebody else rewrites it each time, the report says so, and the pauses grow.
 """
 
@@ -41,35 +41,26 @@ class Publisher:
         """
         report = noticed(report, notice(memory.rivalry.look_at_status(subject.parent, now, self._tolerance)))
         self.tell(subject, memory, report)
-        memory.report = report
-        return await self._write_status(subject, memory, report, now, later=later)
+        memory.report, memory.unwritten = report, None
+        status = declared(report.status, subject.status_schema)
+        if status is MISFIT or not (subject.writes_status and differs(subject.parent, status)):
+            memory.rivalry.status_stands(now)
+        elif not memory.rivalry.status_held:
+            memory.unwritten = status
+            if not later:
+                return await self.write_status(subject, memory, report, now)
+        return _watchful(memory, report)
 
     async def write_status(self, subject: Subject, memory: Memory, report: Report, now: float) -> Report:
-        """Write the status of a report that was published without. Raises ApiError where it can't be written."""
-        return await self._write_status(subject, memory, report, now, later=False)
+        """Write the status of a report that is `unwritten`. Raises ApiError where it can't be written."""
+        if memory.unwritten is not None:
+            await self._apply_status(subject, memory, memory.unwritten, now)
+            memory.unwritten = None
+        return _watchful(memory, report)
 
     def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
         """Write down as events what is new in the report."""
         self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
-
-    async def _write_status(
-        self, subject: Subject, memory: Memory, report: Report, now: float, *, later: bool
-    ) -> Report:
-        """Have the status written where it differs, unless somebody rewrites it each time and a pause is due; the
-        report is given back with the moment at which that has to be looked at again.
-        """
-        rivalry = memory.rivalry
-        status = declared(report.status, subject.status_schema)
-        if status is MISFIT or not (subject.writes_status and differs(subject.parent, status)):
-            memory.unwritten = False
-            rivalry.status_stands(now)
-        elif later or rivalry.status_held:
-            memory.unwritten = not rivalry.status_held
-        else:
-            await self._apply_status(subject, memory, status, now)
-            memory.unwritten = False
-        memory.report = replace(report, again_at=earliest(report.again_at, rivalry.again_at()))
-        return memory.report
 
     async def _apply_status(self, subject: Subject, memory: Memory, status: Mapping[str, Any], now: float) -> None:
         parent = subject.parent
@@ -93,3 +84,9 @@ class Publisher:
                 self._cluster.recorder.tell(parent, (status_refused(memory.secrecy.redacted(str(error))),))
             raise
         memory.rivalry.status_written(status, applied.live, now)
+
+
+def _watchful(memory: Memory, report: Report) -> Report:
+    """The report with the moment at which somebody who rewrites the status has to be looked at again."""
+    memory.report = replace(report, again_at=earliest(report.again_at, memory.rivalry.again_at()))
+    return memory.report

@@ -78,7 +78,7 @@ class Reconciler:
 
         Raises ApiError where the status can't be written.
         """
-        memory.unwritten = False
+        memory.unwritten = None
         if subject.parent.deleting and FINALIZER in subject.parent.metadata.finalizers:
             return await self._finalize(subject, memory, causes)
         idle = self._idle_verdict(subject.parent)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.deviation import differs
 from ssa_operator.core.fight import Feud, Scene, Tolerance, answered, watched
 from ssa_operator.core.identity import Identity
 from ssa_operator.core.live import Live
@@ -80,8 +79,8 @@ class Rivalry:
             self.status = answered(self.status, now)
 
     def status_written(self, desired: Mapping[str, Any], left: Live, now: float) -> None:
-        """We wrote the status; where the API server keeps something else of it, nobody else is to blame."""
-        self.written = None if differs(left, desired) else Written(desired, left)
+        """We wrote the status."""
+        self.written = Written(desired, left)
         self.status_stands(now)
 
     def again_at(self) -> float | None:

@@ -102,7 +102,7 @@ class Workers:
         memory = parents.memory(parent)
         causes = self._granted(key, memory, causes)
         if not causes & ~WRITING:
-            if causes and memory.unwritten and memory.report is not None:
+            if causes and memory.unwritten is not None and memory.report is not None:
                 await self._write_status(key, parents.subject(parent), memory, memory.report)
                 self._tick_later(key, parents, parent, memory)
             return
@@ -126,7 +126,7 @@ class Workers:
 
     def _write_later(self, key: ParentKey, memory: Memory) -> None:
         """Have the status written that the pass left unwritten."""
-        if memory.unwritten:
+        if memory.unwritten is not None:
             self._queue.add(key, Cause.STATUS)
             self._queue.add_after(key, Cause.OVERDUE, PATIENCE)
         else:

@@ -82,7 +82,8 @@ def judged(observed: Observed, step: Step, live: Live | None) -> Step:
     """
     made = step.manifest
     assert made is not None
-    step = replace(step, live=live)
+    if step.live is not live:
+        step = replace(step, live=live)
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if made.instructions.finalize else made.instructions.apply
     if policy is ApplyPolicy.ALWAYS:

@@ -33,7 +33,10 @@ def rewritten(
         feud = None
     if written is None or (feud is not None and feud.answered is None):
         return feud
-    if parent.resource_version == written.left.resource_version or not differs(parent, written.desired):
+    if parent.body.get("status") == written.left.body.get("status") or not differs(parent, written.desired):
+        return feud
+    if differs(written.left, written.desired):
+        # The API server keeps something else of it: nobody else is to blame.
         return feud
     found = takes(written.left.own_entry("status"), written.left, parent, "status")
     # A status is one thing: who rewrites another part of it each time is no better than who rewrites the same.

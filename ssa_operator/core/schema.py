@@ -16,9 +16,12 @@ def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
     """The part of a JSON value that a structural schema (openAPIV3Schema) has room for; `MISFIT` where it has none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
+    if type(value) is str and schema.get("type") == "string":
+        # Most values are.
+        return value
     if not _fits(value, schema):
         return MISFIT
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _fields(value, schema)
     if isinstance(value, (list, tuple)):
         items = [declared(item, schema.get("items")) for item in value]

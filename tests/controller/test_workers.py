@@ -56,14 +56,14 @@ class Scripted:
 
     async def reconcile(self, _: Any, memory: Memory, causes: Cause) -> Report:
         self.causes.append(causes)
-        memory.report, memory.unwritten = self._report, self.puts_off
+        memory.report, memory.unwritten = self._report, {} if self.puts_off else None
         return self._report
 
     async def write_status(self, _: Any, memory: Memory, last: Report) -> Report:
         self.written += 1
         if self.refusal is not None:
             raise self.refusal
-        memory.unwritten = False
+        memory.unwritten = None
         return last
 
 
