@@ -2,7 +2,7 @@
 
 Promises:
 - Namespaces and CRDs go first, then everything else at once, but for what depends on something else: that comes after
-  it. Objects are pruned only after everything was applied.
+  it. What is proven unchanged lets others go first. Objects are pruned only after everything was applied.
 - No failure of one step keeps another from being tried, and each says where in which template the refused field was
   written.
 - An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
@@ -65,12 +65,12 @@ async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
 
 def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
     depth = depths(steps)
-    stages: dict[tuple[bool, int, bool], list[tuple[int, Step]]] = {}
+    stages: dict[tuple[bool, int, bool, bool], list[tuple[int, Step]]] = {}
     for position, step in enumerate(steps):
         turn = depth.get(step.identity, 0)
         prune = step.action is Action.PRUNE
         later = prune or turn > 0 or step.identity.group_kind not in _FIRST
-        stages.setdefault((prune, turn, later), []).append((position, step))
+        stages.setdefault((prune, turn, later, step.proven), []).append((position, step))
     return [stages[key] for key in sorted(stages)]
 
 

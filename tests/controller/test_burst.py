@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.desk import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
+from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -22,3 +25,34 @@ async def test_the_children_of_all_parents_come_before_the_first_status(
         parents = [await desk.until(ECHOES, name, is_ready) for name in names]
     children = [await desk.read("configmaps", f"{name}-map") for name in names]
     assert max(map(version, children)) < min(map(version, parents))
+
+
+async def test_what_changed_goes_before_what_is_only_applied_again(
+    desk: Desk, operate: Operate, templates: Path, cluster: Cluster
+) -> None:
+    only(
+        templates,
+        first=map_template("first", word="name"),
+        second=map_template("second", number="spec.replicas"),
+        third=map_template("third", word="name"),
+    )
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        await desk.apply_until_ready(echo("web", 2))
+        await until(lambda: len(applied(cluster, desk)) == 6)
+    assert applied(cluster, desk)[3] == "web-second"
+
+
+def applied(cluster: Cluster, desk: Desk) -> list[str]:
+    """The names of the ConfigMaps that the operator applied, in the order in which the API server got them."""
+    assert cluster.audit_log is not None
+    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+    found = [
+        (event["requestReceivedTimestamp"], event["objectRef"]["name"])
+        for event in events
+        if event["verb"] == "patch"
+        and event["userAgent"].startswith("ssa-operator/")
+        and event["objectRef"].get("namespace") == desk.namespace
+        and event["objectRef"]["resource"] == "configmaps"
+    ]
+    return [name for _, name in sorted(found)]
