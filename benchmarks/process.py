@@ -20,6 +20,14 @@ PATIENCE = 600.0
 """Seconds after which an operator that has not brought something about fails the run."""
 
 
+class StuckError(RuntimeError):
+    """An operator that does not do its job. `fault` says so in few words; the message has the end of its log, too."""
+
+    def __init__(self, fault: str, log: str) -> None:
+        super().__init__(f"the operator {fault}; the end of its log:\n{log}")
+        self.fault = fault
+
+
 class Process:
     """Started by `async with`, ended with the block.
 
@@ -62,15 +70,16 @@ class Process:
         self.cpu = usage.ru_utime + usage.ru_stime
 
     async def until(self, event: Awaitable[None], patience: float = PATIENCE) -> None:
-        """Wait for what the process is to bring about. Raises RuntimeError with the end of its log if it doesn't."""
+        """Wait for what the process is to bring about. Raises StuckError if it doesn't."""
         waiting = asyncio.ensure_future(event)
         await asyncio.wait([waiting, self._exit], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
             waiting.result()
             return
         waiting.cancel()
-        fault = "ended by itself" if self._exit.done() else f"has not got there in {patience:.0f} s"
-        raise RuntimeError(f"the operator {fault}; the end of its log:\n{self._log.read_text()[-2000:]}")
+        memory = machine.memory(self.pid)
+        late = f"has not got there in {patience:.0f} s, and has {memory:.0f} MiB"
+        raise StuckError("ended by itself" if self._exit.done() else late, self._log.read_text()[-2000:])
 
 
 def environment() -> dict[str, str]:

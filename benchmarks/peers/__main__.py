@@ -22,11 +22,13 @@ from benchmarks.peers import scenarios
 from benchmarks.peers.contenders import CONTENDERS, RAW, prepare
 from benchmarks.peers.ground import Phase, Sizes
 from benchmarks.peers.scenarios import COUNTED, Measurement
+from benchmarks.process import StuckError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """Everything that one run measured; `machine` is that of its beginning. missing: who is left out, and why.
+    stuck: who did not do the job in some round, and is left out of it.
 
     figures: of each contender, over all rounds; the rounds stand in `rounds`.
     """
@@ -35,6 +37,7 @@ class Result:
     machine: Mapping[str, Any]
     versions: Mapping[str, str]
     missing: Mapping[str, str]
+    stuck: Mapping[str, str]
     sizes: Sizes
     others: Spread
     figures: Mapping[str, Mapping[str, Spread]]
@@ -104,6 +107,7 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
     """Let everyone of these names go through all scenarios in each round, in an order that changes with the round."""
     began, described = dt.datetime.now(dt.UTC), machine.description()
     done: list[list[Measurement]] = []
+    stuck: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
         scratch = Path(folder)
         contenders, missing = prepare(names, scratch)
@@ -116,7 +120,14 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
             for position in range(len(present)):
                 name = present[(turn + position) % len(present)]
                 console.print(f"round {turn + 1}: {name}", style="dim")
-                measured.append(await scenarios.measure(everyone.get(name), sizes, scratch))
+                try:
+                    measured.append(await scenarios.measure(everyone.get(name), sizes, scratch))
+                except StuckError as error:
+                    if len(present) == 1:
+                        raise
+                    # What the others did is not lost.
+                    console.print(f"{name}: {error}")
+                    stuck[name] = error.fault
             done.append(measured)
     rounds_of = {name: [made for each in done for made in each if made.contender == name] for name in present}
     return Result(
@@ -124,6 +135,7 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
         machine=described,
         versions={each.name: each.version for each in contenders},
         missing=missing,
+        stuck=stuck,
         sizes=sizes,
         others=Spread.of(phase.others for each in done for made in each for phase in made.phases.values()),
         figures={name: _figures(measured) for name, measured in rounds_of.items()},
