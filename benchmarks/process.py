@@ -69,7 +69,7 @@ class Process:
         self._running.discard(self.pid)
         self.cpu = usage.ru_utime + usage.ru_stime
 
-    async def until(self, event: Awaitable[None], patience: float = PATIENCE) -> None:
+    async def until(self, event: Awaitable[object], patience: float = PATIENCE) -> None:
         """Wait for what the process is to bring about. Raises StuckError if it doesn't."""
         waiting = asyncio.ensure_future(event)
         await asyncio.wait([waiting, self._exit], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
