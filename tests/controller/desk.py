@@ -32,7 +32,7 @@ from ssa_operator.kube import credentials
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.credentials import Credentials
-from ssa_operator.kube.discovery import RESTMapper
+from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.reflector import Reflector
 
@@ -239,6 +239,18 @@ class Desk:
         await self.apply(*crds)
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         await self.kubectl("wait", "--for=condition=Established", *names)
+        for crd in crds:
+            await self._discover(GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]))
+
+    async def _discover(self, kind: GroupKind) -> None:
+        """Wait until discovery knows a kind: it learns of a CRD a moment after that is Established."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self.mapper.invalidate()
+                with contextlib.suppress(UnknownKind):
+                    await self.mapper.resource(kind)
+                    return
+                await asyncio.sleep(0.05)
 
     async def create(self, *bodies: dict[str, Any]) -> None:
         """`kubectl create` of some objects, which leaves no annotation in them."""
