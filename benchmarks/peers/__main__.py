@@ -123,12 +123,12 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
                 try:
                     measured.append(await scenarios.measure(everyone.get(name), sizes, scratch))
                 except StuckError as error:
-                    if len(present) == 1:
-                        raise
                     # What the others did is not lost.
                     console.print(f"{name}: {error}")
                     stuck[name] = error.fault
             done.append(measured)
+    if not any(done):
+        raise RuntimeError(f"there is nothing to compare: {missing | stuck}")
     rounds_of = {name: [made for each in done for made in each if made.contender == name] for name in present}
     return Result(
         date=began.isoformat(timespec="seconds"),

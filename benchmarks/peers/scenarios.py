@@ -35,6 +35,7 @@ from benchmarks.peers.contenders import RAW, Contender
 from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Sizes, Span, prepared
 from benchmarks.process import Process
 from benchmarks.server import Server, in_parallel
+from ssa_operator.controller.options import Options
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.kube import request as calls
 from ssa_operator.kube.request import Request
@@ -45,8 +46,8 @@ PROBING = 0.2
 COUNTED = 20
 """Patches and drifts whose requests are counted."""
 
-TICKS = 20
-"""The default of `--tick-rate`."""
+TICKS = Options().tick_rate
+"""Applies a second."""
 
 RESTING = 0.05
 """Seconds of CPU in two seconds: less is rest."""

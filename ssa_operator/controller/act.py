@@ -188,7 +188,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
 
 def _judged(observed: Observed, step: Step, manifest: Manifest, live: Live) -> Step:
     """The step of what was to be made and turned out to be there."""
-    step = judged(observed, step, live)
+    step = judged(observed, replace(step, live=live))
     if step.action is Action.APPLY and manifest.document.holder:
         # The next pass, which follows by itself, reads the values that it has, and keeps them.
         return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")

@@ -9,9 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
@@ -41,29 +39,24 @@ class Publisher:
         """
         report = noticed(report, notice(memory.rivalry.look_at_status(subject.parent, now, self._tolerance)))
         self.tell(subject, memory, report)
-        memory.report, memory.unwritten = report, None
+        memory.report = report
         status = declared(report.status, subject.status_schema)
         if status is MISFIT or not (subject.writes_status and differs(subject.parent, status)):
             memory.rivalry.status_stands(now)
         elif not memory.rivalry.status_held:
             memory.unwritten = status
             if not later:
-                return await self.write_status(subject, memory, report, now)
-        return _watchful(memory, report)
+                await self.write_status(subject, memory, now)
+        memory.report = replace(report, again_at=earliest(report.again_at, memory.rivalry.again_at()))
+        return memory.report
 
-    async def write_status(self, subject: Subject, memory: Memory, report: Report, now: float) -> Report:
-        """Write the status of a report that is `unwritten`. Raises ApiError where it can't be written."""
-        if memory.unwritten is not None:
-            await self._apply_status(subject, memory, memory.unwritten, now)
-            memory.unwritten = None
-        return _watchful(memory, report)
+    async def write_status(self, subject: Subject, memory: Memory, now: float) -> float | None:
+        """Write the status that is `unwritten`; returns when somebody who rewrites it has to be looked at again.
 
-    def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
-        """Write down as events what is new in the report."""
-        self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
-
-    async def _apply_status(self, subject: Subject, memory: Memory, status: Mapping[str, Any], now: float) -> None:
-        parent = subject.parent
+        Raises ApiError where it can't be written.
+        """
+        parent, status = subject.parent, memory.unwritten
+        assert status is not None
         body = {
             "apiVersion": subject.resource.api_version,
             "kind": subject.resource.kind,
@@ -83,10 +76,10 @@ class Publisher:
             if error.terminal and not error.not_found:
                 self._cluster.recorder.tell(parent, (status_refused(memory.secrecy.redacted(str(error))),))
             raise
+        memory.unwritten = None
         memory.rivalry.status_written(status, applied.live, now)
+        return memory.rivalry.again_at()
 
-
-def _watchful(memory: Memory, report: Report) -> Report:
-    """The report with the moment at which somebody who rewrites the status has to be looked at again."""
-    memory.report = replace(report, again_at=earliest(report.again_at, memory.rivalry.again_at()))
-    return memory.report
+    def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
+        """Write down as events what is new in the report."""
+        self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))

@@ -69,9 +69,11 @@ class Reconciler:
         self._pressed = pressed
         self._now = now
 
-    async def write_status(self, subject: Subject, memory: Memory, report: Report) -> Report:
-        """Write the status of the last pass, which left it unwritten. Raises ApiError where it can't be written."""
-        return await self._publisher.write_status(subject, memory, report, self._now())
+    async def write_status(self, subject: Subject, memory: Memory) -> float | None:
+        """Write the status that the last pass left unwritten; returns when somebody who rewrites it has to be looked at
+        again. Raises ApiError where it can't be written.
+        """
+        return await self._publisher.write_status(subject, memory, self._now())
 
     async def reconcile(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
         """One pass. Where others wait its status may be left `unwritten` (in the memory), for `write_status`.

@@ -24,8 +24,8 @@ from ssa_operator.core.step import Action
 @dataclass(slots=True)
 class Rivalry:
     """feuds: the foreign changes of each child. status: those of the parent's status; written: what we wrote there.
-    warned: the API server's warnings that were told already. looked: when the last
-    pass looked at the children and at the status, in seconds since the epoch.
+    warned: the API server's warnings that were told already. looked: when the last pass looked at the children and at
+    the status, in seconds since the epoch.
     """
 
     feuds: Mapping[Identity, Feud] = field(default_factory=dict)

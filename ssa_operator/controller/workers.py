@@ -102,8 +102,8 @@ class Workers:
         memory = parents.memory(parent)
         causes = self._granted(key, memory, causes)
         if not causes & ~WRITING:
-            if causes and memory.unwritten is not None and memory.report is not None:
-                await self._write_status(key, parents.subject(parent), memory, memory.report)
+            if causes and memory.unwritten is not None:
+                await self._write_status(key, parents.subject(parent), memory)
                 self._tick_later(key, parents, parent, memory)
             return
         started, before = time.perf_counter(), memory.report
@@ -132,14 +132,14 @@ class Workers:
         else:
             self._queue.cancel(key, Cause.OVERDUE)
 
-    async def _write_status(self, key: ParentKey, subject: Subject, memory: Memory, report: Report) -> None:
+    async def _write_status(self, key: ParentKey, subject: Subject, memory: Memory) -> None:
         self._queue.cancel(key, Cause.OVERDUE)
         try:
-            report = await self._reconciler.write_status(subject, memory, report)
+            again_at = await self._reconciler.write_status(subject, memory)
         except (ApiError, CredentialsError) as error:
             self._failed(key, memory, error)
         else:
-            self._look_again(key, report)
+            self._look_again(key, again_at)
 
     def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
         """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
@@ -202,11 +202,11 @@ class Workers:
             self._queue.add_after(key, Cause.RETRY, delay)
         else:
             self._queue.cancel(key, Cause.RETRY)
-        self._look_again(key, report)
+        self._look_again(key, report.again_at)
 
-    def _look_again(self, key: ParentKey, report: Report) -> None:
-        if report.again_at is not None:
-            self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._chance.now()))
+    def _look_again(self, key: ParentKey, moment: float | None) -> None:
+        if moment is not None:
+            self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._chance.now()))
 
     def _failed(self, key: ParentKey, memory: Memory, error: ApiError | CredentialsError) -> None:
         """The pass did not come to its end. A parent that went or changed meanwhile has an event of its own."""

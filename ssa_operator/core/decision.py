@@ -60,7 +60,7 @@ def step_of(observed: Observed, document: Document) -> Step:
     )
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
-    return judged(observed, step, live)
+    return judged(observed, step)
 
 
 def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
@@ -76,14 +76,12 @@ def step_of_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     )
 
 
-def judged(observed: Observed, step: Step, live: Live | None) -> Step:
-    """The step of a manifest whose object is `live`, or isn't there: also where that turned out only when it was to be
-    made.
+def judged(observed: Observed, step: Step) -> Step:
+    """What is done about a manifest, whose object is there or not, as the step has it: also where that turned out only
+    when it was to be made.
     """
-    made = step.manifest
+    made, live = step.manifest, step.live
     assert made is not None
-    if step.live is not live:
-        step = replace(step, live=live)
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if made.instructions.finalize else made.instructions.apply
     if policy is ApplyPolicy.ALWAYS:

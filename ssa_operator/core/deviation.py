@@ -33,8 +33,8 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
 
 def _holds(current: Any, desired: Any) -> bool:
     """Whether the current value has everything that is desired; mappings may hold fields of other writers beside it."""
-    if isinstance(desired, dict):
-        return isinstance(current, dict) and all(
+    if isinstance(desired, Mapping):
+        return isinstance(current, Mapping) and all(
             key in current and _holds(current[key], value) for key, value in desired.items()
         )
     if isinstance(desired, list):

@@ -231,7 +231,7 @@ def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:
 
 def _without_nulls(value: Any) -> Any:
     """A copy without null fields: an applied null is stored in some maps and bumps the version at each apply."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
         return [_without_nulls(item) for item in value]

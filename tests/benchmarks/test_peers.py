@@ -21,6 +21,7 @@ from benchmarks.peers.ground import Latency
 from benchmarks.process import Process, StuckError
 from ssa_operator.core.live import Live
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
+from tests.devcluster.waiting import until
 
 
 def deployment(generation: int) -> Live:
@@ -75,11 +76,10 @@ def test_a_peer_whose_tools_are_missing_is_left_out(tmp_path: Path, monkeypatch:
 
 def test_an_operator_that_does_not_do_its_job_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     async def wait() -> None:
-        command = [sys.executable, "-c", "import time; print('thinking', flush=True); time.sleep(600)"]
+        command = [sys.executable, "-c", "import signal; print('thinking', flush=True); signal.pause()"]
         log = tmp_path / "log"
         async with Process(command, {}, log, set()) as running:
-            while not log.exists() or not log.read_text():  # noqa: ASYNC110 - a file has no event
-                await asyncio.sleep(0.01)
+            await until(lambda: log.exists() and log.read_text() != "")
             await running.until(asyncio.Event().wait(), patience=0.0)
 
     with pytest.raises(StuckError, match=r"(?s)has not got there in 0 s, and has \d+ MiB.*thinking"):

@@ -35,6 +35,7 @@ from ssa_operator.kube.credentials import Credentials
 from ssa_operator.kube.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.kube.reflector import Reflector
+from tests.devcluster.audit import own_requests
 
 PATIENCE = 90.0
 """Seconds after which a test gives up on what it waits for. Nothing here takes more than a few, but for the garbage
@@ -243,7 +244,7 @@ class Desk:
             await self._discover(GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]))
 
     async def _discover(self, kind: GroupKind) -> None:
-        """Wait until discovery knows a kind: it learns of a CRD a moment after that is Established."""
+        """Wait until discovery, which has no watch, knows a kind: that is a moment after its CRD is Established."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 self.mapper.invalidate()
@@ -388,15 +389,7 @@ def as_list(bodies: Sequence[dict[str, Any]]) -> str:
 
 def requests_for(cluster: Cluster, namespace: str, name: str) -> list[str]:
     """The verbs of the operator's own requests for one object, in order."""
-    assert cluster.audit_log is not None
-    found = []
-    for line in cluster.audit_log.read_text().splitlines():
-        event = json.loads(line)
-        where = event.get("objectRef", {})
-        ours = event["userAgent"].startswith("ssa-operator/")
-        if ours and (where.get("namespace"), where.get("name")) == (namespace, name):
-            found.append(event["verb"])
-    return found
+    return [event["verb"] for event in own_requests(cluster, namespace) if event["objectRef"].get("name") == name]
 
 
 def echo(name: str, replicas: int = 1) -> dict[str, Any]:

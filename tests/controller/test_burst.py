@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.desk import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
+from tests.devcluster.audit import own_requests
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -45,14 +45,9 @@ async def test_what_changed_goes_before_what_is_only_applied_again(
 
 def applied(cluster: Cluster, desk: Desk) -> list[str]:
     """The names of the ConfigMaps that the operator applied, in the order in which the API server got them."""
-    assert cluster.audit_log is not None
-    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
     found = [
         (event["requestReceivedTimestamp"], event["objectRef"]["name"])
-        for event in events
-        if event["verb"] == "patch"
-        and event["userAgent"].startswith("ssa-operator/")
-        and event["objectRef"].get("namespace") == desk.namespace
-        and event["objectRef"]["resource"] == "configmaps"
+        for event in own_requests(cluster, desk.namespace)
+        if (event["verb"], event["objectRef"]["resource"]) == ("patch", "configmaps")
     ]
     return [name for _, name in sorted(found)]

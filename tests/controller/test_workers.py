@@ -59,12 +59,11 @@ class Scripted:
         memory.report, memory.unwritten = self._report, {} if self.puts_off else None
         return self._report
 
-    async def write_status(self, _: Any, memory: Memory, last: Report) -> Report:
+    async def write_status(self, _: Any, memory: Memory) -> None:
         self.written += 1
         if self.refusal is not None:
             raise self.refusal
         memory.unwritten = None
-        return last
 
 
 def report(*outcomes: Outcome) -> Report:

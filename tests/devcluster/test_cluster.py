@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -25,6 +24,7 @@ from ssa_operator.devcluster.components import Layout
 from ssa_operator.devcluster.processes import ProcessError
 from ssa_operator.devcluster.progress import Progress
 from tests.conftest import Kubectl
+from tests.devcluster.audit import audited
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -137,11 +137,6 @@ def exist(pids: list[int]) -> list[bool]:
         return True
 
     return [exists(pid) for pid in pids]
-
-
-def audited(cluster: Cluster) -> list[dict[str, Any]]:
-    assert cluster.audit_log is not None
-    return [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
 
 
 def test_a_new_cluster_has_its_default_namespace_and_two_ready_nodes(cluster: Cluster, kubectl: Kubectl) -> None:

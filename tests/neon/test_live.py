@@ -13,6 +13,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client
 from tests.controller.desk import Desk, View, not_ready_because, operating
+from tests.devcluster.audit import audited
 
 pytestmark = pytest.mark.cluster
 
@@ -43,9 +44,8 @@ def database(name: str = "db", **spec: Any) -> dict[str, Any]:
 
 def applied(cluster: Cluster, namespace: str) -> list[tuple[str, int]]:
     """`resource/name` and the answer's code of all applies of children in a namespace, in order."""
-    assert cluster.audit_log is not None
     found = []
-    for event in map(json.loads, cluster.audit_log.read_text().splitlines()):
+    for event in audited(cluster):
         at = event.get("objectRef", {})
         ours = event["verb"] == "patch" and "fieldManager=ssa-operator&" in f"{event['requestURI']}&"
         if ours and at.get("namespace") == namespace and "subresource" not in at:
