@@ -45,11 +45,28 @@ class Metrics:
             ("result",),
             registry=self._registry,
         )
-        self.queue_depth = Gauge("ssa_operator_queue_depth", "Parents that wait for a worker.", registry=self._registry)
+        self.queue_depth = Gauge(
+            "ssa_operator_workqueue_depth", "Parents that wait for a worker.", registry=self._registry
+        )
         self.queue_seconds = Histogram(
-            "ssa_operator_queue_seconds",
-            "Time from the first cause to the beginning of the pass.",
+            "ssa_operator_workqueue_queue_duration_seconds",
+            "Time that a parent waits for a worker, from the moment at which it is added or due.",
             buckets=_FAST,
+            registry=self._registry,
+        )
+        self.queue_unfinished = Gauge(
+            "ssa_operator_workqueue_unfinished_work_seconds",
+            "Time spent so far on all parents that workers have in hand.",
+            registry=self._registry,
+        )
+        self.queue_longest_running = Gauge(
+            "ssa_operator_workqueue_longest_running_seconds",
+            "Time spent so far on the parent that a worker has had in hand for the longest time.",
+            registry=self._registry,
+        )
+        self.queue_retries = Counter(
+            "ssa_operator_workqueue_retries_total",
+            "Parents that were added again after a failure, with backoff.",
             registry=self._registry,
         )
         self.tick_lag = Gauge(

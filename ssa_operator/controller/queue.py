@@ -8,6 +8,7 @@ Promises (client-go's util/workqueue, and controller-runtime's priority queue):
 - Users' changes go ahead of children's events, these ahead of statuses that were put off, retries, the first list and
   ticks: a resync never starves a change.
 - Each cause of a parent keeps its earliest deadline.
+- The time that a parent waits counts from the moment at which it was added or became due.
 
 `Backlog` is the state alone, without a clock or a loop; `Queue` waits on it.
 """
@@ -19,7 +20,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
 from enum import IntFlag
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -57,12 +58,21 @@ def rank(causes: Cause) -> int:
     return -int(causes).bit_length()
 
 
+class Item(NamedTuple, Generic[Key]):
+    """A parent that the queue hands out: why, and since when it has waited."""
+
+    key: Key
+    causes: Cause
+    since: float
+
+
 class Backlog(Generic[Key]):
     """What waits, what is being worked on, and what is due later. Times are seconds on any one clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Cause] = {}
-        self._working: set[Key] = set()
+        self._since: dict[Key, float] = {}
+        self._working: dict[Key, float] = {}
         self._line: list[tuple[int, int, Key]] = []
         self._later: dict[tuple[Key, Cause], float] = {}
         self._deadlines: list[tuple[float, int, Key, Cause]] = []
@@ -72,8 +82,9 @@ class Backlog(Generic[Key]):
         """How many parents wait for a worker now."""
         return len(self._waiting)
 
-    def add(self, key: Key, cause: Cause) -> None:
+    def add(self, key: Key, cause: Cause, now: float) -> None:
         """Have the parent looked at as soon as its turn comes."""
+        self._since.setdefault(key, now)
         before = self._waiting.get(key)
         causes = (before or Cause(0)) | cause
         self._waiting[key] = causes
@@ -99,18 +110,19 @@ class Backlog(Generic[Key]):
     def forget(self, key: Key) -> None:
         """Drop everything that waits or is due for the parent."""
         self._waiting.pop(key, None)
+        self._since.pop(key, None)
         for cause in Cause:
             self.cancel(key, cause)
 
-    def pop(self, now: float) -> tuple[Key, Cause] | None:
+    def pop(self, now: float) -> Item[Key] | None:
         """The parent whose turn it is, and why; it is being worked on until `done`. None where nothing is due."""
         self._promote(now)
         key = self._first()
         if key is None:
             return None
         heapq.heappop(self._line)
-        self._working.add(key)
-        return key, self._waiting.pop(key)
+        self._working[key] = now
+        return Item(key, self._waiting.pop(key), self._since.pop(key))
 
     def urges(self, causes: Cause) -> bool:
         """Whether a parent waits for a worker that is at least as urgent as one with these causes."""
@@ -119,9 +131,17 @@ class Backlog(Generic[Key]):
 
     def done(self, key: Key) -> None:
         """The work on the parent ended; what was added meanwhile stands in line now."""
-        self._working.remove(key)
+        del self._working[key]
         if key in self._waiting:
             self._stand(key, self._waiting[key])
+
+    def unfinished(self, now: float) -> float:
+        """The seconds that have gone into all parents that are being worked on."""
+        return sum(now - since for since in self._working.values())
+
+    def longest_running(self, now: float) -> float:
+        """The seconds that have gone into the parent that has been worked on for the longest time."""
+        return max((now - since for since in self._working.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
         """The earliest moment at which something is due, None where nothing is."""
@@ -156,20 +176,19 @@ class Backlog(Generic[Key]):
         while (when := self.next_deadline()) is not None and when <= now:
             _, _, key, cause = heapq.heappop(self._deadlines)
             del self._later[key, cause]
-            self.add(key, cause)
+            self.add(key, cause, when)
 
 
 class Queue(Generic[Key]):
     """A backlog that workers wait on.
 
-    `clock` gives the seconds of `asyncio`'s loop; `observe` is told the seconds that each added parent had to wait.
+    `clock` gives the seconds of `asyncio`'s loop; `observe` receives the seconds that each parent waited for a worker.
     """
 
     def __init__(self, clock: Callable[[], float], observe: Callable[[float], object] = float) -> None:
         self._backlog: Backlog[Key] = Backlog()
         self._clock = clock
         self._observe = observe
-        self._since: dict[Key, float] = {}
         self._idle_workers: deque[asyncio.Future[None]] = deque()
         self._patient: list[asyncio.Future[None]] = []
         self._alarm: asyncio.TimerHandle | None = None
@@ -184,8 +203,7 @@ class Queue(Generic[Key]):
         return self._backlog.idle
 
     def add(self, key: Key, cause: Cause) -> None:
-        self._since.setdefault(key, self._clock())
-        self._backlog.add(key, cause)
+        self._backlog.add(key, cause, self._clock())
         self._wake()
 
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
@@ -198,11 +216,16 @@ class Queue(Generic[Key]):
     def urges(self, causes: Cause) -> bool:
         return self._backlog.urges(causes)
 
+    def unfinished(self) -> float:
+        return self._backlog.unfinished(self._clock())
+
+    def longest_running(self) -> float:
+        return self._backlog.longest_running(self._clock())
+
     def cancel(self, key: Key, cause: Cause) -> None:
         self._backlog.cancel(key, cause)
 
     def forget(self, key: Key) -> None:
-        self._since.pop(key, None)
         self._backlog.forget(key)
         self._let_others()
 
@@ -228,16 +251,17 @@ class Queue(Generic[Key]):
     async def get(self) -> tuple[Key, Cause] | None:
         """The next parent and why, once there is one; None when the queue is closed."""
         while not self._closed:
-            item = self._backlog.pop(self._clock())
+            now = self._clock()
+            item = self._backlog.pop(now)
             self._set_alarm()
             if item is not None:
-                self._observe(self._clock() - self._since.pop(item[0], self._clock()))
+                self._observe(now - item.since)
                 # Another worker may be able to take what is left: one wake-up is one item otherwise.
                 if len(self._backlog):
                     self._wake()
                 else:
                     self._let_others()
-                return item
+                return item.key, item.causes
             waiter = asyncio.get_running_loop().create_future()
             self._idle_workers.append(waiter)
             try:

@@ -77,7 +77,7 @@ class Workers:
             except Exception as error:  # noqa: BLE001 - it is told
                 # A bug shows in one pass: its worker, and with it every other parent, goes on.
                 self._complain(key, error)
-                self._queue.add_after(key, Cause.RETRY, backoff(UNEXPECTED, self._chance.jitter()))
+                self._retry(key, UNEXPECTED)
             finally:
                 self._queue.done(key)
 
@@ -198,8 +198,7 @@ class Workers:
         ).inc()
         memory.trouble, memory.unfinished = "", 0
         if report.passing:
-            delay = max(backoff(memory.failures, self._chance.jitter()), report.retry_after)
-            self._queue.add_after(key, Cause.RETRY, delay)
+            self._retry(key, memory.failures, report.retry_after)
         else:
             self._queue.cancel(key, Cause.RETRY)
         self._look_again(key, report.again_at)
@@ -226,7 +225,11 @@ class Workers:
             # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
             return
         memory.unfinished += 1
-        self._queue.add_after(key, Cause.RETRY, max(backoff(memory.unfinished, self._chance.jitter()), retry_after))
+        self._retry(key, memory.unfinished, retry_after)
+
+    def _retry(self, key: ParentKey, failures: int, retry_after: float = 0.0) -> None:
+        self._metrics.queue_retries.inc()
+        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._chance.jitter()), retry_after))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
@@ -238,6 +241,8 @@ class Workers:
             elif outcome.result in _NEWS:
                 log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
         verdict = report.verdict
+        if report.suspended != (before is not None and before.suspended):
+            log.info("%s: %s", key, "is suspended" if report.suspended else "is resumed")
         if before is None or before.verdict != verdict:
             level = logging.WARNING if verdict.stalled else logging.INFO
             log.log(level, "%s: Ready=%s %s: %s", key, verdict.ready, verdict.reason, verdict.message)
