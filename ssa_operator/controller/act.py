@@ -5,6 +5,7 @@ Promises:
   it. What is proven unchanged lets others go first. Objects are pruned only after everything was applied.
 - No failure of one step keeps another from being tried, and each says where in which template the refused field was
   written.
+- An unforeseen error ends all requests of the pass before it is raised.
 - An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
 - What is made is made only where it is absent. Where it turns out to be there, it is planned again as what it is.
 """
@@ -12,8 +13,9 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.failure import failed, failed_request, place_of_error
@@ -52,15 +54,23 @@ async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
-        turns = (
+        done = await _together(
             _in_turn(_after_successors(step, by_identity, now), by_identity, plan.observed, cluster, now)
             for _, step in stage
         )
-        done = await asyncio.gather(*turns)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
     return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+async def _together(turns: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+    """The outcomes of turns that are taken at once. If one raises, none of the others goes on: the parent goes back to
+    the queue, and another worker may reconcile it at once.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(turn) for turn in turns]
+    return [task.result() for task in tasks]
 
 
 def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
