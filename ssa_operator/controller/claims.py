@@ -41,7 +41,12 @@ class Claims(Mapping[Identity, str]):
         return len(self._owners)
 
     def claim(self, memory: Memory, uid: str, plan: Plan) -> None:
-        """Have what is rendered for a parent belong to it, and have it look again at what others have."""
+        """Have what is rendered for a parent belong to it, and have it look again at what others have.
+
+        A parent that was deleted while it was reconciled claims nothing: no event would release its claims.
+        """
+        if uid not in self.parents:
+            return
         claimed = frozenset(
             step.identity
             for step in plan.steps

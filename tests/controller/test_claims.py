@@ -15,7 +15,8 @@ class Claimed:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
-        self.claims = Claims(observed().parents, lambda: True, self.woken.append)
+        self.parents = dict(observed().parents)
+        self.claims = Claims(self.parents, lambda: True, self.woken.append)
         self.first, self.second = Memory(), Memory()
         self.claims.claim(self.first, OTHER_UID, make_plan(observed(), rendered(config_map("shared"))))
         self.claims.claim(self.second, PARENT_UID, self.plan())
@@ -47,4 +48,13 @@ def test_who_is_gone_is_not_woken() -> None:
     case.claims.forget(case.second, PARENT_UID)
     case.claims.forget(case.first, OTHER_UID)
     assert not case.woken
+    assert not case.claims
+
+
+def test_a_parent_that_goes_while_it_is_reconciled_claims_nothing() -> None:
+    case = Claimed()
+    case.claims.claim(case.first, OTHER_UID, make_plan(observed(), rendered()))
+    del case.parents[PARENT_UID]
+    case.claims.forget(case.second, PARENT_UID)
+    case.claims.claim(case.second, PARENT_UID, case.plan())
     assert not case.claims
