@@ -129,6 +129,8 @@ class Operator:
         """Bring the metrics that are read, not counted, up to date."""
         metrics = self.metrics
         metrics.queue_depth.set(len(self.queue))
+        metrics.queue_unfinished.set(self.queue.unfinished())
+        metrics.queue_longest_running.set(self.queue.longest_running())
         for name, parents in self.folders.items():
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
@@ -236,10 +238,11 @@ class Operator:
                 if tries < DISCOVERY_TRIES and kind in self.lookups.missing:
                     delay = DISCOVERY_LAG * 2**tries
                     asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
-            for name in self._unsettled.copy():
+            # A name that is added meanwhile stands for files or a CRD that this round may have read already.
+            unsettled, self._unsettled = self._unsettled, set()
+            for name in unsettled:
                 before = self.missing.get(name)
                 await self._guarded(name, self._settle(name))
-                self._unsettled.discard(name)
                 news = news or self.missing.get(name) != before
             self._settled = True
             if news:

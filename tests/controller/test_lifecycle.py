@@ -12,7 +12,20 @@ import aiohttp
 import pytest
 
 from ssa_operator.controller.http import Server
-from tests.controller.desk import ECHOES, Desk, Operate, definition, echo, holds, is_ready, not_ready_because, uid
+from ssa_operator.controller.operator import Operator
+from ssa_operator.kube.resource import Resource
+from tests.controller.desk import (
+    ECHOES,
+    Desk,
+    Operate,
+    definition,
+    echo,
+    holds,
+    is_ready,
+    map_template,
+    not_ready_because,
+    uid,
+)
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -224,12 +237,47 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
             "passes_total",
             "pass_seconds",
             "steps_total",
-            "queue_depth",
-            "queue_seconds",
+            "workqueue_depth",
+            "workqueue_queue_duration_seconds",
+            "workqueue_unfinished_work_seconds",
+            "workqueue_longest_running_seconds",
+            "workqueue_retries_total",
             "watch_restarts",
             "tick_lag",
         ):
             assert f"ssa_operator_{name}" in text
+
+
+def loaded(operator: Operator, folder: str) -> str:
+    """The text of a folder's only template as the operator read it last."""
+    assert operator._sources is not None
+    (text,) = operator._sources.folders[folder].files.values()
+    return text
+
+
+async def test_a_template_saved_while_the_operator_asks_what_the_cluster_serves_is_rendered(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, asked, answer = "serviceaccounts", asyncio.Event(), asyncio.Event()
+    (templates / folder).mkdir()
+    (templates / folder / "map.yaml.j2").write_text(map_template("words", word="'first'"))
+    await desk.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
+    async with operate() as running:
+        await desk.until("configmaps", "robot-words", holds(word="first"))
+        resource_by_name = running.operator._mapper.resource_by_name
+
+        async def slow(name: str) -> Resource:
+            asked.set()
+            await answer.wait()
+            return await resource_by_name(name)
+
+        monkeypatch.setattr(running.operator._mapper, "resource_by_name", slow)
+        running.write(f"{folder}/map.yaml.j2", map_template("words", word="'second'"))
+        await asked.wait()
+        running.write(f"{folder}/map.yaml.j2", map_template("words", word="'third'"))
+        await until(lambda: "third" in loaded(running.operator, folder))
+        answer.set()
+        await desk.until("configmaps", "robot-words", holds(word="third"))
 
 
 @pytest.mark.slow
