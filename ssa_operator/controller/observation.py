@@ -27,6 +27,7 @@ from ssa_operator.core.observed import Demand, Kind, Observed
 from ssa_operator.core.plan import make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
 from ssa_operator.core.reported import kept_before, reported_kinds
+from ssa_operator.core.suspension import is_suspended
 from ssa_operator.core.upkeep import Records
 from ssa_operator.core.world import Question
 from ssa_operator.rendering.determinism import verified
@@ -114,7 +115,7 @@ class Observer:
         named |= {identity.group_kind for identity in records.inventory}
         known = self._cluster.children.kinds
         now, asked = self._now(), parent.metadata.annotations.get(RECONCILE_AT, "")
-        renewed = asked != memory.asked
+        renewed, tolerance = asked != memory.asked, self._options.tolerance
         scene = Scene(
             proofs=memory.proofs,
             left=memory.left,
@@ -141,7 +142,8 @@ class Observer:
             outlived=memory.rendered if memory.digest == rendered.digest else frozenset(),
             left=memory.left,
             unrest=memory.unrest,
-            feuds=memory.rivalry.look(scene, now, self._options.tolerance, renewed=renewed),
+            # While a parent is suspended, its children may be changed by hand.
+            feuds={} if is_suspended(parent) else memory.rivalry.look(scene, now, tolerance, renewed=renewed),
             begun=memory.report is not None,
             confidential=is_confidential(subject, rendered.asked),
             now=now,

@@ -35,9 +35,16 @@ from ssa_operator.core.order import CHANGED, Series, stirred
 from ssa_operator.core.outcome import Outcome, Result
 from ssa_operator.core.plan import Plan, make_plan
 from ssa_operator.core.rendered import Rendered, StatusFields
-from ssa_operator.core.report import Report, make_deletion_report, make_idle_report, make_report
+from ssa_operator.core.report import (
+    Report,
+    make_deletion_report,
+    make_idle_report,
+    make_report,
+    make_suspended_report,
+)
 from ssa_operator.core.schedule import earliest
 from ssa_operator.core.step import Action
+from ssa_operator.core.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.core.unrest import changed_again, current
 from ssa_operator.core.upkeep import FINALIZER, Records
 from ssa_operator.core.verdict import Verdict
@@ -46,7 +53,6 @@ from ssa_operator.kube.errors import ApiError
 log = logging.getLogger("ssa_operator")
 
 _NAMESPACE = GroupKind("", "Namespace")
-SUSPEND = "ssa-operator.dev/suspend"
 
 
 class Reconciler:
@@ -83,9 +89,10 @@ class Reconciler:
         memory.unwritten = None
         if subject.parent.deleting and FINALIZER in subject.parent.metadata.finalizers:
             return await self._finalize(subject, memory, causes)
-        idle = self._idle_verdict(subject.parent)
-        if idle is not None:
-            return await self._rest(subject, memory, causes, idle)
+        if subject.parent.deleting:
+            return await self._rest(subject, memory, causes)
+        if is_suspended(subject.parent):
+            return await self._judge_suspended(subject, memory, causes)
         records = self._records(subject, memory)
         await self._observer.watch_recorded(subject.parent, records, memory)
         rendered, strangers = await self._observer.render(subject, memory, causes)
@@ -121,13 +128,30 @@ class Reconciler:
         later = Cause.OVERDUE not in causes and self._pressed(causes | Cause.TEMPLATE)
         return await self._publisher.publish(subject, memory, report, self._now(), later=later)
 
-    async def _rest(self, subject: Subject, memory: Memory, causes: Cause, idle: Verdict) -> Report:
-        """A pass over a parent that nothing is applied for."""
+    async def _rest(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
+        """A pass over a parent that is being deleted and that our finalizer doesn't keep."""
         self._observer.use(subject, Cause.TEMPLATE, {})
         children = self._cluster.children.of(subject.parent.uid)
         own = await self._observer.render_status(subject, memory, children)
-        report = make_idle_report(subject.parent, idle, children, own, self._now())
+        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
+        report = make_idle_report(subject.parent, verdict, children, own, self._now())
         report = concealed(report, memory.secrecy, own.left_out)
+        return await self._publish(subject, memory, causes, report)
+
+    async def _judge_suspended(self, subject: Subject, memory: Memory, causes: Cause) -> Report:
+        """A pass over a suspended parent: it judges the children, and applies and deletes nothing."""
+        records = self._records(subject, memory)
+        await self._observer.watch_recorded(subject.parent, records, memory)
+        rendered, strangers = await self._observer.render(subject, memory, causes)
+        observed = self._observer.observe(subject, memory, causes, rendered, records)
+        observed = replace(observed, strangers=strangers.found, hidden=strangers.hidden)
+        plan = await self._plan(subject, observed, rendered)
+        self._claims.claim(memory, subject.parent.uid, plan)
+        outcomes = outcomes_while_suspended(plan)
+        outcomes, memory.doubts = await diagnosed(outcomes, memory.doubts, self._cluster, self._now())
+        own = await self._observer.render_status(subject, memory, _lives(outcomes))
+        report = make_suspended_report(subject.parent, outcomes, own, self._now())
+        report = _looking_again(concealed(report, memory.secrecy, own.left_out), observed)
         return await self._publish(subject, memory, causes, report)
 
     def _records(self, subject: Subject, memory: Memory) -> Records:
@@ -233,14 +257,6 @@ class Reconciler:
             secrecy=memory.secrecy,
             former=subject.folder.settings.former_managers,
         )
-
-    def _idle_verdict(self, parent: Live) -> Verdict | None:
-        if parent.deleting:
-            return Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
-        if parent.metadata.annotations.get(SUSPEND) == "true":
-            message = f"nothing is applied while the annotation {SUSPEND} is true"
-            return Verdict(ready=False, reason="Suspended", message=message, stalled=True)
-        return None
 
 
 def _looking_again(report: Report, observed: Observed) -> Report:

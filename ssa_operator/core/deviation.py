@@ -28,7 +28,13 @@ def differs(live: Live, desired: Mapping[str, Any]) -> bool:
     if not _holds(current, others) or not _holds_conditions(current, desired.get("conditions", ())):
         return True
     owned = live.owned_fields("status")
-    return bool(owned) and not _covered(msgspec.json.decode(owned).get("f:status", {}), desired)
+    if not owned:
+        return False
+    fields = msgspec.json.decode(owned).get("f:status", {})
+    if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
+        # The list is atomic and all ours: a condition too many is one that is over.
+        return True
+    return not _covered(fields, desired)
 
 
 def _holds(current: Any, desired: Any) -> bool:

@@ -27,7 +27,7 @@ API_VERSION = "events.k8s.io/v1"
 NOTE_LIMIT = 1024
 _NAMED = 20
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUIET = frozenset({"Progressing", "WaitingForDependency", "Suspended", "Deleting"})
+_QUIET = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
 """Reasons of Ready that come and go by themselves, or that somebody asked for."""
 
 
@@ -168,7 +168,7 @@ def _verdict(before: Verdict | None, after: Verdict) -> Event | None:
             return None
         return Event(reason="Ready", action="Reconcile", note=after.message)
     if after.reason in _QUIET:
-        if after.reason in ("Suspended", "Deleting") or not after.stalled:
+        if after.reason == "Deleting" or not after.stalled:
             return None
         return Event(reason="ChildFailed", action="Reconcile", note=after.message, warning=True)
     return Event(reason=after.reason, action="Reconcile", note=after.message, warning=True)

@@ -20,7 +20,8 @@ from ssa_operator.core.readiness import readiness
 from ssa_operator.core.rendered import StatusFields
 from ssa_operator.core.schedule import earliest
 from ssa_operator.core.status import make_status
-from ssa_operator.core.verdict import Verdict, make_deletion_verdict, make_verdict
+from ssa_operator.core.suspension import MESSAGE as SUSPENDED
+from ssa_operator.core.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Report:
     status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
     failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
     has to be judged again without an event. notice: what is said of somebody who writes the same status, '' where
-    nobody does. unrest: what is said of children that change each time they are applied.
+    nobody does. unrest: what is said of children that change each time they are applied. suspended: whether the parent
+    is suspended.
     """
 
     status: Mapping[str, Any]
@@ -43,6 +45,7 @@ class Report:
     again_at: float | None = None
     notice: str = ""
     unrest: str = ""
+    suspended: bool = False
 
 
 def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
@@ -59,8 +62,22 @@ def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: Stat
     return replace(report, complete=_complete(plan, outcomes), unrest=unrest)
 
 
+def make_suspended_report(parent: Live, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+    """The report of a suspended parent: `outcomes` are its children as they are."""
+    children = children_of(outcomes, now)
+    verdict = make_verdict_on_children(children)
+    report = Report(
+        status=make_status(parent, verdict, children, own, now, suspended=SUSPENDED),
+        verdict=verdict,
+        children=children,
+        complete=False,
+        suspended=True,
+    )
+    return _acted(report, outcomes, own.again_at)
+
+
 def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], own: StatusFields, now: float) -> Report:
-    """The report of a parent that is not acted on: it is suspended or being deleted."""
+    """The report of a parent that is being deleted and that our finalizer doesn't keep."""
     entries = tuple(
         Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )

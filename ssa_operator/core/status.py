@@ -1,8 +1,9 @@
 """The status of a parent, in Kubernetes' own words.
 
 Promises:
-- `Ready` is always there; `Reconciling` and `Stalled` only while they are true (kstatus). Each condition names the
-  generation it speaks of, a reason and a message that names the object and the cause.
+- `Ready` is always there; `Reconciling`, `Stalled` and `Suspended` only while they are true (kstatus). Each condition
+  names the generation it speaks of, a reason and a message that names the object and the cause.
+- While a parent is suspended, `observedGeneration` stays at the generation that was applied last.
 - `lastTransitionTime` moves only when a condition's status does, and nothing in a status depends on the clock
   otherwise.
 - A template's own fields never replace `conditions`, `observedGeneration` or `resources`, and stay as they were while
@@ -33,19 +34,34 @@ RESOURCES_LIMIT = 1000
 
 
 def make_status(
-    parent: Live, verdict: Verdict, children: Sequence[Child], own: StatusFields, now: float
+    parent: Live, verdict: Verdict, children: Sequence[Child], own: StatusFields, now: float, suspended: str = ""
 ) -> dict[str, Any]:
     """The parent's whole status; `own` are the fields of the author's status template, `now` is in seconds since the
-    epoch.
+    epoch, `suspended` is the message of the condition Suspended, '' where nothing is suspended.
     """
     status = {key: value for key, value in _own_fields(parent, own).items() if key not in RESERVED}
-    generation = parent.metadata.generation
+    generation = _applied_generation(parent) if suspended else parent.metadata.generation
     if generation:
         status["observedGeneration"] = generation
-    status["conditions"] = _conditions(parent, verdict, now)
+    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
+    if not verdict.ready and verdict.stalled:
+        conditions.append(_condition("Stalled", "True", verdict, generation))
+    elif not verdict.ready and not suspended:
+        conditions.append(_condition("Reconciling", "True", verdict, generation))
+    if suspended:
+        told = Verdict(ready=verdict.ready, reason="Suspended", message=suspended)
+        conditions.append(_condition("Suspended", "True", told, parent.metadata.generation))
+    status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
     ordered = sorted(children, key=lambda child: child.identity)
     status["resources"] = [_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
+
+
+def _applied_generation(parent: Live) -> int | None:
+    """The generation that the live status speaks of, None where there is none."""
+    status = parent.body.get("status")
+    generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
+    return generation if isinstance(generation, int) else None
 
 
 def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
@@ -71,29 +87,20 @@ def _entry(child: Child) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value or key in ("group", "kind", "name", "state")}
 
 
-def _conditions(parent: Live, verdict: Verdict, now: float) -> list[dict[str, Any]]:
-    wanted = [("Ready", verdict.ready)]
-    if not verdict.ready and verdict.stalled:
-        wanted.append(("Stalled", True))
-    elif not verdict.ready:
-        wanted.append(("Reconciling", True))
-    return [_condition_of(parent, kind, truth, verdict, now) for kind, truth in wanted]
-
-
-def _condition_of(parent: Live, kind: str, truth: bool, verdict: Verdict, now: float) -> dict[str, Any]:
-    status = "True" if truth else "False"
-    before = live_condition(parent, kind)
-    unmoved = before is not None and before.get("status") == status and before.get("lastTransitionTime")
+def _condition(kind: str, status: str, verdict: Verdict, generation: int | None) -> dict[str, Any]:
     condition: dict[str, Any] = {
         "type": kind,
         "status": status,
         "reason": verdict.reason,
         "message": verdict.message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and unmoved else _timestamp(now),
     }
-    if parent.metadata.generation:
-        condition["observedGeneration"] = parent.metadata.generation
-    return condition
+    return {**condition, "observedGeneration": generation} if generation else condition
+
+
+def _with_transition_time(parent: Live, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
+    before = live_condition(parent, condition["type"])
+    unmoved = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
+    return {**condition, "lastTransitionTime": unmoved or _timestamp(now)}
 
 
 def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:

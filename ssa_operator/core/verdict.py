@@ -58,6 +58,11 @@ def make_verdict(
         message = sentence([*broken, *waiting])
         barred = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
         return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or barred)
+    return make_verdict_on_children(children)
+
+
+def make_verdict_on_children(children: Sequence[Child]) -> Verdict:
+    """The verdict where only the children decide."""
     unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
     failed = [child for child in unready if child.readiness.state is State.FAILED]
     if unready:

@@ -47,6 +47,20 @@ def stays(body: dict[str, Any]) -> bool:
     return "deletionTimestamp" not in body["metadata"]
 
 
+SUSPENDED = {"name": "web", "annotations": {"ssa-operator.dev/suspend": "true"}}
+
+
+def conditions(parent: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The conditions of a parent by type, without the moment of their last transition."""
+    found = parent.get("status", {}).get("conditions", [])
+    return {each["type"]: {key: value for key, value in each.items() if key != "lastTransitionTime"} for each in found}
+
+
+def is_suspended(parent: dict[str, Any]) -> bool:
+    found = conditions(parent).get("Suspended", {})
+    return found.get("status") == "True" and found["observedGeneration"] == parent["metadata"]["generation"]
+
+
 def owners(child: dict[str, Any]) -> list[str]:
     """The uids of the parents that a child has."""
     return [each["uid"] for each in child["metadata"]["ownerReferences"]]
@@ -319,18 +333,48 @@ async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk,
     assert version(await desk.read("deployments.apps", "web")) == version(deployment)
 
 
-async def test_a_suspended_echo_is_left_as_it_is(desk: Desk, operate: Operate) -> None:
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
+async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_resumed(
+    desk: Desk, operate: Operate
+) -> None:
+    async with operate():
+        before = await desk.apply_until_ready(echo("web"))
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend=true")
-        await desk.until(ECHOES, "web", not_ready_because("Suspended"))
-        running.forget()
-        await desk.kubectl("delete", "deployment", "web")
-        await running.passed(1)
-        assert await desk.find("deployments.apps", "web") is None
+        suspended = await desk.until(ECHOES, "web", is_suspended)
+        assert conditions(suspended).keys() == {"Ready", "Suspended"}
+        assert conditions(suspended)["Ready"] == conditions(before)["Ready"]
+
+        await desk.patch("echo", "web", spec={"replicas": 2})
+        changed = await desk.until(
+            ECHOES, "web", lambda body: is_suspended(body) and body["metadata"]["generation"] == 2
+        )
+        assert changed["status"]["observedGeneration"] == 1
+        assert has_replicas(1)(await desk.read("deployments.apps", "web"))
+
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend-")
-        await desk.read("deployments.apps", "web")
+        await desk.until("deployments.apps", "web", has_replicas(2))
+        resumed = await desk.ready(ECHOES, "web")
+        assert conditions(resumed).keys() == {"Ready"}
+        assert resumed["status"]["observedGeneration"] == 2
+
+
+async def test_ready_of_a_suspended_echo_is_that_of_its_live_children(desk: Desk, operate: Operate) -> None:
+    async with operate():
+        await desk.apply(suspended_echo := echo("web") | {"metadata": SUSPENDED})
+        fresh = await desk.until(ECHOES, "web", is_suspended)
+        assert conditions(fresh)["Ready"]["status"] == "False"
+        assert "observedGeneration" not in fresh["status"]
+        assert await desk.find("deployments.apps", "web") is None
+
+        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend-")
         await desk.ready(ECHOES, "web")
+        await desk.apply(suspended_echo)
+        await desk.until(ECHOES, "web", lambda body: is_suspended(body) and is_ready(body))
+
+        await desk.kubectl("delete", "deployment", "web")
+        gone = await desk.until(ECHOES, "web", not_ready_because("Progressing", "Deployment", "does not exist"))
+        assert conditions(gone).keys() == {"Ready", "Suspended"}
+        assert entries(gone)["Deployment/web"]["state"] == "NotFound"
+        assert await desk.find("deployments.apps", "web") is None
 
 
 async def test_two_parents_that_render_one_object_do_not_fight_over_it(desk: Desk, operate: Operate) -> None:

@@ -55,6 +55,14 @@ def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ou
     assert differs(parent(status={"conditions": [ready, stalled]}, managedFields=[ours]), {"conditions": [ready]})
 
 
+def test_a_condition_that_is_over_leaves_an_atomic_list() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    suspended = {"type": "Suspended", "status": "True"}
+    owner = owner_with({"conditions": [ready, suspended]})
+    assert differs(owner, {"conditions": [ready]})
+    assert not differs(owner, {"conditions": [ready, suspended]})
+
+
 def test_a_list_that_is_shorter_or_in_another_order_is_written() -> None:
     owner = parent(status={"ports": [{"type": "x"}, {"type": "y"}]})
     assert not differs(owner, {"ports": [{"type": "x"}, {"type": "y"}]})
