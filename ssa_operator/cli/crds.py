@@ -27,6 +27,8 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
             await definitions.install(client, documents, timeout)
         for document in documents:
             typer.echo(f"{document.body['metadata']['name']} established")
+        for remark in definitions.remarks(documents):
+            typer.echo(remark, err=True)
 
     _run(work())
 

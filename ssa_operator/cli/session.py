@@ -104,9 +104,12 @@ async def _answer(operator: Operator) -> None:
 async def install(client: Client, folders: Sequence[Path]) -> None:
     """Apply the CRDs of folders and wait until they are served. Raises CommandError."""
     try:
-        await definitions.install(client, definitions.load(*folders))
+        documents = definitions.load(*folders)
+        await definitions.install(client, documents)
     except (definitions.DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
+    for remark in definitions.remarks(documents):
+        log.warning("%s", remark)
 
 
 def stop_on_signal() -> asyncio.Event:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ssa_operator.core.encoding import encode
 from ssa_operator.core.place import Place
 from ssa_operator.core.readiness import Readiness, State, readiness
 from ssa_operator.core.rendered import Document
+from ssa_operator.core.schema import unreported
 from ssa_operator.kube.client import Client
 from ssa_operator.kube.errors import ApiError
 from ssa_operator.rendering.files import FileError, load_objects
@@ -51,6 +52,17 @@ def load(*folders: Path) -> list[Document]:
             raise DefinitionError(f"{document.place}: {name} is defined at {places[name]} already; remove one of them")
         places[name] = document.place
     return documents
+
+
+def remarks(documents: Iterable[Document]) -> list[str]:
+    """What these CRDs keep the operator from reporting in the status of their objects, each in a sentence."""
+    told = (
+        (document, unreported(document.body, version["name"]))
+        for document in documents
+        for version in document.body["spec"].get("versions", ())
+        if version.get("served")
+    )
+    return [f"{document.place}: {sentence}" for document, sentence in told if sentence]
 
 
 async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:

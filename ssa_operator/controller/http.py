@@ -3,7 +3,8 @@
 Promises:
 - `/healthz` answers as long as the event loop makes progress; `/readyz` once every folder whose resource exists is
   synced.
-- `/objects` shows caches and last reports, asks the cluster nothing, and never shows a Secret's content.
+- `/objects` shows caches and last reports, asks the cluster nothing, and never shows a Secret's content. It answers
+  requests from this host only: nothing proves who asks.
 - Nothing here changes anything.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Self
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.parents import Parents
@@ -27,7 +29,7 @@ class Server:
         self._operator = operator
         self._host = host
         self._port = port
-        app = web.Application()
+        app = web.Application(middlewares=[_local_objects])
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -90,6 +92,19 @@ class Server:
             return self._operator.folders[folder]
         reason = self._operator.missing.get(folder, "there is no such template folder")
         raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+
+
+LOCAL = ("127.0.0.1", "::1")
+"""Where requests of this host come from, those of `kubectl port-forward` too. A service mesh uses other addresses."""
+
+
+@web.middleware
+async def _local_objects(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path.startswith("/objects") and request.remote not in LOCAL:
+        raise web.HTTPForbidden(
+            text="/objects answers requests from the operator's own host only; use kubectl port-forward\n"
+        )
+    return await handler(request)
 
 
 def _name(live: Live) -> str:

@@ -38,7 +38,9 @@ class Subject:
     status may hold.
 
     status_schema is None where the status takes everything; writes_status is false where the operator has no business
-    in it. `cache` is where the parent came from, and learns of its new status.
+    in it. shows_conditions: whether the operator's conditions have a place in the status. unreported: what the CRD
+    keeps the operator from reporting there, in a sentence. `cache` is where the parent came from, and learns of its new
+    status.
     """
 
     parent: Live
@@ -46,6 +48,8 @@ class Subject:
     resource: Resource
     writes_status: bool
     status_schema: Mapping[str, object] | None
+    shows_conditions: bool
+    unreported: str
     cache: Cache
 
 

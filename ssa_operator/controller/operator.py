@@ -273,6 +273,8 @@ class Operator:
                 log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
                 await self._close(name, running)
             return
+        if served.unreported and (running is None or running.served.unreported != served.unreported):
+            log.warning("%s: %s", name, served.unreported)
         if running is not None and running.served.resource == served.resource:
             running.serve(served)
             if running.folder is not folder:

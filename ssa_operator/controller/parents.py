@@ -20,7 +20,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
 from ssa_operator.core.report import Report
-from ssa_operator.core.schema import declared, has_status, status_schema
+from ssa_operator.core.schema import REPORTED, declared, has_status, status_schema, undeclared, unreported
 from ssa_operator.core.upkeep import FINALIZER
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
@@ -58,6 +58,11 @@ class Served:
         if self.definition is not None:
             return has_status(self.definition, self.resource.version)
         return not self.resource.built_in and "status" in self.resource.subresources
+
+    @property
+    def unreported(self) -> str:
+        """What the CRD keeps the operator from reporting, and what to do; '' where it keeps nothing."""
+        return unreported(self.definition, self.resource.version) if self.definition is not None else ""
 
 
 class Listener(Protocol):
@@ -111,6 +116,8 @@ class Parents:
         """Take over what a changed CRD says of the status."""
         self.served = served
         self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
+        self._unreported = served.unreported
+        self._shows_conditions = served.writes_status and REPORTED[0] not in undeclared(self._schema)
 
     def writes_a_generation(self, kind: GroupKind) -> bool:
         """Whether these are parents of a kind, and their status tells the generation that it speaks of."""
@@ -146,6 +153,8 @@ class Parents:
             resource=self.served.resource,
             writes_status=self.served.writes_status,
             status_schema=self._schema,
+            shows_conditions=self._shows_conditions,
+            unreported=self._unreported,
             cache=self._cache,
         )
 

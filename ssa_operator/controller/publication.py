@@ -15,7 +15,7 @@ from ssa_operator.controller.cluster import Cluster
 from ssa_operator.controller.memory import Memory, Subject
 from ssa_operator.core.deviation import differs
 from ssa_operator.core.encoding import encode
-from ssa_operator.core.event import events, status_refused
+from ssa_operator.core.event import events, status_refused, status_undeclared
 from ssa_operator.core.fight import Tolerance
 from ssa_operator.core.report import Report, noticed
 from ssa_operator.core.rewriting import notice
@@ -82,4 +82,7 @@ class Publisher:
 
     def tell(self, subject: Subject, memory: Memory, report: Report) -> None:
         """Write down as events what is new in the report."""
-        self._cluster.recorder.tell(subject.parent, events(memory.report, subject.parent, report))
+        told = events(memory.report, subject.parent, report, shown=subject.shows_conditions)
+        if memory.report is None and subject.unreported:
+            told = (status_undeclared(subject.unreported), *told)
+        self._cluster.recorder.tell(subject.parent, told)

@@ -53,13 +53,14 @@ class Series:
     last: float
 
 
-def events(before: Report | None, parent: Live, report: Report) -> tuple[Event, ...]:
+def events(before: Report | None, parent: Live, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
     """What a pass tells. `before` is the last report, None for the first of a process: then what the parent's status
-    says already is not told again.
+    says already is not told again. `shown` is whether the status can show conditions: where it can't, an Event says
+    also what the parent waits for.
     """
     told = [*_done(report.outcomes), *_warnings(report.outcomes)]
     known = before.verdict if before is not None else _told_verdict(parent)
-    verdict = _verdict(known, report.verdict)
+    verdict = _verdict(known, report.verdict, shown=shown)
     if verdict is not None:
         told.append(verdict)
     if report.notice and (before is None or not before.notice):
@@ -73,6 +74,11 @@ def status_refused(error: str) -> Event:
     """What is told where the API server doesn't take a parent's status: its status can't say so itself."""
     note = f"the status can't be written: {error}"
     return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
+
+
+def status_undeclared(sentence: str) -> Event:
+    """What is told where a parent's CRD keeps the operator from reporting in its status."""
+    return Event(reason="StatusNotDeclared", action="WriteStatus", note=sentence)
 
 
 def body(event: Event, regarding: Live, instance: str, now: float) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def _warnings(outcomes: Sequence[Outcome]) -> Iterator[Event]:
             yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=outcome.live)
 
 
-def _verdict(before: Verdict | None, after: Verdict) -> Event | None:
+def _verdict(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:
     if before is not None and (before.reason, before.message) == (after.reason, after.message):
         return None
     if after.ready:
@@ -168,6 +174,8 @@ def _verdict(before: Verdict | None, after: Verdict) -> Event | None:
             return None
         return Event(reason="Ready", action="Reconcile", note=after.message)
     if after.reason in _QUIET:
+        if after.reason == "WaitingForDependency" and not shown:
+            return Event(reason=after.reason, action="Reconcile", note=after.message, warning=after.stalled)
         if after.reason == "Deleting" or not after.stalled:
             return None
         return Event(reason="ChildFailed", action="Reconcile", note=after.message, warning=True)

@@ -29,6 +29,10 @@ CLAIM = GroupKind("", "PersistentVolumeClaim")
 _OWNERLESS = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
 _POD = GroupKind("", "Pod")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
+_WORKLOADS = frozenset(
+    {_STATEFUL_SET, *(GroupKind("apps", kind) for kind in ("DaemonSet", "Deployment", "ReplicaSet"))}
+    | {GroupKind("batch", "Job"), GroupKind("batch", "CronJob")}
+)
 _SERVICE = GroupKind("", "Service")
 _PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
 
@@ -90,9 +94,9 @@ def obstacle(manifest: Manifest, live: Live) -> str:
     """Why an object may not be deleted to be made anew, '' where it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
-        return "it was not made for this parent; delete it yourself, or choose another name"
+        return f"it was not made for this parent; {_by_hand(live.identity)}, or choose another name"
     if not live.owned_fields():
-        return "ssa-operator did not make it; delete it yourself, or choose another name"
+        return f"ssa-operator did not make it; {_by_hand(live.identity)}, or choose another name"
     for owner in live.metadata.owner_references:
         if owner.controller and owner.uid != parent_uid:
             return f"{owner.kind} {owner.name} controls it"
@@ -104,6 +108,15 @@ def obstacle(manifest: Manifest, live: Live) -> str:
                 f"set {ANNOTATION} to Orphan, or whenDeleted to Retain"
             )
     return _forgetful(manifest, live) if manifest.document.holder else ""
+
+
+def _by_hand(identity: Identity) -> str:
+    """How a user deletes an object, keeping what runs in its pods and what their volumes hold."""
+    if identity.group_kind not in _WORKLOADS:
+        return "delete it yourself"
+    volumes = " and their volumes" if identity.group_kind == _STATEFUL_SET else ""
+    command = f"kubectl delete {identity.kind.lower()} {identity.name} --cascade=orphan"
+    return f"delete it with `{command}`, which keeps its pods{volumes}"
 
 
 def propagation(manifest: Manifest) -> Recreate:

@@ -80,6 +80,34 @@ def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
+REPORTED = ("conditions", "resources")
+"""The fields of a status that tell a user how a parent and its children are."""
+
+
+def undeclared(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The fields among `REPORTED` that a schema of `.status` has no room for."""
+    if schema is None:
+        return ()
+    room = declared({field: [] for field in REPORTED}, schema)
+    return tuple(field for field in REPORTED if room is MISFIT or field not in room)
+
+
+def unreported(definition: Mapping[str, Any], version: str) -> str:
+    """What a version of a CRD keeps the operator from reporting, and what to do; '' where it keeps nothing."""
+    name = definition["metadata"]["name"]
+    if not has_status(definition, version):
+        return (
+            f"CRD {name} has no status subresource in {version}: its objects can't show errors, the operator records "
+            "them as Events; add `subresources: {status: {}}`"
+        )
+    missing = undeclared(status_schema(definition, version))
+    if not missing:
+        return ""
+    fields = " and ".join(f"status.{field}" for field in missing)
+    effect = "their state, the operator records it as Events" if "conditions" in missing else "their children"
+    return f"CRD {name} declares no {fields} in {version}: its objects can't show {effect}; declare {fields}"
+
+
 def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
     """The whole schema of one version of a CRD, None where the version is missing or has none."""
     for served in definition.get("spec", {}).get("versions", ()):

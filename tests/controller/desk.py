@@ -196,13 +196,19 @@ class Desk:
         """The body of a parent once the operator calls its newest generation ready."""
         return await self.until(resource_name, name, is_ready)
 
-    async def told(self, reason: str, *words: str) -> dict[str, Any]:
-        """The event with that reason and these words in its note, once there is one."""
+    async def told(self, reason: str, *words: str, about: str = "") -> dict[str, Any]:
+        """The event with that reason and these words in its note, on an object of that name, once there is one."""
         view = await self.view("events.events.k8s.io")
 
         def found() -> list[dict[str, Any]]:
             bodies = [live.body for live in view.cache]
-            return [body for body in bodies if body["reason"] == reason and all(word in body["note"] for word in words)]
+            return [
+                body
+                for body in bodies
+                if body["reason"] == reason
+                and body["regarding"]["name"].startswith(about)
+                and all(word in body["note"] for word in words)
+            ]
 
         async with asyncio.timeout(PATIENCE):
             while not found():

@@ -148,6 +148,34 @@ async def test_a_status_that_declares_only_some_fields_gets_those(
     assert found["status"] == {"observedGeneration": 1}
 
 
+async def test_errors_that_a_status_has_no_room_for_are_events_and_the_log_names_the_crd_once(
+    desk: Desk, operate: Operate, gadget_templates: Path, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.define(with_status(group, observedGeneration={"type": "integer"}))
+    (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(CONFIG_MAP.replace("spec.word", "spec.nope"))
+    async with operate(templates=gadget_templates):
+        await desk.apply(gadget(group, "one"), gadget(group, "two"))
+        for name in ("one", "two"):
+            event = await desk.told("RenderFailed", "spec.nope", "map.yaml.j2:6", about=name)
+            assert event["type"] == "Warning"
+            await desk.told("StatusNotDeclared", "declares no status.conditions and status.resources", about=name)
+    assert sum("declares no status.conditions" in line for line in caplog.messages) == 1
+
+
+async def test_what_a_parent_without_a_status_waits_for_is_an_event(
+    desk: Desk, operate: Operate, gadget_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    del crd["spec"]["versions"][0]["subresources"]
+    await desk.define(crd)
+    waiting = CONFIG_MAP.replace("spec.word", "lookup('v1', 'ConfigMap', 'later').data.word")
+    (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(waiting)
+    async with operate(templates=gadget_templates):
+        await desk.apply(gadget(group, "plain"))
+        await desk.told("WaitingForDependency", "waiting for ConfigMap", "later", about="plain")
+        await desk.told("StatusNotDeclared", "no status subresource", about="plain")
+
+
 async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespaces(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
@@ -222,6 +250,15 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
         assert one["object"]["spec"] == {"replicas": 2}
         assert one["conditions"][0]["type"] == "Ready"
         assert one["resources"][0]["state"] == "Current"
+
+        elsewhere = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+        async with (
+            aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", connector=elsewhere) as stranger,
+            stranger.get("/objects") as refused,
+            stranger.get("/metrics") as open_to_all,
+        ):
+            assert (refused.status, open_to_all.status) == (403, 200)
+            assert "port-forward" in await refused.text()
 
         await desk.kubectl("delete", "echo", "web")
         await desk.gone(ECHOES, "web")

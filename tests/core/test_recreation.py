@@ -71,6 +71,16 @@ def test_only_what_is_ours_may_be_deleted(live: Live, words: str) -> None:
     assert bool(why) == bool(words)
 
 
+def test_the_advice_to_delete_a_stateful_set_keeps_its_pods_and_volumes() -> None:
+    live = live_as("StatefulSet", "apps/v1", metadata={**child().body["metadata"], "labels": {}})
+    advice = (
+        "delete it with `kubectl delete statefulset settings --cascade=orphan`, which keeps its pods and their volumes"
+    )
+    assert advice in obstacle(made(stateful_set()), live)
+    live = live_as("StatefulSet", "apps/v1", metadata={**child().body["metadata"], "managedFields": []})
+    assert advice in obstacle(made(stateful_set()), live)
+
+
 @pytest.mark.parametrize("strategy", ["Orphan", "Background", "Foreground"])
 def test_volumes_never_go_with_their_stateful_set(strategy: str) -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}

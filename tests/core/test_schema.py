@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.schema import announces, declared, has_status, status_schema
+from ssa_operator.core.schema import announces, declared, has_status, status_schema, unreported
 
 SCHEMA = {
     "type": "object",
@@ -68,3 +68,30 @@ def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
     version = {"name": "v1", "schema": schema, "subresources": {"status": {}} if subresource else {}}
     assert announces({"spec": {"versions": [version]}}) is found
     assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
+
+
+def crd(status: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
+    """A CRD whose version v1 has the status subresource and this schema of it."""
+    schema = {"type": "object", "properties": {"spec": {}} | ({"status": status} if status is not None else {})}
+    served = {"name": "v1", "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}} | version
+    return {"metadata": {"name": "gadgets.example.com"}, "spec": {"versions": [served]}}
+
+
+LISTS = {"conditions": {"type": "array"}, "resources": {"type": "array"}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        (crd({"properties": LISTS}), ""),
+        (crd({"x-kubernetes-preserve-unknown-fields": True}), ""),
+        (crd(None), "no status.conditions and status.resources in v1"),
+        (crd({"properties": {**LISTS, "conditions": {"type": "string"}}}), "no status.conditions in v1"),
+        (crd({"properties": {"conditions": {"type": "array"}}}), "no status.resources in v1"),
+        (crd({"properties": LISTS}, subresources={}), "no status subresource in v1"),
+    ],
+)
+def test_what_a_crd_keeps_from_being_reported_is_said(definition: dict[str, Any], words: str) -> None:
+    sentence = unreported(definition, "v1")
+    assert words in sentence
+    assert bool(words) == bool(sentence)
