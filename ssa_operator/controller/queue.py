@@ -84,7 +84,7 @@ class Backlog(Generic[Key]):
 
     def add(self, key: Key, cause: Cause, now: float) -> None:
         """Have the parent looked at as soon as its turn comes."""
-        self._since.setdefault(key, now)
+        self._since[key] = min(self._since.get(key, now), now)
         before = self._waiting.get(key)
         causes = (before or Cause(0)) | cause
         self._waiting[key] = causes
