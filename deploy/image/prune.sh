@@ -1,11 +1,14 @@
 #!/bin/sh
-# Takes the parts of the official Kubernetes client out of an environment that ssa-operator does not import: all but the
-# reading of kubeconfigs, 74 of its 75 MB. ssa_operator/kube/official.py says what is imported, and how.
+# Takes the parts of the official Kubernetes client out of an environment that ssa-operator does not use: the models and calls of
+# every API group, which the client loads on demand, and its asyncio half; 74 of its 75 MB. What is left renews the tokens of a
+# kubeconfig's auth-provider (ssa_operator/kube/auth_provider.py).
 #
 # Usage: prune.sh SITE_PACKAGES
 set -eu
 package=${1:?usage: prune.sh SITE_PACKAGES}/kubernetes
-[ -f "$package/aio/config/kube_config.py" ] || { echo "prune.sh: $package is not the official Kubernetes client" >&2; exit 1; }
-find "$package" -type f ! -path "$package/__init__.py" ! -path "$package/aio/config/*.py" -delete
-find "$package/aio/config" -name '*_test.py' -delete
+[ -f "$package/config/kube_config.py" ] || { echo "prune.sh: $package is not the official Kubernetes client" >&2; exit 1; }
+rm -r "$package/aio"
+find "$package/client/api" "$package/client/models" -type f ! -name __init__.py -delete
+find "$package" -type f ! -name '*.py' -delete
+find "$package" -name '*_test.py' -delete
 find "$package" -depth -type d -empty -delete

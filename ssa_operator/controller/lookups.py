@@ -6,7 +6,8 @@ Promises:
 - Whoever saw something else than what is known now is woken, whatever the reason: a change by others or by ourselves, a
   watch that is synced at last, a right that was taken away, a kind that came or went. Nobody else is.
 - As little is watched as the rights have to allow: single objects, each by its name. Where many are asked for, one
-  watch takes the place of many, unless the rights forbid that.
+  watch takes the place of many, unless the rights forbid that. If they do, the wider watch is tried again every
+  `WIDER_RETRY` seconds while it is worthwhile; until it is synced, the narrow ones answer.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ log = logging.getLogger("ssa_operator")
 
 GRACE = 30.0
 """Seconds for which a watch that nobody uses any more goes on, for a template or a condition that changes back."""
+
+WIDER_RETRY = 300.0
+"""Seconds after which a wider watch that was forbidden is tried again, so that granting the permission is enough."""
 
 _LEVELS = 3
 """An area can give way to a narrower one twice."""
@@ -235,11 +239,24 @@ class Lookups:
         resource = self._resource(area)
         if resource is None or _unwatchable(resource, area):
             return
-        watched = [each for each in self._watches if (each.api_version, each.kind) == (area.api_version, area.kind)]
-        wanted = worthwhile(area, watched, {each for each in area.wider if self._is_possible(each, resource)})
+        wanted = self._worthwhile(area, resource)
         if wanted != area:
             self._widened.add(wanted)
         self._start(wanted, resource, secrecy)
+
+    def _try_again(self, refused: Area) -> None:
+        """Watch a wider area that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
+        self._refused.discard(refused)
+        resource = self._resource(refused)
+        narrow = next((each for each in self._watches if refused in each.wider), None)
+        if resource is None or narrow is None or self._worthwhile(narrow, resource) != refused:
+            return
+        self._widened.add(refused)
+        self._start(refused, resource, NOTHING)
+
+    def _worthwhile(self, area: Area, resource: Resource) -> Area:
+        watched = [each for each in self._watches if (each.api_version, each.kind) == (area.api_version, area.kind)]
+        return worthwhile(area, watched, {each for each in area.wider if self._is_possible(each, resource)})
 
     def _is_possible(self, wider: Area, resource: Resource) -> bool:
         confined = self._confined and resource.namespaced and not wider.namespace
@@ -299,6 +316,7 @@ class Lookups:
         elif watch.forbidden and area in self._widened:
             log.info("lookups: %s; what is asked for is watched one by one", watch.problem)
             self._refused.add(area)
+            asyncio.get_running_loop().call_later(WIDER_RETRY, self._try_again, area)
             self._drop(area)
             for question in within:
                 self._ensure(Area.of(question))

@@ -1,7 +1,6 @@
 """Where the API server is and how to show it who asks.
 
-The official client merges kubeconfigs, runs exec plugins and refreshes OIDC and GCP tokens; here, what it gave is kept
-fresh.
+Kubeconfigs and service accounts grant access (`kubeconfig`, `incluster`); here, what they grant is kept fresh.
 
 Promises:
 - Headers are asked for with every request; what expires is renewed before that,
@@ -128,7 +127,7 @@ async def load(kubeconfig: str | None = None, context: str | None = None, clock:
 
     They are read once before this returns, so that wrong ones are told here. Raises CredentialsError.
     """
-    # Here, because reading kubeconfigs imports the official client and a YAML parser.
+    # Here, because reading kubeconfigs imports a YAML parser.
     from ssa_operator.kube import incluster  # noqa: PLC0415
     from ssa_operator.kube import kubeconfig as files  # noqa: PLC0415
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ssa_operator.kube.grant import CredentialsError, Endpoint, Grant, Source, Trust
-from ssa_operator.kube.official import config
 from ssa_operator.kube.proxy import proxy_for
 from ssa_operator.kube.trust import Authority
 
@@ -40,32 +39,22 @@ def available(folder: Path) -> bool:
 
 def read(folder: Path) -> tuple[Endpoint, Source, Trust]:
     """The pod's API server. Raises CredentialsError where the pod's variables or files are incomplete."""
-    modules = config()
-    loader = modules.incluster_config.InClusterConfigLoader(
-        token_filename=str(folder / "token"), cert_filename=str(folder / "ca.crt"), environ=os.environ
-    )
-    settings = _Settings()
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise CredentialsError("this pod has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; name a kubeconfig")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    authority, namespace = folder / "ca.crt", folder / "namespace"
     try:
-        loader.load_and_set(settings)
-    except (modules.config_exception.ConfigException, OSError) as error:
-        raise CredentialsError(f"the pod's service account in {folder}: {error}") from error
-    namespace = folder / "namespace"
-    endpoint = Endpoint(
-        server=settings.host,
-        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
-        context="in-cluster",
-        proxy=proxy_for(settings.host, os.environ),
-        tls_server_name=None,
-    )
-    authority = Authority(str(folder / "ca.crt"), Path(settings.ssl_ca_cert).read_text())
-    return endpoint, TokenFile(folder / "token"), authority
-
-
-class _Settings:
-    """Takes what the official loader sets on its client's Configuration."""
-
-    def __init__(self) -> None:
-        self.host = ""
-        self.ssl_ca_cert = ""
-        self.api_key: dict[str, str] = {}
-        self.refresh_api_key_hook: object = None
+        pem = authority.read_text()
+        endpoint = Endpoint(
+            server=server,
+            namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+            context="in-cluster",
+            proxy=proxy_for(server, os.environ),
+            tls_server_name=None,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"the pod's service account in {folder} can't be read: {error}") from error
+    if not pem.strip():
+        raise CredentialsError(f"the pod's certificate authority {authority} is empty")
+    return endpoint, TokenFile(folder / "token"), Authority(str(authority), pem)

@@ -5,79 +5,121 @@ Promises:
 - Token and certificate files are read again each time; exec plugins and the providers oidc and gcp are run again.
 - What is missing or wrong is told with the file and the field; contents of credentials are not.
 
-Left out: `provideClusterInfo` of exec plugins, and proxies other than http and https.
+Left out: proxies other than http and https.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
+from ssa_operator.kube.auth_provider import AuthProvider
+from ssa_operator.kube.exec_plugin import ExecPlugin
 from ssa_operator.kube.grant import Certificate, CredentialsError, Endpoint, Grant, Source, Trust
-from ssa_operator.kube.official import config
 from ssa_operator.kube.proxy import proxy_for
 from ssa_operator.kube.trust import Authority
 
-PLUGIN_DEADLINE = 120.0
-"""Seconds for an exec plugin, which may ask somebody to log in."""
+_CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
+"""The cluster's settings for exec plugins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One item of `contexts`, `clusters` or `users`, and the file that it is from."""
+
+    file: Path
+    values: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def folder(self) -> Path:
+        return self.file.absolute().parent
+
+
+@dataclass(slots=True)
+class _Merged:
+    """Several kubeconfigs as one. `entries` is by list (`users`) and name."""
+
+    current_context: str = ""
+    entries: dict[tuple[str, str], _Entry] = field(default_factory=dict, repr=False)
+
+    def entry(self, kind: str, name: object, paths: str) -> _Entry:
+        found = self.entries.get((kind, str(name)))
+        if found is None:
+            names = ", ".join(each for listed, each in self.entries if listed == kind)
+            raise CredentialsError(f"{paths} has no {kind} entry {name}; it has {names or 'none at all'}")
+        return found
 
 
 def exists(paths: str) -> bool:
     """Whether any of the files is there; `paths` is separated as in KUBECONFIG."""
-    return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
+    return bool(_files(paths))
 
 
 def read(paths: str, context: str | None) -> tuple[Endpoint, Source, Trust]:
     """The server, user and trust of a context, None for the current one. Raises CredentialsError."""
-    modules = config()
-    try:
-        merger = modules.kube_config.KubeConfigMerger(paths)
-    except OSError as error:
-        raise CredentialsError(f"the kubeconfig can't be read: {error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError, KeyError) as error:
-        raise CredentialsError(f"{paths} is no kubeconfig: {_without_content(error)}") from None
-    if merger.config is None:
+    files = _files(paths)
+    if not files:
         raise CredentialsError(
             f"there is no kubeconfig at {paths} and this is no pod with a service account; "
             "name one with --kubeconfig or KUBECONFIG, or start a local cluster with `ssa-operator cluster start`"
         )
-    name = context or _current_context(merger.config_files)
+    merged = _Merged()
+    if not [file for file in files if _merge(file, merged)]:
+        raise CredentialsError(f"{paths} is no kubeconfig: it is empty")
+    name = context or merged.current_context
     if not name:
         raise CredentialsError(f"{paths} has no current-context; choose one with --context")
     try:
-        return _entry(merger.config, name, paths)
-    except modules.config_exception.ConfigException as error:
-        raise CredentialsError(f"{paths}: {error}") from error
+        return _context(merged, name, paths)
     except (AttributeError, TypeError, ValueError) as error:
-        raise CredentialsError(f"{paths}: context {name}: {_without_content(error)}") from None
+        raise CredentialsError(f"{paths}: context {name}: {error}") from None
+
+
+def _files(paths: str) -> list[Path]:
+    named = (Path(path).expanduser() for path in paths.split(os.pathsep) if path)
+    return [path for path in named if path.exists()]
+
+
+def _merge(file: Path, merged: _Merged) -> bool:
+    """Add what a file says and no file before it said. Returns whether it says anything."""
+    try:
+        body = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)  # the safe one, of libyaml
+        if body is None:
+            return False
+        if not isinstance(body, dict):
+            raise TypeError("it is no mapping")
+        merged.current_context = merged.current_context or str(body.get("current-context") or "")
+        for kind, value in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+            for item in body.get(kind) or ():
+                entry = _Entry(file=file, values=item.get(value) or {})
+                merged.entries.setdefault((kind, str(item["name"])), entry)
+    except OSError as error:
+        raise CredentialsError(f"the kubeconfig can't be read: {error}") from error
+    except KeyError as error:
+        raise CredentialsError(f"{file} is no kubeconfig: an entry of {kind} has no {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        raise CredentialsError(f"{file} is no kubeconfig: {_without_content(error)}") from None
+    return True
 
 
 def _without_content(error: Exception) -> str:
     """The words of a YAML error without its excerpt of the file, which may hold a token."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} in line {error.problem_mark.line + 1}"
-    return type(error).__name__ if isinstance(error, KeyError | UnicodeDecodeError) else str(error)
+    return type(error).__name__ if isinstance(error, UnicodeDecodeError | yaml.YAMLError) else str(error)
 
 
-def _current_context(files: Mapping[str, Mapping[str, Any]]) -> str:
-    return next((str(each["current-context"]) for each in files.values() if each.get("current-context")), "")
-
-
-def _entry(merged: Any, name: str, paths: str) -> tuple[Endpoint, User, Trust]:
-    chosen = merged["contexts"].get_with_name(name)["context"]
-    cluster_node = merged["clusters"].get_with_name(chosen["cluster"])
-    cluster = cluster_node["cluster"].value
-    origin = f"{cluster_node.path}: cluster {chosen['cluster']}"
+def _context(merged: _Merged, name: str, paths: str) -> tuple[Endpoint, User, Trust]:
+    chosen = merged.entry("contexts", name, paths).values
+    entry = merged.entry("clusters", chosen.get("cluster"), paths)
+    cluster, origin = entry.values, f"{entry.file}: cluster {chosen['cluster']}"
     server = str(cluster.get("server") or "").rstrip("/")
     if urlsplit(server).scheme not in ("http", "https"):
         raise CredentialsError(f"{origin}: server {server!r} is no http or https URL")
@@ -86,33 +128,50 @@ def _entry(merged: Any, name: str, paths: str) -> tuple[Endpoint, User, Trust]:
         raise CredentialsError(f"{origin}: proxy {proxy!r} is not supported; only http and https proxies are")
     endpoint = Endpoint(
         server=server,
-        namespace=chosen.safe_get("namespace") or "default",
+        namespace=chosen.get("namespace") or "default",
         context=name,
         proxy=proxy,
         tls_server_name=cluster.get("tls-server-name"),
     )
-    user = _user(merged, name, chosen.safe_get("user"), paths)
-    return endpoint, user, _trust(cluster, Path(cluster_node.path).parent, origin)
+    authority = _content(cluster, "certificate-authority", entry.folder, origin) or b""
+    user = _user(merged, chosen.get("user"), paths, _cluster_info(cluster, server, authority))
+    return endpoint, user, _trust(cluster, server, authority, origin)
 
 
-def _user(merged: Any, context: str, name: str | None, paths: str) -> User:
-    node = merged["users"].get_with_name(name) if name else None
-    if node is None:
-        return User(settings={}, folder=Path(), origin=f"{paths}: no user", merged=merged, context=context)
-    return User(
-        settings=node.value.get("user") or {},
-        folder=Path(node.path).absolute().parent,
-        origin=f"{node.path}: user {name}",
-        merged=merged,
-        context=context,
-    )
+def _user(merged: _Merged, name: str | None, paths: str, cluster: Mapping[str, Any]) -> User:
+    if not name:
+        return User(settings={}, folder=Path(), origin=f"{paths}: no user")
+    entry = merged.entry("users", name, paths)
+    settings, folder, origin = entry.values, entry.folder, f"{entry.file}: user {name}"
+    if "exec" in settings:
+        plugin = ExecPlugin(settings=settings["exec"] or {}, folder=folder, cluster=cluster, origin=origin)
+        return User(settings=settings, folder=folder, origin=origin, provider=plugin)
+    if "auth-provider" in settings:
+        renewed = AuthProvider(settings=settings["auth-provider"] or {}, folder=folder, origin=origin)
+        return User(settings=settings, folder=folder, origin=origin, provider=renewed)
+    return User(settings=settings, folder=folder, origin=origin)
 
 
-def _trust(cluster: Mapping[str, Any], folder: Path, origin: str) -> Trust:
-    if not str(cluster["server"]).startswith("https"):
+def _cluster_info(cluster: Mapping[str, Any], server: str, authority: bytes) -> Mapping[str, Any]:
+    """What an exec plugin is told of the cluster, as client-go's ExecCredential has it."""
+    extensions = cluster.get("extensions") or ()
+    info = {
+        "server": server,
+        "tls-server-name": cluster.get("tls-server-name"),
+        "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+        "proxy-url": cluster.get("proxy-url"),
+        "disable-compression": cluster.get("disable-compression"),
+        "config": next((each.get("extension") for each in extensions if each.get("name") == _CLUSTER_EXTENSION), None),
+    }
+    return {key: value for key, value in info.items() if value}
+
+
+def _trust(cluster: Mapping[str, Any], server: str, authority: bytes, origin: str) -> Trust:
+    if not server.startswith("https"):
         return lambda certificate: None  # noqa: ARG005 - plain http shows no certificate
-    pem = _content(cluster, "certificate-authority", folder, origin) or b""
-    return Authority(origin, pem.decode("ascii", "ignore"), verify=not cluster.get("insecure-skip-tls-verify", False))
+    verify = not cluster.get("insecure-skip-tls-verify", False)
+    return Authority(origin, authority.decode("ascii", "ignore"), verify=verify)
 
 
 def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) -> bytes | None:
@@ -138,21 +197,16 @@ class User:
     settings: Mapping[str, Any] = field(repr=False)
     folder: Path
     origin: str
-    merged: Any = field(repr=False)
-    context: str
+    provider: ExecPlugin | AuthProvider | None = None
+    """The program that gives the credentials, None where they are in the kubeconfig or in files."""
 
     @property
     def renewable(self) -> bool:
-        return any(key in self.settings for key in ("exec", "tokenFile", "auth-provider", "client-certificate"))
+        return self.provider is not None or any(key in self.settings for key in ("tokenFile", "client-certificate"))
 
     async def grant(self) -> Grant:
         """Headers and client certificate as they are now. Raises CredentialsError."""
-        if "exec" in self.settings:
-            grant = await self._run_plugin()
-        elif "auth-provider" in self.settings:
-            grant = Grant(headers=await self._ask_provider())
-        else:
-            grant = Grant(headers=self._static())
+        grant = await self.provider.grant() if self.provider else Grant(headers=self._static())
         return Grant(
             headers={**grant.headers, **self._impersonation()},
             certificate=grant.certificate or self._certificate(),
@@ -190,62 +244,3 @@ class User:
         if self.settings.get("as-groups") or self.settings.get("as-user-extra"):
             raise CredentialsError(f"{self.origin}: as-groups and as-user-extra are not supported; use as alone")
         return {header: str(self.settings[key]) for key, header in names.items() if self.settings.get(key)}
-
-    async def _run_plugin(self) -> Grant:
-        modules = config()
-        settings = dict(self.settings["exec"])
-        command = str(settings.get("command", ""))
-        if os.sep in command:
-            settings["command"] = str(self.folder / command)
-        try:
-            provider = modules.exec_provider.ExecProvider(modules.kube_config.ConfigNode("exec", settings))
-            async with asyncio.timeout(PLUGIN_DEADLINE):
-                status = await provider.run()
-        except TimeoutError:
-            raise CredentialsError(
-                f"{self.origin}: exec plugin {command} gave no answer in {PLUGIN_DEADLINE:g} s"
-            ) from None
-        except FileNotFoundError as error:
-            hint = f"; {settings['installHint']}" if settings.get("installHint") else ""
-            raise CredentialsError(f"{self.origin}: exec plugin {command} is not installed{hint}") from error
-        except (OSError, modules.config_exception.ConfigException) as error:
-            raise CredentialsError(f"{self.origin}: exec plugin {command}: {error}") from error
-        return self._plugin_grant(command, status)
-
-    def _plugin_grant(self, command: str, status: Mapping[str, Any]) -> Grant:
-        token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
-        if not token and not (certificate and key):
-            raise CredentialsError(
-                f"{self.origin}: exec plugin {command} gave neither a token nor a client certificate with its key"
-            )
-        return Grant(
-            headers={"Authorization": f"Bearer {str(token).strip()}"} if token else {},
-            certificate=Certificate(certificate=certificate.encode(), key=key.encode())
-            if certificate and key
-            else None,
-            expires=self._expiry(command, status.get("expirationTimestamp")),
-        )
-
-    def _expiry(self, command: str, text: str | None) -> float | None:
-        if not text:
-            return None
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            raise CredentialsError(
-                f"{self.origin}: exec plugin {command}: expirationTimestamp {text!r} is no time"
-            ) from None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-    async def _ask_provider(self) -> dict[str, str]:
-        modules = config()
-        loader = modules.kube_config.KubeConfigLoader(self.merged, active_context=self.context, config_base_path=None)
-        settings = SimpleNamespace(api_key={})
-        try:
-            await loader.load_and_set(settings)
-        except (modules.config_exception.ConfigException, OSError, ValueError, KeyError) as error:
-            raise CredentialsError(f"{self.origin}: auth-provider {loader.provider}: {error}") from error
-        token = settings.api_key.get("BearerToken")
-        if not token:
-            raise CredentialsError(f"{self.origin}: auth-provider {loader.provider} is not supported or gave no token")
-        return {"Authorization": token}

@@ -5,7 +5,9 @@ Promises:
   what vanished meanwhile is delivered as deleted.
 - Nothing that a server sends or fails to send ends `run`; trouble is a `state` and a `problem` in words, and is tried
   again with backoff (the rules of client-go's reflector).
-- A stream that has gone silent is replaced from the last version; where lists can't be streamed they are paged.
+- A stream that has gone silent is replaced from the last version.
+- A streamed list that comes to no end is replaced by a paged one. The next list is streamed again, unless the server
+  refused to stream lists, or fell silent in FAILURES streamed lists in a row: then it doesn't know them.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Timing:
     """A bookmark comes about every 60 s, so a stream without anything for longer is dead."""
 
     marker: float = 10.0
-    """A streamed list that pauses for longer without its end marker comes from a server that doesn't know them."""
+    """A streamed list that pauses for longer before its end marker may come from a server that doesn't know them."""
 
     brief: float = 1.0
     """A watch that ends sooner and without any event counts as an error."""
@@ -127,7 +129,9 @@ class Reflector:
         self._settled = asyncio.Event()
         self._listeners: list[Callable[[Reflector], None]] = []
         self._version = ""
-        self._streamed_lists = True
+        self._streams_lists = True
+        self._silent_lists = 0
+        self._page_next_list = False
         self._failures = 0
         self._failed_at = 0.0
         self._gone_at: float | None = None
@@ -153,7 +157,7 @@ class Reflector:
                 await self._clock.sleep(self._failed(error))
 
     async def _round(self) -> None:
-        if self._version or self._streamed_lists:
+        if self._version or (self._streams_lists and not self._page_next_list):
             await self._watch()
             return
         await self._list()
@@ -163,6 +167,7 @@ class Reflector:
         items, version = await self._client.list_scope(self.scope)
         self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
         self._version = version
+        self._page_next_list = False
         self._now_synced()
 
     async def _watch(self) -> None:
@@ -174,22 +179,31 @@ class Reflector:
         request = calls.watch(self.scope, resource_version=self._version, seconds=seconds)
         stream = _Stream(self, self.cache.mark()) if not self._version else None
         try:
-            await self._consume(request, stream)
+            silent = await self._consume(request, stream)
         except ApiError as error:
             if stream is not None and error.code in (400, 422):
                 log.info("%s: the server does not stream lists (%s); listing in pages", self.scope, error.message)
-                self._streamed_lists = False
+                self._streams_lists = False
                 return
             raise
         if stream is not None and not stream.done:
-            # It ended, or fell silent, before all objects had come.
-            log.info("%s: the streamed list has no end marker; listing in pages", self.scope)
-            self._streamed_lists = False
+            self._note_unfinished_list(silent=silent)
             return
         if self.events == before and self._clock.monotonic() - opened < timing.brief:
             raise Unreachable(request.subject, "the server ended the watch at once, without any event", sent=True)
 
-    async def _consume(self, request: calls.Request, stream: _Stream | None) -> None:
+    def _note_unfinished_list(self, *, silent: bool) -> None:
+        """A streamed list has no end marker. Any server may cut a stream; one that keeps it open and sends nothing more
+        may have sent all objects, without a marker because it knows none (an aggregated API server).
+        """
+        self._silent_lists += silent
+        self._streams_lists = self._silent_lists < FAILURES
+        self._page_next_list = True
+        how = "fell silent" if silent else "ended"
+        log.info("%s: the streamed list %s before its end marker; listing in pages", self.scope, how)
+
+    async def _consume(self, request: calls.Request, stream: _Stream | None) -> bool:
+        """Take what comes until the stream ends, or falls silent, which is returned."""
         lines = Lines()
         async with self._client.stream(request) as pieces:
             if stream is None:
@@ -198,7 +212,7 @@ class Reflector:
                 filling = stream is not None and not stream.done
                 piece = await _next(pieces, self._timing.marker if filling else self._timing.silence)
                 if not piece:
-                    return
+                    return piece is None
                 for line in lines.feed(piece):
                     self._take(line, stream, request)
                 self.last_event = self._clock.monotonic()
@@ -237,6 +251,7 @@ class Reflector:
             self._version = metadata.resource_version
         elif metadata.annotations.get(INITIAL_EVENTS_END) == "true":
             stream.finish(metadata.resource_version)
+            self._silent_lists = 0
             self._version = metadata.resource_version
             self._now_synced()
 
@@ -306,10 +321,12 @@ class _Stream:
         self.done = True
 
 
-async def _next(pieces: AsyncIterator[bytes], silence: float) -> bytes:
-    """The next piece, empty where the stream has ended or was silent for so many seconds."""
+async def _next(pieces: AsyncIterator[bytes], silence: float) -> bytes | None:
+    """The next piece, empty where the stream has ended, None where it was silent for so many seconds."""
     try:
         async with asyncio.timeout(silence):
             return await anext(pieces)
-    except (StopAsyncIteration, TimeoutError):
+    except StopAsyncIteration:
         return b""
+    except TimeoutError:
+        return None

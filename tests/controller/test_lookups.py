@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -345,6 +346,39 @@ async def test_many_objects_are_watched_one_by_one_where_the_rights_name_them(
         for name in names:
             await desk.until("secrets", f"{name}-out", holds(v="MQ=="))
         await until_watched(running.operator, lambda watched: watched == {(desk.namespace, f"{n}-in") for n in names})
+
+
+async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
+    start: Start, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ssa_operator")
+    monkeypatch.setattr(lookups, "WIDER_RETRY", 0.5)
+    user = f"limited-{desk.namespace}"
+    names = [f"n{number}" for number in range(FEW + 2)]
+    maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch", "delete"]}
+    each = {**maps, "resourceNames": [f"{name}-in" for name in names], "verbs": ["list", "watch"]}
+    secrets = {**maps, "resources": ["secrets"], "verbs": ["*"]}
+    await desk.apply(*allowed(user, [*BASICS, maps, each, secrets], "basics"))
+    out = map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v").replace("ConfigMap", "Secret", 1)
+    async with acting_as(user, desk, tmp_path) as client:
+        running = await start(client, a=out.replace("\ndata:", "\nstringData:"))
+        await desk.apply(*(config_map(f"{name}-in", v="1") for name in names))
+        await desk.apply(*(echo(name) for name in names))
+        for name in names:
+            await desk.until("secrets", f"{name}-out", holds(v="MQ=="))
+            await desk.ready(ECHOES, name)
+        one_by_one = {(desk.namespace, f"{name}-in") for name in names}
+        await until_watched(running.operator, lambda watched: watched == one_by_one)
+        running.forget()
+        tried = caplog.text.count("watched one by one")
+        # It is tried again, in vain, and no parent is reconciled for that.
+        await until_watched(running.operator, lambda _: caplog.text.count("watched one by one") > tried + 1)
+        await until_watched(running.operator, lambda watched: watched == one_by_one)
+        assert running.passes == []
+        await desk.apply(*allowed(user, [{**maps, "verbs": ["list", "watch"]}], "all"))
+        await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "")})
+        await desk.apply(config_map("n1-in", v="2"))
+        await desk.until("secrets", "n1-out", holds(v="Mg=="))
 
 
 async def test_a_watch_that_nobody_uses_any_more_is_ended(

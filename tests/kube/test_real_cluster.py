@@ -370,7 +370,7 @@ async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> N
         await client.delete(CONFIG_MAPS, namespace, "a", uid=live.uid)
         await it.until(lambda: ("a", "gone") in it.told)
         assert [each for each in it.told if each[0] == "a"] == [("a", "new"), ("a", "changed"), ("a", "gone")]
-        assert it.reflector._streamed_lists
+        assert it.reflector._streams_lists
 
 
 async def test_only_the_labelled_objects_of_the_namespace_are_followed(client: Client, namespace: str) -> None:
@@ -403,7 +403,7 @@ async def test_pages_and_streamed_lists_fill_the_cache_alike(client: Client, nam
         await applied(client, namespace, config_map(f"a{number}"))
     async with watching(client, CONFIG_MAPS, namespace) as streamed:
         paged = Watching(Reflector(client, CONFIG_MAPS, Cache(), namespace=namespace))
-        paged.reflector._streamed_lists = False
+        paged.reflector._streams_lists = False
         paged.task = asyncio.create_task(paged.reflector.run())
         await paged.reflector.settled()
         paged.task.cancel()

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
-from ssa_operator.kube.reflector import Reflector, State, Timing
+from ssa_operator.kube.reflector import FAILURES, Reflector, State, Timing
 from tests.kube.fakes import CONFIG_MAPS, StillClock, bookmark, config_map, event, refuse, scripted, status
 
 TIMING = Timing()
@@ -202,6 +202,40 @@ async def test_where_lists_are_not_streamed_they_are_paged(old: Round) -> None:
         assert it.queries[1] == {"limit": "500"}
         assert it.queries[2]["resourceVersion"] == "5"
         assert it.told == [("", "a1"), ("", "b6")]
+
+
+RELIST = sends(GONE)
+
+
+@pytest.mark.parametrize("cut", [sends(), sends(added("a", 1))], ids=["at once", "in the middle"])
+async def test_a_streamed_list_that_was_cut_does_not_end_the_streaming_of_lists(cut: Round) -> None:
+    rounds = [each for _ in range(FAILURES + 1) for each in (cut, lists(5, config_map("a", 1)), RELIST)]
+    async with watched(*rounds, sends(*PRESENT)) as it:
+        assert [each.get("sendInitialEvents") for each in it.queries[::3]] == ["true"] * (FAILURES + 2)
+        assert it.names == {"a", "b"}
+
+
+async def test_a_server_that_leaves_out_the_marker_again_and_again_is_asked_for_pages() -> None:
+    ignored = [silent_after(added("a", 1)), lists(5, config_map("a", 1)), RELIST] * FAILURES
+    async with watched(*ignored, lists(9, config_map("b", 8)), timing=Timing(marker=0.05)) as it:
+        assert it.queries[3 * FAILURES] == {"limit": "500"}
+        assert it.names == {"b"}
+
+
+async def test_one_silent_list_of_a_server_that_knows_streamed_lists_is_no_reason_to_stop_streaming_them() -> None:
+    rounds = [
+        each
+        for _ in range(FAILURES)
+        for each in (silent_after(added("a", 1)), lists(5), RELIST, sends(*PRESENT), RELIST)
+    ]
+    async with watched(*rounds, sends(*PRESENT), timing=Timing(marker=0.05)) as it:
+        assert it.queries[5 * FAILURES]["sendInitialEvents"] == "true"
+
+
+async def test_a_server_that_refuses_to_stream_lists_is_asked_for_that_once() -> None:
+    refused = answers(lambda: refuse(422, "Invalid", "sendInitialEvents: Forbidden"))
+    async with watched(refused, lists(5), RELIST, lists(9, config_map("b", 8))) as it:
+        assert [each.get("sendInitialEvents") for each in it.queries] == ["true", None, None, None, None]
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])

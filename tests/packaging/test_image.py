@@ -18,16 +18,20 @@ from tests.packaging.checkout import ROOT
 _PRUNE = ROOT / "deploy" / "image" / "prune.sh"
 _LOAD = """
 import asyncio, json, sys
-from ssa_operator.kube import credentials, official
+from ssa_operator.kube import credentials
 found = asyncio.run(credentials.load(sys.argv[1]))
-print(json.dumps({"server": found.server, "client": official.config().kube_config.__file__}))
+import kubernetes
+print(json.dumps({"server": found.server, "client": kubernetes.__file__}))
 """
+_TOKEN = "e30.eyJleHAiOjQwMDAwMDAwMDB9.x"
+"""It expires in 2096."""
+
 _KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
     "current-context": "here",
     "clusters": [{"name": "here", "cluster": {"server": "https://127.0.0.1:6443"}}],
-    "users": [{"name": "here", "user": {"token": "t0ken"}}],
+    "users": [{"name": "here", "user": {"auth-provider": {"name": "oidc", "config": {"id-token": _TOKEN}}}}],
     "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
 }
 
