@@ -60,6 +60,14 @@ Templates = Annotated[
 TEMPLATES = [Path("templates")]
 Crds = Annotated[list[Path], typer.Option(envvar="SSA_OPERATOR_CRDS", help="The folder of CRDs; repeatable.")]
 CRDS = [Path("crds")]
+CrdsOfTemplates = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--crds",
+        envvar="SSA_OPERATOR_CRDS",
+        help="The folder of CRDs; repeatable. Default: crds beside each folder of templates.",
+    ),
+]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="How log lines look.")]
 LogLevelOption = Annotated[LogLevel, typer.Option(envvar="SSA_OPERATOR_LOG_LEVEL", help="Which log lines are shown.")]
@@ -70,6 +78,11 @@ def check_folders(templates: Sequence[Path]) -> None:
     for folder in templates:
         if not folder.is_dir():
             raise CommandError(f"there is no folder {folder}; say where the templates are with --templates", code=2)
+
+
+def crds_of(templates: Sequence[Path]) -> list[Path]:
+    """Where the CRDs of some templates are if nothing else is said; such a folder may be missing."""
+    return list(dict.fromkeys(folder.parent / "crds" for folder in templates))
 
 
 def example(text: str) -> str:

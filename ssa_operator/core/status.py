@@ -89,7 +89,7 @@ def _condition_of(parent: Live, kind: str, truth: bool, verdict: Verdict, now: f
         "status": status,
         "reason": verdict.reason,
         "message": verdict.message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and unmoved else _timestamp(now),
+        "lastTransitionTime": before["lastTransitionTime"] if before and unmoved else timestamp(now),
     }
     if parent.metadata.generation:
         condition["observedGeneration"] = parent.metadata.generation
@@ -107,6 +107,6 @@ def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _timestamp(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
     return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"

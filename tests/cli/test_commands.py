@@ -108,8 +108,8 @@ async def test_render_says_what_would_wait_and_shows_what_is_known_of_it(tmp_pat
     comments = [line for line in out.splitlines() if line.startswith("#")]
     said = "ConfigMap default/{} is waiting for Job/migrate to be ready (for Echo web)"
     assert comments == [
-        f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
         f"# echoes.example.com/a.yaml.j2:5: {said.format('later')}",
+        f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
     ]
     code, _, _ = await run("render", "-", "--strict", f"--templates={templates}", stdin=json.dumps(echo("web")))
     assert code == 1
@@ -156,7 +156,7 @@ async def test_render_of_a_cluster_scoped_parent_has_no_namespace_to_give(tmp_pa
     code, out, err = await run("render", "-", "--as-applied", f"--templates={tmp_path}", stdin=parent)
     assert code == 1
     assert yaml.safe_load(out)["metadata"]["namespace"] == "team"
-    assert "namespaces/bad.yaml.j2:1: ConfigMap needs metadata.namespace" in err
+    assert "namespaces/bad.yaml.j2:1: ConfigMap a needs metadata.namespace" in err
     assert "(for Namespace team)" in err
 
 
