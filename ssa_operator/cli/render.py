@@ -51,9 +51,16 @@ def render(
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
     as_applied: Annotated[
-        bool, typer.Option("--as-applied", help="As they are sent: with labels, owner references and namespace.")
+        bool,
+        typer.Option(
+            "--as-applied",
+            envvar="SSA_OPERATOR_AS_APPLIED",
+            help="As they are sent: with labels, owner references and namespace.",
+        ),
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a document would wait.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Fail where a document would wait.")
+    ] = False,
     output: Format = Output.YAML,
 ) -> None:
     """Print the manifests that the templates give for parents, offline."""

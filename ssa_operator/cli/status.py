@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import TEMPLATES, Context, Format, Kubeconfig, Output, Templates, example
+from ssa_operator.cli.parameters import (
+    TEMPLATES,
+    Context,
+    Format,
+    Kubeconfig,
+    Namespaces,
+    Output,
+    Templates,
+    check_folders,
+    example,
+    namespaces_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +41,11 @@ def status(
         str, typer.Argument(metavar="[KIND/NAME]", help="Only this parent. Default: all of all folders.")
     ] = "",
     templates: Templates = TEMPLATES,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace. Default: all.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew each second until interrupted.")] = False,
+    namespace: Namespaces = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show it anew each second until interrupted."),
+    ] = False,
     output: Format = Output.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -41,14 +55,16 @@ def status(
 
     from ssa_operator.cli import session
 
+    check_folders(templates)
+    namespaces = namespaces_of(namespace)
+
     async def work() -> None:
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             while True:
-                found = await _parents(client, templates, namespace, parent)
+                found = await _parents(client, templates, namespaces, parent)
                 if parent and not found:
-                    raise CommandError(
-                        f"there is no {parent} in {f'namespace {namespace}' if namespace else 'any namespace'}"
-                    )
+                    where = f"namespace {' or '.join(namespaces)}" if namespaces else "any namespace"
+                    raise CommandError(f"there is no {parent} in {where}")
                 _show(found, output)
                 if not watch:
                     return
@@ -57,7 +73,7 @@ def status(
     asyncio.run(work())
 
 
-async def _parents(client: Client, templates: Sequence[Path], namespace: str, wanted: str) -> list[Live]:
+async def _parents(client: Client, templates: Sequence[Path], namespaces: Sequence[str], wanted: str) -> list[Live]:
     from ssa_operator.kube.discovery import RESTMapper, UnknownKind
     from ssa_operator.rendering.sources import load_all
 
@@ -74,8 +90,9 @@ async def _parents(client: Client, templates: Sequence[Path], namespace: str, wa
         if resource.built_in and not kind:
             # Nothing of the operator is in their status, and there may be thousands: they are shown when asked for.
             continue
-        items, _ = await client.list(resource, namespace if resource.namespaced else "")
-        found.extend(live for live in items if not name or live.identity.name == name)
+        for namespace in namespaces if namespaces and resource.namespaced else ("",):
+            items, _ = await client.list(resource, namespace)
+            found.extend(live for live in items if not name or live.identity.name == name)
     return found
 
 
