@@ -1,4 +1,4 @@
-"""What a CRD's schema lets a status hold.
+"""What a CRD's schema lets a status hold, and whether it holds what the operator reports.
 
 Promises:
 - A field that the schema doesn't declare, or declares as another type, is left out instead of failing the whole
@@ -97,6 +97,21 @@ def announces(definition: Mapping[str, Any]) -> bool:
             if "conditions" in fields or "observedGeneration" in fields:
                 return True
     return False
+
+
+_REPORT: Mapping[str, Any] = {
+    "conditions": [dict.fromkeys(("type", "status", "reason", "message"), "")],
+    "resources": [dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), "")],
+}
+"""What the operator reports, with the fields that its readers need."""
+
+
+def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Those of `conditions` and `resources` for which the status in a version of a CRD has no room."""
+    if not has_status(definition, version):
+        return tuple(_REPORT)
+    kept = declared(_REPORT, status_schema(definition, version))
+    return tuple(field for field in _REPORT if not isinstance(kept, Mapping) or kept.get(field) != _REPORT[field])
 
 
 def has_status(definition: Mapping[str, Any], version: str) -> bool:

@@ -44,7 +44,7 @@ def make_status(
         status["observedGeneration"] = generation
     status["conditions"] = _conditions(parent, verdict, now)
     ordered = sorted(children, key=lambda child: child.identity)
-    status["resources"] = [_entry(child) for child in ordered[:RESOURCES_LIMIT]]
+    status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
 
 
@@ -57,7 +57,8 @@ def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
     return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
-def _entry(child: Child) -> dict[str, Any]:
+def resource_entry(child: Child) -> dict[str, Any]:
+    """A child as `status.resources` lists it."""
     identity = child.identity
     entry = {
         "group": identity.group,

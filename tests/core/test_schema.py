@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.schema import announces, declared, has_status, status_schema
+from ssa_operator.core.schema import announces, declared, has_status, status_schema, undeclared_reports
 
 SCHEMA = {
     "type": "object",
@@ -68,3 +68,38 @@ def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
     version = {"name": "v1", "schema": schema, "subresources": {"status": {}} if subresource else {}}
     assert announces({"spec": {"versions": [version]}}) is found
     assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
+
+
+STRING = {"type": "string"}
+CONDITIONS = {"type": "array", "items": {"properties": dict.fromkeys(("type", "status", "reason", "message"), STRING)}}
+RESOURCES = {
+    "type": "array",
+    "items": {
+        "properties": dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), STRING),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "missing"),
+    [
+        ({"properties": {"conditions": CONDITIONS, "resources": RESOURCES}}, ()),
+        ({"properties": {"conditions": CONDITIONS}}, ("resources",)),
+        ({"properties": {"resources": RESOURCES}}, ("conditions",)),
+        ({"properties": {"phase": STRING}}, ("conditions", "resources")),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "array", "items": STRING}}}, ("resources",)),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "object"}}}, ("resources",)),
+        (
+            {"properties": {"conditions": CONDITIONS, "resources": {"items": {"properties": {"name": STRING}}}}},
+            ("resources",),
+        ),
+        ({"x-kubernetes-preserve-unknown-fields": True}, ()),
+        ({"type": "string"}, ("conditions", "resources")),
+    ],
+)
+def test_a_status_has_room_for_what_the_operator_reports_where_the_crd_declares_it(
+    status: dict[str, Any], missing: tuple[str, ...]
+) -> None:
+    version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": status}}}}
+    assert undeclared_reports({"spec": {"versions": [version]}}, "v1") == ("conditions", "resources")
+    assert undeclared_reports({"spec": {"versions": [version | {"subresources": {"status": {}}}]}}, "v1") == missing
