@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.controller import crds as definitions
-from ssa_operator.core.identity import GroupKind, split_api_version
+from ssa_operator.controller import crds, definitions
+from ssa_operator.core.defaulting import defaulted
+from ssa_operator.core.identity import GroupKind, join_api_version, split_api_version
 from ssa_operator.core.rendered import Document
 from ssa_operator.core.schema import object_schema
 from ssa_operator.rendering.sources import Folder, Sources
@@ -57,11 +58,11 @@ class Known:
     definition: Mapping[str, Any] = field(repr=False, compare=False)
 
 
-def kinds_of(crds: Iterable[Path]) -> Mapping[GroupKind, Known]:
+def kinds_of(folders: Iterable[Path]) -> Mapping[GroupKind, Known]:
     """The kinds of the folders' CRDs; none where there is no such folder. Raises CommandError."""
     try:
-        documents = definitions.load(*(folder for folder in crds if folder.exists()))
-    except definitions.DefinitionError as error:
+        documents = crds.load(*(folder for folder in folders if folder.exists()))
+    except crds.DefinitionError as error:
         raise CommandError(str(error)) from error
     return dict(map(_kind_of, documents))
 
@@ -87,11 +88,29 @@ def cluster_scoped(kinds: Mapping[GroupKind, Known]) -> frozenset[GroupKind]:
     return _CLUSTER_SCOPED - kinds.keys() | {kind for kind, known in kinds.items() if not known.namespaced}
 
 
-def schema_of(parent: Mapping[str, Any], kinds: Mapping[GroupKind, Known]) -> Mapping[str, Any] | None:
-    """The schema of an object in its version; None where no CRD file has one."""
+def returned(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, Known]) -> dict[str, Any]:
+    """A parent as the API server returns it to the operator: with the defaults of its CRD, in the version that the
+    operator reads. Without a CRD, as for built-in kinds, it stays as it is.
+
+    Raises CommandError where the CRD doesn't serve a version.
+    """
     group, version = split_api_version(parent["apiVersion"])
     known = kinds.get(GroupKind(group, parent["kind"]))
-    return object_schema(known.definition, version) if known is not None else None
+    if known is None:
+        return dict(parent)
+    versions = known.definition["spec"].get("versions", ())
+    served = [each["name"] for each in versions if each.get("served")]
+    for wanted in (version, folder.settings.version or version):
+        if wanted not in served:
+            which, names = f"its CRD {known.folder} doesn't serve version {wanted}", ", ".join(served) or "none"
+            raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
+    # A request has the defaults of its own version, and what is stored those of the version that it is stored in.
+    body = defaulted(parent, object_schema(known.definition, version))
+    if known.definition["spec"].get("conversion", {}).get("strategy", "None") != "None":
+        return body  # only its webhook can convert it
+    stored = next((each["name"] for each in versions if each.get("storage")), version)
+    read = folder.settings.version or max(served, key=definitions.version_priority)
+    return defaulted(body, object_schema(known.definition, stored)) | {"apiVersion": join_api_version(group, read)}
 
 
 def folder_of(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, Known]) -> Folder:

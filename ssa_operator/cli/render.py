@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ssa_operator.core.place import Place
     from ssa_operator.core.rendered import Document, Rendered
     from ssa_operator.core.step import Step
-    from ssa_operator.rendering.sources import Sources
+    from ssa_operator.rendering.sources import Folder, Sources
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
@@ -64,13 +64,14 @@ def render(
     output: Format = Output.YAML,
 ) -> None:
     """Print the manifests that the templates give for parents, offline."""
-    from ssa_operator.cli.folders import kinds_of
+    from ssa_operator.cli.folders import cluster_scoped, kinds_of
     from ssa_operator.rendering.files import FileError
     from ssa_operator.rendering.sources import load_all
 
     check_folders(templates)
     sources = load_all(templates)
-    call = _Call(sources=sources, kinds=kinds_of(crds or crds_of(templates)), now=time.time())
+    kinds = kinds_of(crds or crds_of(templates))
+    call = _Call(sources=sources, kinds=kinds, cluster_scoped=cluster_scoped(kinds), now=time.time())
     try:
         parents = _parents(files)
     except FileError as error:
@@ -104,6 +105,7 @@ class _Call:
 
     sources: Sources
     kinds: Mapping[GroupKind, Known]
+    cluster_scoped: frozenset[GroupKind]
     now: float
     steps: list[Step] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -112,7 +114,7 @@ class _Call:
 
     def render(self, parent: Document) -> None:
         """Take in what the folder of a parent gives for it. Raises CommandError where there is no such folder."""
-        from ssa_operator.cli.folders import cluster_scoped, folder_of
+        from ssa_operator.cli.folders import folder_of
         from ssa_operator.core.plan import steps_of
         from ssa_operator.core.world import Offline
         from ssa_operator.rendering.determinism import verified
@@ -120,8 +122,8 @@ class _Call:
         from ssa_operator.rendering.render import render_status
 
         folder = folder_of(parent.body, self.sources, self.kinds)
-        body = self._as_returned(parent)
-        world = Offline(now=self.now, cluster_scoped=cluster_scoped(self.kinds))
+        body = self._as_returned(parent, folder)
+        world = Offline(now=self.now, cluster_scoped=self.cluster_scoped)
         rendered = verified(folder, body, world, render_folder(folder, body, world))
         faults = (*rendered.problems, *render_status(folder, body, world).problems)
         problems = list(dict.fromkeys(map(str, faults)))
@@ -148,10 +150,9 @@ class _Call:
             if awaited:
                 waits.append(f"{step.place}: {step.identity} is waiting for {' and '.join(awaited)}")
 
-    def _as_returned(self, parent: Document) -> dict[str, Any]:
+    def _as_returned(self, parent: Document, folder: Folder) -> dict[str, Any]:
         """The parent as an API server might return it: just made and defaulted, in a namespace if its kind has one."""
-        from ssa_operator.cli.folders import cluster_scoped, schema_of
-        from ssa_operator.core.defaulting import defaulted
+        from ssa_operator.cli.folders import returned
         from ssa_operator.core.manifest import group_kind
         from ssa_operator.core.status import timestamp
 
@@ -161,20 +162,19 @@ class _Call:
             "resourceVersion": "0",
             "creationTimestamp": timestamp(self.now),
         }
-        if group_kind(parent) not in cluster_scoped(self.kinds):
+        if group_kind(parent) not in self.cluster_scoped:
             metadata["namespace"] = "default"
-        body = defaulted(parent.body, schema_of(parent.body, self.kinds))
+        body = returned(parent.body, folder, self.kinds)
         return {**body, "metadata": {**metadata, **body["metadata"]}}
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
         """A cluster that has every kind, and no object but the parents before this one and what they claim."""
-        from ssa_operator.cli.folders import cluster_scoped
         from ssa_operator.core.live import Live
         from ssa_operator.core.manifest import group_kind
         from ssa_operator.core.observed import Demand, Kind, Observed
         from ssa_operator.core.upkeep import key
 
-        parent, elsewhere = Live.of(body), cluster_scoped(self.kinds)
+        parent = Live.of(body)
         named = {group_kind(document) for document in rendered.documents}
         named |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
@@ -182,7 +182,7 @@ class _Call:
             parent=parent,
             objects={},
             own=(),
-            kinds={kind: Kind(namespaced=kind not in elsewhere, synced=True) for kind in named},
+            kinds={kind: Kind(namespaced=kind not in self.cluster_scoped, synced=True) for kind in named},
             proofs={},
             demand=Demand.EVERYTHING,
             parents={key(owner): owner for owner in others.values()},

@@ -175,6 +175,24 @@ async def test_a_default_needs_the_object_around_it(tmp_path: Path) -> None:
     assert yaml.safe_load(out)["data"] == {"a": "3"}
 
 
+async def test_a_parent_has_the_version_that_the_operator_reads(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "object.apiVersion ~ ' ' ~ spec.replicas")
+    crds = echoes(tmp_path / "crds", properties=REPLICAS)
+    crd = json.loads((crds / "echoes.yaml").read_text())
+    (first,) = crd["spec"]["versions"]
+    crd["spec"]["versions"] = [first, first | {"name": "v2", "storage": False}]
+    (crds / "echoes.yaml").write_text(json.dumps(crd))
+    _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert yaml.safe_load(out)["data"] == {"a": "example.com/v2 3"}
+    folder(tmp_path, **{"_settings.yaml": "version: v1\n"})
+    _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert yaml.safe_load(out)["data"] == {"a": "example.com/v1 3"}
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY.replace("/v1", "/v3"))
+    assert code == 1
+    words = "Echo web: its CRD echoes.example.com doesn't serve version v3; served are v1, v2"
+    assert f"standard input:1: {words}" in err
+
+
 async def test_a_crd_that_cannot_be_used_is_named_with_its_line(tmp_path: Path) -> None:
     templates = only_name(tmp_path, "name")
     (tmp_path / "crds").mkdir()
