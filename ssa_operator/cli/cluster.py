@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Format, Output, example
+from ssa_operator.cli.parameters import Format, Name, Output, example
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import Status
@@ -25,13 +25,15 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Name = Annotated[str, typer.Option(help="The cluster's name.", envvar="SSA_OPERATOR_CLUSTER")]
 
 
 @app.command(epilog=example("ssa-operator cluster start"))
 def start(
     name: Name = "default",
-    audit: Annotated[bool, typer.Option("--audit", help="Write an audit log: who did what to which object.")] = False,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Write an audit log: who did what to which object."),
+    ] = False,
 ) -> None:
     """Start a cluster, or find it running; it runs until it is stopped."""
     import asyncio

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import CRDS, Context, Crds, Kubeconfig, example
+from ssa_operator.cli.parameters import CRDS, Context, Crds, Kubeconfig, Timeout, example
 
 app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_is_help=True)
-
-Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")]
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))

@@ -10,12 +10,16 @@ import typer
 from ssa_operator.cli.failure import CommandError
 from ssa_operator.cli.parameters import (
     CRDS,
+    LISTEN,
     TEMPLATES,
     Crds,
+    Listen,
     LogFormat,
     LogLevel,
     LogLevelOption,
+    Name,
     Templates,
+    Timeout,
     check_folders,
     example,
 )
@@ -37,17 +41,17 @@ def dev(
             envvar="SSA_OPERATOR_EXAMPLES", help="A file or folder of example resources to apply; repeatable."
         ),
     ] = EXAMPLES,
-    name: Annotated[str, typer.Option(help="The local cluster's name.")] = "default",
+    name: Name = "default",
     until_ready: Annotated[
-        bool, typer.Option("--until-ready", help="End with 0 as soon as every example is Ready.")
-    ] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds that --until-ready waits at most.")] = 120.0,
-    listen: Annotated[
-        str,
+        bool,
         typer.Option(
-            envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none."
+            "--until-ready",
+            envvar="SSA_OPERATOR_UNTIL_READY",
+            help="End with 0 as soon as every example is Ready, and with 1 after --timeout.",
         ),
-    ] = "127.0.0.1:8080",
+    ] = False,
+    timeout: Timeout = 120.0,
+    listen: Listen = LISTEN,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""

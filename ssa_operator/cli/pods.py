@@ -55,6 +55,11 @@ def _owner(live: Live) -> str:
 def _leaf(pod: Live, now: float) -> Tree:
     found = readiness(pod.body, now)
     identity = pod.identity
-    entry = {"kind": identity.kind, "namespace": identity.namespace, "name": identity.name}
+    entry = {
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "creationTimestamp": pod.metadata.creation_timestamp,
+    }
     word = "Ready" if found.state is State.CURRENT else str(found.state)
-    return Tree(line(entry, word, str(found.state), found.message))
+    return Tree(line(entry, word, str(found.state), found.message, now))

@@ -7,7 +7,7 @@ Promises:
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +30,21 @@ def objects(found: Sequence[Mapping[str, Any]], output: Output) -> None:
         data(value, output)
     else:
         sys.stdout.write("---\n".join(_yaml(each) for each in found))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table as kubectl does: a line a row, and no row is broken or cut."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = Table(*head, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns.columns:
+        column.no_wrap = True
+    for row in rows:
+        columns.add_row(*map(Text, row))
+    width = Console(width=2**16).measure(columns).maximum
+    Console(highlight=False, width=width).print(columns)
 
 
 def data(value: Any, output: Output) -> None:

@@ -10,20 +10,23 @@ import typer
 from ssa_operator.cli.failure import CommandError
 from ssa_operator.cli.parameters import (
     CRDS,
+    LISTEN,
     TEMPLATES,
     Context,
     Crds,
     Kubeconfig,
+    Listen,
     LogFormat,
     LogFormatOption,
     LogLevel,
     LogLevelOption,
+    Namespaces,
     Templates,
     check_folders,
     example,
+    namespaces_of,
 )
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"[-A-Za-z0-9_.]*"
 _SET = rf"\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
@@ -39,12 +42,7 @@ def register(app: typer.Typer) -> None:
 def run(
     templates: Templates = TEMPLATES,
     crds: Crds = CRDS,
-    namespace: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--namespace", "-n", envvar="SSA_OPERATOR_NAMESPACE", help="Look only here; repeatable. Default: all."
-        ),
-    ] = None,
+    namespace: Namespaces = None,
     selector: Annotated[
         str, typer.Option(envvar="SSA_OPERATOR_SELECTOR", help="Look only after parents with these labels.")
     ] = "",
@@ -66,12 +64,7 @@ def run(
             help="What a parent's change or tick applies: everything, or what is not proven unchanged.",
         ),
     ] = "always",
-    listen: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none."
-        ),
-    ] = "127.0.0.1:8080",
+    listen: Listen = LISTEN,
     install_crds: Annotated[
         bool, typer.Option("--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs first.")
     ] = False,
@@ -97,10 +90,7 @@ def run(
         raise CommandError(f"--interval: {error}", code=2) from error
     if seconds <= 0:
         raise CommandError("--interval is 0; write a time such as 10s, or --tick-rate 0 for no ticks", code=2)
-    names = tuple(name for item in namespace or () for name in item.split(",") if name)
-    for name in names:
-        if not _NAMESPACE.fullmatch(name):
-            raise CommandError(f"--namespace is {name!r}, which can't be the name of a namespace", code=2)
+    names = namespaces_of(namespace)
     if not _SELECTOR.fullmatch(selector):
         raise CommandError(
             f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import TEMPLATES, Context, Format, Kubeconfig, Output, Templates, example
+from ssa_operator.cli.parameters import (
+    TEMPLATES,
+    Context,
+    Format,
+    Kubeconfig,
+    Namespaces,
+    Output,
+    Templates,
+    check_folders,
+    example,
+    namespaces_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ssa_operator.core.live import Live
-    from ssa_operator.kube.client import Client
+    from collections.abc import Mapping, Sequence
 
 REFRESH = 1.0
-"""Seconds between two looks with --watch."""
+"""Seconds between two looks with --watch; a look that takes longer is followed by a pause of its own length."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,72 +37,65 @@ def status(
         str, typer.Argument(metavar="[KIND/NAME]", help="Only this parent. Default: all of all folders.")
     ] = "",
     templates: Templates = TEMPLATES,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace. Default: all.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew each second until interrupted.")] = False,
+    namespace: Namespaces = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show it anew each second until interrupted."),
+    ] = False,
     output: Format = Output.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show parents and their children: state, age, and what each waits for."""
     import asyncio
+    import time
 
     from ssa_operator.cli import session
+    from ssa_operator.cli.parents import entries, parents
+    from ssa_operator.kube.credentials import CredentialsError
+    from ssa_operator.kube.discovery import RESTMapper
+    from ssa_operator.kube.errors import ApiError
+
+    check_folders(templates)
+    namespaces = namespaces_of(namespace)
 
     async def work() -> None:
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
             while True:
-                found = await _parents(client, templates, namespace, parent)
+                began = time.monotonic()
+                found = await parents(client, mapper, templates, namespaces, parent)
                 if parent and not found:
-                    raise CommandError(
-                        f"there is no {parent} in {f'namespace {namespace}' if namespace else 'any namespace'}"
-                    )
-                _show(found, output)
+                    where = f"namespace {' or '.join(namespaces)}" if namespaces else "any namespace"
+                    raise CommandError(f"there is no {parent} in {where}")
+                now = time.time()
+                _show(await entries(client, mapper, found, namespaces, now), now, output)
                 if not watch:
                     return
-                await asyncio.sleep(REFRESH)
+                await asyncio.sleep(max(REFRESH, time.monotonic() - began))
 
-    asyncio.run(work())
-
-
-async def _parents(client: Client, templates: Sequence[Path], namespace: str, wanted: str) -> list[Live]:
-    from ssa_operator.kube.discovery import RESTMapper, UnknownKind
-    from ssa_operator.rendering.sources import load_all
-
-    mapper = RESTMapper(client)
-    kind, _, name = wanted.rpartition("/")
-    found: list[Live] = []
-    for folder in load_all(templates).folders:
-        try:
-            resource = await mapper.resource_by_name(folder)
-        except UnknownKind:
-            continue
-        if kind and kind.lower() not in (resource.kind.lower(), resource.plural, resource.name, *resource.short_names):
-            continue
-        if resource.built_in and not kind:
-            # Nothing of the operator is in their status, and there may be thousands: they are shown when asked for.
-            continue
-        items, _ = await client.list(resource, namespace if resource.namespaced else "")
-        found.extend(live for live in items if not name or live.identity.name == name)
-    return found
+    try:
+        asyncio.run(work())
+    except (ApiError, CredentialsError) as error:
+        raise CommandError(str(error)) from error
 
 
-def _show(found: Sequence[Live], output: Output) -> None:
+def _show(found: Sequence[Mapping[str, Any]], now: float, output: Output) -> None:
     from ssa_operator.cli import printing
-    from ssa_operator.cli.tree import entry
 
     if output is Output.TABLE:
-        _table(found)
+        _table(found, now)
     else:
-        printing.data([entry(live, live.body.get("status") or {}) for live in found], output)
+        printing.data(found, output)
 
 
-def _table(found: Sequence[Live]) -> None:
+def _table(found: Sequence[Mapping[str, Any]], now: float) -> None:
     from rich.console import Console
 
-    from ssa_operator.cli.tree import entry, tree
+    from ssa_operator.cli.tree import tree
 
     console = Console(highlight=False)
     if not found:
         console.print("no parents")
-    for live in found:
-        console.print(tree(entry(live, live.body.get("status") or {})))
+    for each in found:
+        console.print(tree(each, now))

@@ -1,17 +1,19 @@
 """A parent and its children as a tree in the terminal.
 
 Promises:
-- It is drawn from the parent's status alone, and shows the words of the status as they stand.
+- It shows what the parent's status says, in the words of the status as they stand, and how old each object is.
+- A parent whose status has no condition Ready is summed up by the states of its children.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
 
+from ssa_operator.core.durations import age
 from ssa_operator.core.live import Live
 
 _COLOURS = {
@@ -26,16 +28,22 @@ _COLOURS = {
 }
 
 
-def tree(parent: Mapping[str, Any], below: Mapping[str, list[Tree]] | None = None) -> Tree:
-    """The tree of one parent: `kind`, `namespace`, `name`, `conditions`, `resources`. `below` has what stands under a
+def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] | None = None) -> Tree:
+    """The tree of one parent, as `entry` gives it; `now` is in seconds since the epoch. `below` has what stands under a
     child, by its uid.
     """
-    ready: Mapping[str, Any] = next((each for each in parent["conditions"] if each.get("type") == "Ready"), {})
-    root = Tree(line(parent, ready.get("reason", "Unknown"), str(ready.get("status", "False")), _cause(ready)))
-    for child in parent["resources"]:
-        branch = root.add(line(child, child.get("state", ""), child.get("state", ""), child.get("message", "")))
+    children = parent["resources"]
+    ready = next((each for each in parent["conditions"] if each.get("type") == "Ready"), None)
+    if ready is not None:
+        root = Tree(line(parent, ready.get("reason", "Unknown"), str(ready.get("status")), _cause(ready), now))
+    else:
+        root = Tree(line(parent, *_summary(children), "", now))
+    for child in children:
+        branch = root.add(line(child, child.get("state", ""), child.get("state", ""), child.get("message", ""), now))
         for leaf in (below or {}).get(child.get("uid", ""), ()):
             branch.add(leaf)
+    for note in parent.get("notes", ()):
+        root.add(Text(note, "dim"))
     return root
 
 
@@ -46,16 +54,36 @@ def entry(live: Live, status: Mapping[str, Any]) -> dict[str, Any]:
         "kind": identity.kind,
         "namespace": identity.namespace,
         "name": identity.name,
+        "creationTimestamp": live.metadata.creation_timestamp,
         "conditions": status.get("conditions", []),
         "resources": status.get("resources", []),
     }
 
 
-def line(named: Mapping[str, Any], state: str, colour: str, message: str) -> Text:
-    """`Kind namespace/name  State  message`."""
+def conditions_of(live: Live) -> list[Mapping[str, Any]]:
+    """The conditions of an object, whatever else somebody wrote into its status."""
+    status = live.body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+
+
+def line(named: Mapping[str, Any], state: str, colour: str, message: str, now: float) -> Text:
+    """`Kind namespace/name  State  age  message`; what says nothing of when it was made has no age."""
     place = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
     text = Text.assemble((f"{named['kind']} ", "bold"), place, "  ", (state, _COLOURS.get(colour, "")))
+    if made := named.get("creationTimestamp"):
+        text.append(f"  {age(made, now)}")
     return text.append(f"  {message}", "dim") if message else text
+
+
+def _summary(children: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """How many children are Current, and the colour of that."""
+    states = [child.get("state") for child in children]
+    if not states:
+        return "Unknown", "False"
+    current = states.count("Current")
+    failed = "Failed" in states
+    return f"{current} of {len(states)} Current", "Failed" if failed else str(current == len(states))
 
 
 def _cause(ready: Mapping[str, Any]) -> str:

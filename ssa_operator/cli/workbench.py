@@ -156,12 +156,13 @@ async def _draw(operator: Operator, client: Client, console: Console, stop: asyn
 
 
 def _picture(operator: Operator, pods: Pods) -> RenderableType:
-    below = pods.below(time.time())
+    now = time.time()
+    below = pods.below(now)
     trees: list[Tree] = []
     for parents in operator.folders.values():
         for live in sorted(parents, key=lambda live: live.identity):
             report = parents.report(live)
-            trees.append(tree(entry(live, report.status if report is not None else {}), below))
+            trees.append(tree(entry(live, report.status if report is not None else {}), now, below))
     waiting = [Text(f"{name} waits: {reason}", "yellow") for name, reason in operator.missing.items()]
     return Group(*trees, *waiting) if trees or waiting else Text("no parents yet", "dim")
 

@@ -20,7 +20,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.core.identity import GroupKind
 from ssa_operator.core.live import Live
 from ssa_operator.core.report import Report
-from ssa_operator.core.schema import REPORTED, declared, has_status, status_schema, undeclared, unreported
+from ssa_operator.core.schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.upkeep import FINALIZER
 from ssa_operator.kube.cache import Cache
 from ssa_operator.kube.client import Client
@@ -58,6 +58,13 @@ class Served:
         if self.definition is not None:
             return has_status(self.definition, self.resource.version)
         return not self.resource.built_in and "status" in self.resource.subresources
+
+    @property
+    def shows_conditions(self) -> bool:
+        """Whether the operator's conditions have a place in the status."""
+        if self.definition is None:
+            return self.writes_status
+        return "conditions" not in undeclared_reports(self.definition, self.resource.version)
 
     @property
     def unreported(self) -> str:
@@ -117,7 +124,7 @@ class Parents:
         self.served = served
         self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
         self._unreported = served.unreported
-        self._shows_conditions = served.writes_status and REPORTED[0] not in undeclared(self._schema)
+        self._shows_conditions = served.shows_conditions
 
     def writes_a_generation(self, kind: GroupKind) -> bool:
         """Whether these are parents of a kind, and their status tells the generation that it speaks of."""

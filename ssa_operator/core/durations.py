@@ -3,11 +3,13 @@
 Promises:
 - What `format_duration` writes, `parse_duration` reads back to the nanosecond.
 - A text that is no duration is an error that shows how to write one.
+- An age is written as kubectl writes it.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 _UNITS = {
     "ns": 1e-9,
@@ -61,3 +63,39 @@ def format_duration(seconds: float) -> str:
         whole, fraction = divmod(rest, 1_000_000_000)
         text += f"{whole}.{fraction:09d}".rstrip("0").rstrip(".") + "s"
     return text or "0s"
+
+
+def age(timestamp: object, now: float) -> str:
+    """How long ago something was, as kubectl writes it: `4m12s`, `3h`, `12d`. `timestamp` is in RFC 3339 as in
+    `metadata.creationTimestamp`; `now` is in seconds since the epoch.
+
+    It is kubectl's own rule (k8s.io/apimachinery/pkg/util/duration, HumanDuration): the longer ago, the fewer parts.
+    '<unknown>' where there is no time, and '<invalid>' where it is more than a second in the future.
+    """
+    if not isinstance(timestamp, str) or not timestamp:
+        return "<unknown>"
+    seconds = int(now - datetime.fromisoformat(timestamp).timestamp())
+    if seconds < 0:
+        return "0s" if seconds == -1 else "<invalid>"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(count: int, unit: str, rest: int, smaller: str) -> str:
+    return f"{count}{unit}{rest}{smaller}" if rest else f"{count}{unit}"

@@ -59,6 +59,23 @@ class Plan:
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     """The plan of one pass over a parent that stays; of one that is being deleted, core.finalization makes it."""
     rendered = rendered.standing
+    steps = steps_of(observed, rendered)
+    stay = {step.identity for step in steps}
+    left = pruning(observed, rendered, steps, stay)
+    return Plan(
+        steps=(*steps, *left.steps),
+        rendered=rendered,
+        observed=observed,
+        held=left.held,
+        blocked=left.blocked,
+        hold=left.hold,
+    )
+
+
+def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
+    """A step for each document and each wait, in that order, with what has to come before it. A document with the
+    identity of one before it is refused.
+    """
     steps: list[Step] = []
     places: dict[Identity, Place] = {}
     uses: list[tuple[Use, ...]] = []
@@ -75,13 +92,4 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
             places.setdefault(step.identity, wait.place)
             steps.append(step)
             uses.append(wait.uses)
-    steps = ordered(steps, uses, rendered)
-    left = pruning(observed, rendered, steps, places.keys())
-    return Plan(
-        steps=(*steps, *left.steps),
-        rendered=rendered,
-        observed=observed,
-        held=left.held,
-        blocked=left.blocked,
-        hold=left.hold,
-    )
+    return ordered(steps, uses, rendered)

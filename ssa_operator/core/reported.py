@@ -35,6 +35,18 @@ def kept_before(parent: Live, own: Iterable[Live]) -> dict[Identity, frozenset[I
     }
 
 
+def reported_children(parent: Live) -> list[Mapping[str, object]] | None:
+    """The entries of `status.resources`; None where the status has none, or where they are not the operator's."""
+    status = parent.body.get("status")
+    if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
+        return None
+    entries = _reported(parent)
+    ours = len(entries) == len(status["resources"]) and all(
+        read_identity(entry) is not None and "state" in entry for entry in entries
+    )
+    return entries if ours else None
+
+
 def _reported(parent: Live) -> list[Mapping[str, object]]:
     """The entries of `status.resources`."""
     status = parent.body.get("status")

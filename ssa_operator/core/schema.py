@@ -1,4 +1,4 @@
-"""What a CRD's schema lets a status hold.
+"""What a CRD's schema lets a status hold, and whether it holds what the operator reports.
 
 Promises:
 - A field that the schema doesn't declare, or declares as another type, is left out instead of failing the whole
@@ -80,16 +80,19 @@ def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
-REPORTED = ("conditions", "resources")
-"""The fields of a status that tell a user how a parent and its children are."""
+_REPORT: Mapping[str, Any] = {
+    "conditions": [dict.fromkeys(("type", "status", "reason", "message"), "")],
+    "resources": [dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), "")],
+}
+"""What the operator reports, with the fields that its readers need."""
 
 
-def undeclared(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The fields among `REPORTED` that a schema of `.status` has no room for."""
-    if schema is None:
-        return ()
-    room = declared({field: [] for field in REPORTED}, schema)
-    return tuple(field for field in REPORTED if room is MISFIT or field not in room)
+def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Those of `conditions` and `resources` for which the status in a version of a CRD has no room."""
+    if not has_status(definition, version):
+        return tuple(_REPORT)
+    kept = declared(_REPORT, status_schema(definition, version))
+    return tuple(field for field in _REPORT if not isinstance(kept, Mapping) or kept.get(field) != _REPORT[field])
 
 
 def unreported(definition: Mapping[str, Any], version: str) -> str:
@@ -100,7 +103,7 @@ def unreported(definition: Mapping[str, Any], version: str) -> str:
             f"CRD {name} has no status subresource in {version}: its objects can't show errors, the operator records "
             "them as Events; add `subresources: {status: {}}`"
         )
-    missing = undeclared(status_schema(definition, version))
+    missing = undeclared_reports(definition, version)
     if not missing:
         return ""
     fields = " and ".join(f"status.{field}" for field in missing)

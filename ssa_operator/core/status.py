@@ -53,7 +53,7 @@ def make_status(
         conditions.append(_condition("Suspended", "True", told, parent.metadata.generation))
     status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
     ordered = sorted(children, key=lambda child: child.identity)
-    status["resources"] = [_entry(child) for child in ordered[:RESOURCES_LIMIT]]
+    status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
 
 
@@ -73,7 +73,8 @@ def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
     return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
-def _entry(child: Child) -> dict[str, Any]:
+def resource_entry(child: Child) -> dict[str, Any]:
+    """A child as `status.resources` lists it."""
     identity = child.identity
     entry = {
         "group": identity.group,
@@ -100,7 +101,7 @@ def _condition(kind: str, status: str, verdict: Verdict, generation: int | None)
 def _with_transition_time(parent: Live, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
     before = live_condition(parent, condition["type"])
     unmoved = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
-    return {**condition, "lastTransitionTime": unmoved or _timestamp(now)}
+    return {**condition, "lastTransitionTime": unmoved or timestamp(now)}
 
 
 def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
@@ -114,6 +115,6 @@ def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _timestamp(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
     return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"

@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -117,15 +118,18 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """A cluster that holds nothing; a generated value is the same each time."""
+    """A cluster that holds nothing; a generated value is the same each time. All kinds live in namespaces but for those
+    that are said to be `cluster_scoped`.
+    """
 
     now: float = 0.0
+    cluster_scoped: AbstractSet[GroupKind] = frozenset()
 
     def synced(self, _: GroupKind, /) -> bool:
         return True
 
-    def namespaced(self, _: GroupKind, /) -> bool:
-        return True
+    def namespaced(self, kind: GroupKind, /) -> bool:
+        return kind not in self.cluster_scoped
 
     def child(self, _kind: str, _name: str, /) -> None:
         return None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from ssa_operator.cli.main import app
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.client import Client
@@ -15,25 +18,44 @@ from tests.cli.process import run
 from tests.controller.desk import ROOT, Desk, definition, echo, operating
 
 
-async def test_every_command_has_help_with_an_example() -> None:
+def commands(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
+    """All commands below one, by what is typed."""
+    if not hasattr(command, "commands"):
+        return {words: command}
+    found = [commands(each, *words, name) for name, each in command.commands.items()]
+    return {words: each for part in found for words, each in part.items()}
+
+
+COMMANDS = commands(get_command(app))
+
+
+async def test_every_command_is_named_with_what_it_is_for() -> None:
     _, out, _ = await run("--help")
-    for command in ("run", "dev", "render", "status", "crds", "cluster"):
-        assert command in out
-    for words in (
-        ["run"],
-        ["dev"],
-        ["render"],
-        ["status"],
-        ["crds", "apply"],
-        ["crds", "wait"],
-        ["cluster", "start"],
-        ["cluster", "stop"],
-        ["cluster", "status"],
-        ["cluster", "kubeconfig"],
-    ):
-        code, out, _ = await run(*words, "--help")
-        assert code == 0
-        assert "Example: " in out
+    assert {words[0] for words in COMMANDS} == {
+        line.split()[0] for line in out.split("Commands:")[1].splitlines() if line
+    }
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+async def test_every_command_has_help_with_an_example_and_the_variable_of_each_option(words: tuple[str, ...]) -> None:
+    code, out, _ = await run(*words, "--help", COLUMNS="200")
+    assert code == 0
+    assert "Example: " in out
+    options = [parameter for parameter in COMMANDS[words].params if parameter.param_type_name == "option"]
+    for option in options:
+        (name,) = [text for text in option.opts if text.startswith("--")]
+        if name == "--help":
+            continue
+        variable = "SSA_OPERATOR_" + name.removeprefix("--").replace("-", "_").upper()
+        assert option.envvar == variable, name
+        assert f"env var: {variable}" in " ".join(out.split()), name
+
+
+async def test_an_option_can_be_set_in_the_environment() -> None:
+    environment = {"SSA_OPERATOR_AS_APPLIED": "true", "SSA_OPERATOR_OUTPUT": "json"}
+    code, out, _ = await run("render", "examples/echo.yaml", **environment)
+    assert code == 0
+    assert json.loads(out)["metadata"]["ownerReferences"]
 
 
 async def test_render_prints_manifests_without_a_cluster() -> None:
@@ -108,8 +130,8 @@ async def test_render_says_what_would_wait_and_shows_what_is_known_of_it(tmp_pat
     comments = [line for line in out.splitlines() if line.startswith("#")]
     said = "ConfigMap default/{} is waiting for Job/migrate to be ready (for Echo web)"
     assert comments == [
-        f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
         f"# echoes.example.com/a.yaml.j2:5: {said.format('later')}",
+        f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
     ]
     code, _, _ = await run("render", "-", "--strict", f"--templates={templates}", stdin=json.dumps(echo("web")))
     assert code == 1
@@ -156,7 +178,7 @@ async def test_render_of_a_cluster_scoped_parent_has_no_namespace_to_give(tmp_pa
     code, out, err = await run("render", "-", "--as-applied", f"--templates={tmp_path}", stdin=parent)
     assert code == 1
     assert yaml.safe_load(out)["metadata"]["namespace"] == "team"
-    assert "namespaces/bad.yaml.j2:1: ConfigMap needs metadata.namespace" in err
+    assert "namespaces/bad.yaml.j2:1: ConfigMap a needs metadata.namespace" in err
     assert "(for Namespace team)" in err
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.durations import format_duration, parse_duration
+from ssa_operator.core.durations import age, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,47 @@ def test_what_is_written_reads_back(nanoseconds: int) -> None:
 def test_what_is_no_length_of_time_is_not_written(seconds: float) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         format_duration(seconds)
+
+
+MADE = "2026-05-01T12:00:00Z"
+DAY = 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        # The cases of k8s.io/apimachinery/pkg/util/duration.
+        (-2, "<invalid>"),
+        (-1.5, "0s"),
+        (-0.5, "0s"),
+        (0, "0s"),
+        (1.9, "1s"),
+        (70, "70s"),
+        (119.9, "119s"),
+        (120, "2m"),
+        (252, "4m12s"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (10_799, "179m"),
+        (10_800, "3h"),
+        (3 * 3600 + 30 * 60, "3h30m"),
+        (7 * 3600 + 59 * 60 + 59, "7h59m"),
+        (8 * 3600, "8h"),
+        (47 * 3600 + 3599, "47h"),
+        (48 * 3600, "2d"),
+        (7 * DAY + 23 * 3600, "7d23h"),
+        (8 * DAY, "8d"),
+        (2 * 365 * DAY - 1, "729d"),
+        (2 * 365 * DAY, "2y"),
+        (8 * 365 * DAY - 1, "7y364d"),
+        (8 * 365 * DAY, "8y"),
+        (25 * 365 * DAY, "25y"),
+    ],
+)
+def test_an_age_is_written_as_kubectl_writes_it(seconds: float, text: str) -> None:
+    assert age(MADE, datetime.fromisoformat(MADE).timestamp() + seconds) == text
+
+
+@pytest.mark.parametrize("timestamp", [None, ""])
+def test_what_has_no_time_has_no_age(timestamp: str | None) -> None:
+    assert age(timestamp, 0) == "<unknown>"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.schema import announces, declared, has_status, status_schema, unreported
+from ssa_operator.core.schema import announces, declared, has_status, status_schema, undeclared_reports, unreported
 
 SCHEMA = {
     "type": "object",
@@ -70,14 +70,22 @@ def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
     assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
 
 
+STRING = {"type": "string"}
+CONDITIONS = {"type": "array", "items": {"properties": dict.fromkeys(("type", "status", "reason", "message"), STRING)}}
+RESOURCES = {
+    "type": "array",
+    "items": {
+        "properties": dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), STRING),
+    },
+}
+LISTS = {"conditions": CONDITIONS, "resources": RESOURCES}
+
+
 def crd(status: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
     """A CRD whose version v1 has the status subresource and this schema of it."""
     schema = {"type": "object", "properties": {"spec": {}} | ({"status": status} if status is not None else {})}
     served = {"name": "v1", "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}} | version
     return {"metadata": {"name": "gadgets.example.com"}, "spec": {"versions": [served]}}
-
-
-LISTS = {"conditions": {"type": "array"}, "resources": {"type": "array"}}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ LISTS = {"conditions": {"type": "array"}, "resources": {"type": "array"}}
         (crd({"x-kubernetes-preserve-unknown-fields": True}), ""),
         (crd(None), "no status.conditions and status.resources in v1"),
         (crd({"properties": {**LISTS, "conditions": {"type": "string"}}}), "no status.conditions in v1"),
-        (crd({"properties": {"conditions": {"type": "array"}}}), "no status.resources in v1"),
+        (crd({"properties": {"conditions": CONDITIONS}}), "no status.resources in v1"),
         (crd({"properties": LISTS}, subresources={}), "no status subresource in v1"),
     ],
 )
@@ -95,3 +103,28 @@ def test_what_a_crd_keeps_from_being_reported_is_said(definition: dict[str, Any]
     sentence = unreported(definition, "v1")
     assert words in sentence
     assert bool(words) == bool(sentence)
+
+
+@pytest.mark.parametrize(
+    ("status", "missing"),
+    [
+        ({"properties": {"conditions": CONDITIONS, "resources": RESOURCES}}, ()),
+        ({"properties": {"conditions": CONDITIONS}}, ("resources",)),
+        ({"properties": {"resources": RESOURCES}}, ("conditions",)),
+        ({"properties": {"phase": STRING}}, ("conditions", "resources")),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "array", "items": STRING}}}, ("resources",)),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "object"}}}, ("resources",)),
+        (
+            {"properties": {"conditions": CONDITIONS, "resources": {"items": {"properties": {"name": STRING}}}}},
+            ("resources",),
+        ),
+        ({"x-kubernetes-preserve-unknown-fields": True}, ()),
+        ({"type": "string"}, ("conditions", "resources")),
+    ],
+)
+def test_a_status_has_room_for_what_the_operator_reports_where_the_crd_declares_it(
+    status: dict[str, Any], missing: tuple[str, ...]
+) -> None:
+    version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": status}}}}
+    assert undeclared_reports({"spec": {"versions": [version]}}, "v1") == ("conditions", "resources")
+    assert undeclared_reports({"spec": {"versions": [version | {"subresources": {"status": {}}}]}}, "v1") == missing

@@ -1,0 +1,242 @@
+"""`ssa-operator render` refuses what the operator refuses, and sees parents as the API server would return them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.process import run
+from tests.controller.desk import config_map, definition, echo
+
+
+def folder(tmp_path: Path, **files: str) -> Path:
+    """A folder of templates for Echo, of files by name: `_` for a dot."""
+    path = tmp_path / "templates" / "echoes.example.com"
+    path.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (path / (name if name == "_settings.yaml" else f"{name}.yaml.j2")).write_text(text)
+    return path.parent
+
+
+def manifest(name: str = "a", kind: str = "ConfigMap", api: str = "v1", **metadata: Any) -> str:
+    return json.dumps({"apiVersion": api, "kind": kind, "metadata": {"name": name} | metadata})
+
+
+def only_name(tmp_path: Path, text: str) -> Path:
+    """A template of a ConfigMap whose data is an expression."""
+    return folder(
+        tmp_path, a=f'apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: "{{{{ {text} }}}}"}}\n'
+    )
+
+
+ROLE = "rbac.authorization.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (manifest(namespace="other"), "ConfigMap other/a is outside its parent's namespace default"),
+        (manifest(kind="ClusterRole", api=ROLE), "ClusterRole a is cluster-scoped; set `clusterScope: true`"),
+        (manifest(kind="ClusterRole", api=ROLE, namespace="b"), "ClusterRole a is cluster-scoped; remove"),
+        (manifest(annotations={"ssa-operator.dev/prun": "false"}), "ConfigMap default/a has the annotation"),
+        (
+            manifest(kind="PersistentVolumeClaim", annotations={"ssa-operator.dev/recreate": "Background"}),
+            "PersistentVolumeClaim default/a has the annotation ssa-operator.dev/recreate: Background",
+        ),
+        (
+            json.dumps(json.loads(manifest(kind="Secret")) | {"data": {"a": "%"}}),
+            "Secret default/a has data.a that is not base64",
+        ),
+    ],
+)
+async def test_what_the_operator_refuses_is_refused_with_file_and_line(tmp_path: Path, text: str, words: str) -> None:
+    templates = folder(tmp_path, a=f"# A comment.\n{text}\n", b=manifest("fine"))
+    for option in ("--as-applied", "--output=yaml"):
+        code, out, err = await run("render", "-", option, f"--templates={templates}", stdin=json.dumps(echo("web")))
+        assert code == 1
+        assert f"echoes.example.com/a.yaml.j2:2: {words}" in err
+        assert "(for Echo web)" in err
+        assert [body["metadata"]["name"] for body in yaml.safe_load_all(out)] == ["fine"]
+
+
+async def test_an_object_that_is_rendered_twice_is_refused_with_both_places(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a=f"{manifest()}\n---\n{manifest('b')}\n", b=manifest(namespace="default"))
+    code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert code == 1
+    first = "echoes.example.com/a.yaml.j2:1"
+    assert (
+        f"echoes.example.com/b.yaml.j2:1: ConfigMap default/a is rendered twice, first at {first} (for Echo web)" in err
+    )
+    assert [body["metadata"]["name"] for body in yaml.safe_load_all(out)] == ["a", "b"]
+
+
+async def test_an_object_that_two_parents_render_is_refused_for_the_second_one(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a=manifest())
+    both = {"apiVersion": "v1", "kind": "List", "items": [echo("one"), echo("two")]}
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(both))
+    assert code == 1
+    words = "ConfigMap default/a belongs to Echo default/one already; give it another name (for Echo two)"
+    assert f"echoes.example.com/a.yaml.j2:1: {words}" in err
+    both["items"] = [echo("one", 1), echo("one", 2)]
+    assert (await run("render", "-", f"--templates={templates}", stdin=json.dumps(both)))[0] == 0
+
+
+async def test_with_cluster_scope_children_may_be_anywhere(tmp_path: Path) -> None:
+    texts = {"a": manifest(namespace="other"), "b": manifest(kind="ClusterRole", api=ROLE)}
+    templates = folder(tmp_path, **texts, **{"_settings.yaml": "clusterScope: true\n"})
+    code, out, err = await run("render", "-", "--as-applied", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert (code, err) == (0, "")
+    assert all("ownerReferences" not in body["metadata"] for body in yaml.safe_load_all(out))
+
+
+async def test_every_fault_is_named_at_once(tmp_path: Path) -> None:
+    templates = folder(
+        tmp_path,
+        a=manifest(namespace="other"),
+        b="data: {{ spec.nothing }}\n",
+        c=manifest(annotations={"ssa-operator.dev/on": "finalize", "ssa-operator.dev/x": "y"}),
+        _status="\nphase: {{ spec.phase }}\n",
+    )
+    (templates / "deployments.apps").mkdir()
+    (templates / "deployments.apps" / "a.yaml.j2").write_text("{% if %}")
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    items = [config_map("lost"), deployment, echo("web")]
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=stdin)
+    assert code == 1
+    lines = err.splitlines()
+    for words in (
+        "standard input:1: no templates for ConfigMap lost: there is no folder configmaps",
+        "deployments.apps/a.yaml.j2:1: ",
+        "echoes.example.com/a.yaml.j2:1: ConfigMap other/a is outside",
+        "echoes.example.com/b.yaml.j2:1: spec.nothing is missing",
+        "echoes.example.com/c.yaml.j2:1: ConfigMap default/a has the annotation ssa-operator.dev/x",
+        "echoes.example.com/_status.yaml.j2:2: spec.phase is missing",
+    ):
+        assert sum(words in line for line in lines) == 1, words
+    assert len(lines) == 6
+
+
+async def test_finalize_hooks_are_shown(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a=manifest(annotations={"ssa-operator.dev/on": "finalize"}))
+    code, out, _ = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
+    assert code == 0
+    assert yaml.safe_load(out)["metadata"]["name"] == "a"
+
+
+def echoes(path: Path, **spec: Any) -> Path:
+    """A folder with a CRD of Echos, whose spec has this schema."""
+    path.mkdir(parents=True, exist_ok=True)
+    crd = definition("echoes", "example.com", "Echo")
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"] = {"type": "object", **spec}
+    (path / "echoes.yaml").write_text(json.dumps(crd))
+    return path
+
+
+REPLICAS = {"replicas": {"type": "integer", "default": 3}}
+EMPTY = json.dumps({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "web"}, "spec": {}})
+
+
+async def test_a_parent_gets_the_defaults_of_the_crd_beside_the_templates(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "spec.replicas")
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert code == 1
+    assert "spec.replicas is missing" in err
+    echoes(tmp_path / "crds", properties=REPLICAS)
+    code, out, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert (code, err) == (0, "")
+    assert yaml.safe_load(out)["data"] == {"a": "3"}
+
+
+async def test_a_crd_in_another_folder_can_be_named(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "spec.replicas")
+    echoes(tmp_path / "crds", properties={})
+    crds = echoes(tmp_path / "more", properties=REPLICAS)
+    for option, environment in ((f"--crds={crds}", {}), ("--strict", {"SSA_OPERATOR_CRDS": str(crds)})):
+        code, out, _ = await run("render", "-", option, f"--templates={templates}", stdin=EMPTY, **environment)
+        assert code == 0
+        assert yaml.safe_load(out)["data"] == {"a": "3"}
+
+
+async def test_a_default_needs_the_object_around_it(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "spec.replicas")
+    bare = json.dumps({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "web"}})
+    echoes(tmp_path / "crds", properties=REPLICAS)
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=bare)
+    assert code == 1
+    assert "spec.replicas is missing" in err
+    echoes(tmp_path / "crds", properties=REPLICAS, default={})
+    code, out, _ = await run("render", "-", f"--templates={templates}", stdin=bare)
+    assert yaml.safe_load(out)["data"] == {"a": "3"}
+
+
+async def test_a_parent_has_the_version_that_the_operator_reads(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "object.apiVersion ~ ' ' ~ spec.replicas")
+    crds = echoes(tmp_path / "crds", properties=REPLICAS)
+    crd = json.loads((crds / "echoes.yaml").read_text())
+    (first,) = crd["spec"]["versions"]
+    crd["spec"]["versions"] = [first, first | {"name": "v2", "storage": False}]
+    (crds / "echoes.yaml").write_text(json.dumps(crd))
+    _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert yaml.safe_load(out)["data"] == {"a": "example.com/v2 3"}
+    folder(tmp_path, **{"_settings.yaml": "version: v1\n"})
+    _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert yaml.safe_load(out)["data"] == {"a": "example.com/v1 3"}
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY.replace("/v1", "/v3"))
+    assert code == 1
+    words = "Echo web: its CRD echoes.example.com doesn't serve version v3; served are v1, v2"
+    assert f"standard input:1: {words}" in err
+
+
+async def test_a_crd_that_cannot_be_used_is_named_with_its_line(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "name")
+    (tmp_path / "crds").mkdir()
+    text = manifest("echoes.example.com", "CustomResourceDefinition", "apiextensions.k8s.io/v1")
+    (tmp_path / "crds" / "echoes.yaml").write_text(f"# A comment.\n{text}")
+    code, _, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert code == 1
+    assert f"{tmp_path}/crds/echoes.yaml:2: a CRD needs spec.group" in err
+
+
+async def test_a_parent_is_as_if_it_was_just_made(tmp_path: Path) -> None:
+    words = "metadata.uid ~ ' ' ~ metadata.generation ~ ' ' ~ namespace ~ ' ' ~ (metadata.creationTimestamp is string)"
+    code, out, _ = await run("render", "-", f"--templates={only_name(tmp_path, words)}", stdin=EMPTY)
+    assert code == 0
+    assert yaml.safe_load(out)["data"] == {"a": "00000000-0000-0000-0000-000000000000 1 default true"}
+
+
+async def test_a_cluster_scoped_object_is_looked_up_without_a_namespace(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "lookup('v1', 'Node', 'one').metadata.uid")
+    code, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert code == 0
+    assert "ConfigMap default/a is waiting for Node one .metadata.uid" in out
+
+
+async def test_a_table_tells_the_line_of_each_manifest(tmp_path: Path) -> None:
+    texts = {"a": f"{manifest()}\n---\n{manifest('b' * 80)}\n", "b": manifest("r", "ClusterRole", ROLE)}
+    templates = folder(tmp_path, **texts, **{"_settings.yaml": "clusterScope: true\n"})
+    code, out, err = await run("render", "-", "-o", "table", f"--templates={templates}", stdin=EMPTY)
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["KIND", "NAMESPACE", "NAME", "TEMPLATE"],
+        ["ConfigMap", "default", "a", "echoes.example.com/a.yaml.j2:1"],
+        ["ConfigMap", "default", "b" * 80, "echoes.example.com/a.yaml.j2:3"],
+        ["ClusterRole", "r", "echoes.example.com/b.yaml.j2:1"],
+    ]
+
+
+async def test_no_manifest_at_all_is_an_empty_list_in_json(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a="{% if false %}a{% endif %}")
+    code, out, _ = await run("render", "-", "-o", "json", f"--templates={templates}", stdin=EMPTY)
+    assert (code, json.loads(out)) == (0, {"apiVersion": "v1", "kind": "List", "items": []})
+
+
+async def test_templates_that_are_not_there_are_an_error() -> None:
+    code, _, err = await run("render", "-", "--templates=nowhere", stdin=EMPTY)
+    assert code == 2
+    assert "there is no folder nowhere" in err

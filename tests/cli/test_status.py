@@ -1,0 +1,219 @@
+"""`ssa-operator status`: what the operator reported, and what is found where a CRD has no room for that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller.options import Options
+from ssa_operator.kube.client import Client
+from tests.cli.process import run
+from tests.controller.desk import PATIENCE, ROOT, Desk, definition, echo, operating
+from tests.controller.rights import allowed, limited
+
+pytestmark = pytest.mark.cluster
+
+CONDITIONS = {
+    "type": "array",
+    "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+CHILDREN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: web}
+stringData: {word: hidden-content}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: web}
+spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}
+"""
+
+
+@pytest.fixture
+async def group(desk: Desk) -> AsyncIterator[str]:
+    """The group of a test's own CRD of Things, which is deleted at its end."""
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    yield group
+    await desk.kubectl("delete", "crd", f"things.{group}", "--ignore-not-found", "--wait=false")
+
+
+async def define(desk: Desk, group: str, **status: Any) -> None:
+    """A CRD of Things whose status has these properties."""
+    crd = definition("things", group, "Thing")
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["status"] = {"type": "object", "properties": {"phase": {"type": "string"}, **status}}
+    await desk.define(crd)
+
+
+def folder(path: Path, name: str, text: str) -> Path:
+    """A templates folder for one resource."""
+    (path / "own" / name).mkdir(parents=True)
+    (path / "own" / name / "a.yaml.j2").write_text(text)
+    return path / "own"
+
+
+def thing(group: str) -> dict[str, Any]:
+    return {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "web"}}
+
+
+async def made(desk: Desk, client: Client, templates: Path, parent: dict[str, Any]) -> None:
+    """An operator has made the CHILDREN of a parent, and Kubernetes what follows from them."""
+    async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
+        await desk.apply(parent)
+        for kind in ("configmaps", "secrets", "services", "persistentvolumeclaims"):
+            await desk.read(kind, "web")
+    slices = await desk.view("endpointslices.discovery.k8s.io")
+    async with asyncio.timeout(PATIENCE):
+        while not len(slices.cache):
+            await slices.change(slices.changes)
+
+
+async def shown(desk: Desk, templates: Path, *more: str, kubeconfig: Path | None = None) -> tuple[str, dict[str, Any]]:
+    """What `status` of the one parent prints, as a tree and as JSON."""
+    arguments = (
+        *more,
+        f"--templates={templates}",
+        "-n",
+        desk.namespace,
+        f"--kubeconfig={kubeconfig or desk.kubeconfig}",
+    )
+    code, text, err = await run("status", *arguments)
+    assert (code, err) == (0, "")
+    code, data, err = await run("status", *arguments, "--output=json")
+    assert (code, err) == (0, "")
+    assert "hidden-content" not in text + data
+    (entry,) = json.loads(data)
+    return text, entry
+
+
+def states(entry: dict[str, Any]) -> dict[str, str]:
+    return {f"{each['kind']}/{each['name']}": each["state"] for each in entry["resources"]}
+
+
+FOUND = {
+    "ConfigMap/web": "Current",
+    "PersistentVolumeClaim/web": "InProgress",
+    "Secret/web": "Current",
+    "Service/web": "Current",
+}
+
+
+async def test_the_age_of_parents_and_children_is_shown(desk: Desk, client: Client) -> None:
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply_until_ready(echo("web"))
+    deployment = await desk.read("deployments.apps", "web")
+    text, entry = await shown(desk, ROOT / "templates")
+    assert re.search(rf"Echo {desk.namespace}/web  Ready  \d+s\n", text)
+    assert re.search(rf"Deployment {desk.namespace}/web  Current  \d+s\n", text)
+    (child,) = entry["resources"]
+    assert child["creationTimestamp"] == deployment["metadata"]["creationTimestamp"]
+    assert entry["creationTimestamp"]
+    assert entry["notes"] == []
+
+
+async def test_children_are_found_where_the_crd_declares_no_report(
+    desk: Desk, client: Client, group: str, tmp_path: Path
+) -> None:
+    await define(desk, group)
+    templates = folder(tmp_path, f"things.{group}", CHILDREN)
+    await made(desk, client, templates, thing(group))
+    text, entry = await shown(desk, templates)
+    assert f"Thing {desk.namespace}/web  3 of 4 Current  " in text
+    why = f"its CRD things.{group} doesn't declare status.conditions and status.resources as the operator writes it"
+    assert entry["notes"] == [f"{why}; the children were found by their label"]
+    assert "doesn't declare status.conditions and status.resources" in " ".join(text.split())
+    assert states(entry) == FOUND
+    (claim,) = [each for each in entry["resources"] if each["kind"] == "PersistentVolumeClaim"]
+    assert claim["message"] == "its phase is Pending"
+    assert claim["creationTimestamp"]
+
+
+async def test_conditions_are_shown_where_only_the_children_have_no_room(
+    desk: Desk, client: Client, group: str, tmp_path: Path
+) -> None:
+    await define(desk, group, conditions=CONDITIONS, resources={"type": "array", "items": {"type": "string"}})
+    templates = folder(tmp_path, f"things.{group}", CHILDREN)
+    await made(desk, client, templates, thing(group))
+    await desk.until(f"things.{group}", "web", lambda body: body.get("status", {}).get("conditions"))
+    text, entry = await shown(desk, templates)
+    assert f"Thing {desk.namespace}/web  Progressing  " in text
+    assert "doesn't declare status.resources" in entry["notes"][0]
+    assert states(entry) == FOUND
+
+
+async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Client, tmp_path: Path) -> None:
+    templates = folder(tmp_path, "serviceaccounts", "{% if name == 'own' %}\n" + CHILDREN + "{% endif %}\n")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
+    await made(desk, client, templates, account)
+    _, entry = await shown(desk, templates, "serviceaccount/own")
+    assert "the status of a ServiceAccount has no room" in entry["notes"][0]
+    assert states(entry) == FOUND
+
+
+async def test_what_may_not_be_listed_is_left_out_and_named(
+    desk: Desk, client: Client, group: str, tmp_path: Path
+) -> None:
+    await define(desk, group)
+    templates = folder(tmp_path, f"things.{group}", CHILDREN)
+    await made(desk, client, templates, thing(group))
+    user = f"viewer-{desk.namespace}"
+    rules = [
+        {"apiGroups": [group], "resources": ["things"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["list"]},
+    ]
+    await desk.apply(*allowed(user, rules, "viewer"))
+    _, entry = await shown(desk, templates, kubeconfig=limited(desk.kubeconfig, tmp_path, user))
+    assert states(entry) == {"ConfigMap/web": "Current", "Service/web": "Current"}
+    why, skipped = entry["notes"]
+    assert f"its CRD can't be read (get of CustomResourceDefinition things.{group}" in why
+    assert skipped.startswith("children of these kinds are not shown, as listing them is forbidden: ")
+    assert {"persistentvolumeclaims", "secrets"} <= set(skipped.partition(": ")[2].split(", "))
+
+
+async def test_an_age_that_may_not_be_read_is_left_out_and_named(desk: Desk, client: Client, tmp_path: Path) -> None:
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply_until_ready(echo("web"))
+    user = f"viewer-{desk.namespace}"
+    await desk.apply(
+        *allowed(user, [{"apiGroups": ["example.com"], "resources": ["echoes"], "verbs": ["list"]}], "viewer")
+    )
+    kubeconfig = limited(desk.kubeconfig, tmp_path, user)
+    text, entry = await shown(desk, ROOT / "templates", "echo/web", kubeconfig=kubeconfig)
+    assert states(entry) == {"Deployment/web": "Current"}
+    why = "the age of children of these kinds is not shown, as listing them is forbidden: deployments.apps"
+    assert entry["notes"] == [why]
+    assert f"Deployment {desk.namespace}/web  Current\n" in text
+
+
+async def test_a_parent_that_no_operator_has_seen_says_so(desk: Desk) -> None:
+    await desk.apply(echo("web"))
+    text, entry = await shown(desk, ROOT / "templates")
+    assert f"Echo {desk.namespace}/web  Unknown  " in text
+    assert entry["notes"] == ["the operator has not reported anything yet"]
+
+
+async def test_what_may_not_be_read_at_all_is_one_line(desk: Desk, tmp_path: Path) -> None:
+    kubeconfig = limited(desk.kubeconfig, tmp_path, f"nobody-{desk.namespace}")
+    code, out, err = await run("status", "-n", desk.namespace, f"--kubeconfig={kubeconfig}")
+    assert (code, out) == (1, "")
+    assert "forbidden" in err
+    assert "Traceback" not in err
