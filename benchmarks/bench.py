@@ -14,11 +14,11 @@ from pathlib import Path
 from benchmarks import workload
 from benchmarks.process import Process, environment
 from benchmarks.server import Server, in_parallel, serve
-from ssa_operator.core.encoding import encode
-from ssa_operator.core.live import PARENT_UID_LABEL, Live
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.cache import Cache
-from ssa_operator.kube.reflector import Reflector
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 
 class Progress:

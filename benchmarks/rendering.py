@@ -23,8 +23,8 @@ import yaml
 
 from benchmarks import builds, workload
 from benchmarks.machine import Spread
-from ssa_operator.core.live import Live
-from ssa_operator.core.manifest import Rules, manifest
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.manifest import Rules, manifest
 from ssa_operator.rendering.render import render
 
 Parent = dict[str, Any]

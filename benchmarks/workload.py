@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.encoding import encode
-from ssa_operator.core.identity import GroupKind
-from ssa_operator.core.live import Live
-from ssa_operator.core.manifest import Rules, group_kind, manifest
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.request import Request
-from ssa_operator.kube.resource import Resource
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.manifest import Rules, group_kind, manifest
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.rendering.render import render
-from ssa_operator.rendering.sources import Folder, load
+from ssa_operator.rendering.folder.sources import Folder, load
 
 ROOT = Path(__file__).parent.parent
 CRDS = ROOT / "crds"

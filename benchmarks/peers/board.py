@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 
 from benchmarks.peers import job
 from benchmarks.server import Server
-from ssa_operator.core.identity import GroupKind
-from ssa_operator.core.live import Live
-from ssa_operator.kube.cache import Cache
-from ssa_operator.kube.reflector import Reflector
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 Key = tuple[GroupKind, str]
 

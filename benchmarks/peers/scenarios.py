@@ -36,9 +36,9 @@ from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Siz
 from benchmarks.process import Process
 from benchmarks.server import Server, in_parallel
 from ssa_operator.controller.options import Options
-from ssa_operator.core.identity import GroupKind
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.request import Request
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.request import Request
 
 SETTLED = 2.0
 RESTARTED = 5

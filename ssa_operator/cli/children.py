@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ssa_operator.controller.definitions import RESOURCE as DEFINITIONS
-from ssa_operator.core.child import Child
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.live import PARENT_UID_LABEL, Live
-from ssa_operator.core.readiness import readiness
-from ssa_operator.core.schema import announces
-from ssa_operator.core.status import resource_entry
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.errors import ApiError
-from ssa_operator.kube.request import Scope
-from ssa_operator.kube.resource import Resource
+from ssa_operator.controller.watches.crds import RESOURCE as DEFINITIONS
+from ssa_operator.core.status.child_status import Child
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.readiness.rules import readiness
+from ssa_operator.core.objects.crd_schema import announces
+from ssa_operator.core.status.conditions import resource_entry
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
 
 AT_ONCE = 16
 """Requests under way at a time: discovery knows some sixty kinds."""

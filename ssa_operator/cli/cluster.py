@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import Format, Name, Output, example
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import Format, Name, Output, example
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import Status

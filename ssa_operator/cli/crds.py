@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import CRDS, Context, Crds, Kubeconfig, Timeout, example
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, example
 
 app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_is_help=True)
 
@@ -17,7 +17,7 @@ app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_i
 def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """Apply the CRDs of a folder and wait until they are Established."""
     from ssa_operator.cli import session
-    from ssa_operator.controller import crds as definitions
+    from ssa_operator.controller import crd_installation as definitions
 
     async def work() -> None:
         documents = definitions.load(*crds)
@@ -41,7 +41,7 @@ def wait(
 ) -> None:
     """Wait until CRDs are Established; they may not even exist yet."""
     from ssa_operator.cli import session
-    from ssa_operator.controller import crds as definitions
+    from ssa_operator.controller import crd_installation as definitions
 
     async def work() -> None:
         wanted = names or [document.body["metadata"]["name"] for document in definitions.load(*crds)]
@@ -56,7 +56,7 @@ def wait(
 def _run(work: Coroutine[None, None, None]) -> None:
     import asyncio
 
-    from ssa_operator.controller.crds import DefinitionError
+    from ssa_operator.controller.crd_installation import DefinitionError
 
     try:
         asyncio.run(work)

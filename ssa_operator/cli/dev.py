@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import (
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
     TEMPLATES,
@@ -57,12 +57,12 @@ def dev(
     """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""
     import asyncio
 
-    from ssa_operator.cli import journal
+    from ssa_operator.cli import logging_setup as journal
     from ssa_operator.cli.run import address
 
     check_folders(templates)
     try:
-        from ssa_operator.cli.workbench import Workbench
+        from ssa_operator.cli.dev_session import Workbench
     except ModuleNotFoundError as error:
         raise CommandError(
             f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'"

@@ -13,7 +13,7 @@ import typer
 
 from ssa_operator import __version__
 from ssa_operator.cli import cluster, crds, dev, render, run, status
-from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.command_error import CommandError
 
 app = typer.Typer(
     name="ssa-operator",

@@ -15,15 +15,15 @@ from typing import Any
 
 from ssa_operator.cli.children import Children, children_of, definition_of, judged
 from ssa_operator.cli.tree import conditions_of, entry
-from ssa_operator.core.identity import read_identity
-from ssa_operator.core.live import Live
-from ssa_operator.core.reported import reported_children
-from ssa_operator.core.schema import has_status, undeclared_reports
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.errors import ApiError
-from ssa_operator.kube.resource import Resource
-from ssa_operator.rendering.sources import load_all
+from ssa_operator.core.objects.identity import read_identity
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.status.previous_status import reported_children
+from ssa_operator.core.objects.crd_schema import has_status, undeclared_reports
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.rendering.folder.sources import load_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

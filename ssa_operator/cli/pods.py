@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from rich.tree import Tree
 
 from ssa_operator.cli.tree import line
-from ssa_operator.core.live import Live
-from ssa_operator.core.readiness import State, readiness
-from ssa_operator.kube.cache import Cache
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.reflector import Reflector
-from ssa_operator.kube.resource import Resource
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.readiness.rules import State, readiness
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.kube.api.resource import Resource
 
 _PODS = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 _REPLICA_SETS = Resource(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ssa_operator.cli.parameters import Output
+from ssa_operator.cli.options import Output
 
 
 class _Dumper(yaml.CSafeDumper):

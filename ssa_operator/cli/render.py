@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import (
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
     TEMPLATES,
     CrdsOfTemplates,
     Format,
@@ -30,13 +30,13 @@ from ssa_operator.cli.parameters import (
 )
 
 if TYPE_CHECKING:
-    from ssa_operator.cli.folders import Known
-    from ssa_operator.core.identity import GroupKind, Identity
-    from ssa_operator.core.observed import Observed
-    from ssa_operator.core.place import Place
-    from ssa_operator.core.rendered import Document, Rendered
-    from ssa_operator.core.step import Step
-    from ssa_operator.rendering.sources import Folder, Sources
+    from ssa_operator.cli.template_folders import Known
+    from ssa_operator.core.objects.identity import GroupKind, Identity
+    from ssa_operator.core.planning.observed import Observed
+    from ssa_operator.core.objects.source_location import Place
+    from ssa_operator.core.objects.render_result import Document, Rendered
+    from ssa_operator.core.planning.step import Step
+    from ssa_operator.rendering.folder.sources import Folder, Sources
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
@@ -64,9 +64,9 @@ def render(
     output: Format = Output.YAML,
 ) -> None:
     """Print the manifests that the templates give for parents, offline."""
-    from ssa_operator.cli.folders import cluster_scoped, kinds_of
-    from ssa_operator.rendering.files import FileError
-    from ssa_operator.rendering.sources import load_all
+    from ssa_operator.cli.template_folders import cluster_scoped, kinds_of
+    from ssa_operator.rendering.folder.object_files import FileError
+    from ssa_operator.rendering.folder.sources import load_all
 
     check_folders(templates)
     sources = load_all(templates)
@@ -114,9 +114,9 @@ class _Call:
 
     def render(self, parent: Document) -> None:
         """Take in what the folder of a parent gives for it. Raises CommandError where there is no such folder."""
-        from ssa_operator.cli.folders import folder_of
-        from ssa_operator.core.plan import steps_of
-        from ssa_operator.core.world import Offline
+        from ssa_operator.cli.template_folders import folder_of
+        from ssa_operator.core.planning.plan import steps_of
+        from ssa_operator.core.objects.cluster_view import Offline
         from ssa_operator.rendering.determinism import verified
         from ssa_operator.rendering.render import render as render_folder
         from ssa_operator.rendering.render import render_status
@@ -137,7 +137,7 @@ class _Call:
         self.waits += [f"{wait} (for {who})" for wait in waits]
 
     def _take(self, step: Step, problems: list[str], waits: list[str]) -> None:
-        from ssa_operator.core.step import Action
+        from ssa_operator.core.planning.step import Action
 
         if step.action is Action.REFUSE:
             problems.append(f"{step.place}: {step.identity} {step.reason}")
@@ -152,9 +152,9 @@ class _Call:
 
     def _as_returned(self, parent: Document, folder: Folder) -> dict[str, Any]:
         """The parent as an API server might return it: just made and defaulted, in a namespace if its kind has one."""
-        from ssa_operator.cli.folders import returned
-        from ssa_operator.core.manifest import group_kind
-        from ssa_operator.core.status import timestamp
+        from ssa_operator.cli.template_folders import returned
+        from ssa_operator.core.objects.manifest import group_kind
+        from ssa_operator.core.status.conditions import timestamp
 
         metadata = {
             "uid": OFFLINE_UID,
@@ -169,10 +169,10 @@ class _Call:
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
         """A cluster that has every kind, and no object but the parents before this one and what they claim."""
-        from ssa_operator.core.live import Live
-        from ssa_operator.core.manifest import group_kind
-        from ssa_operator.core.observed import Demand, Kind, Observed
-        from ssa_operator.core.upkeep import key
+        from ssa_operator.core.objects.live_object import Live
+        from ssa_operator.core.objects.manifest import group_kind
+        from ssa_operator.core.planning.observed import Demand, Kind, Observed
+        from ssa_operator.core.policies.parent_records import key
 
         parent = Live.of(body)
         named = {group_kind(document) for document in rendered.documents}
@@ -211,7 +211,7 @@ def _line(place: Place) -> str:
 
 
 def _parents(files: list[Path]) -> list[Document]:
-    from ssa_operator.rendering.files import load_objects, objects
+    from ssa_operator.rendering.folder.object_files import load_objects, objects
 
     return [
         document

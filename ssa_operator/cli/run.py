@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import (
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
     TEMPLATES,
@@ -76,9 +76,10 @@ def run(
     """Run the operator: render and apply the templates of every parent, until it is stopped."""
     import asyncio
 
-    from ssa_operator.cli import journal, session
+    from ssa_operator.cli import session
+    from ssa_operator.cli import logging_setup as journal
     from ssa_operator.controller.options import ApplyMode, Options
-    from ssa_operator.core.durations import parse_duration
+    from ssa_operator.core.objects.durations import parse_duration
 
     journal.configure(log_format, log_level)
     check_folders(templates)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.failure import CommandError
-from ssa_operator.cli.parameters import (
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Format,
@@ -52,9 +52,9 @@ def status(
 
     from ssa_operator.cli import session
     from ssa_operator.cli.parents import entries, parents
-    from ssa_operator.kube.credentials import CredentialsError
-    from ssa_operator.kube.discovery import RESTMapper
-    from ssa_operator.kube.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+    from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.kube.api.errors import ApiError
 
     check_folders(templates)
     namespaces = namespaces_of(namespace)

@@ -13,8 +13,8 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from ssa_operator.core.durations import age
-from ssa_operator.core.live import Live
+from ssa_operator.core.objects.durations import age
+from ssa_operator.core.objects.live_object import Live
 
 _COLOURS = {
     "Current": "green",

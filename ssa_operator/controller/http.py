@@ -18,8 +18,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.parents import Parents
-from ssa_operator.core.live import Live
+from ssa_operator.controller.watches.parents import Parents
+from ssa_operator.core.objects.live_object import Live
 
 
 class Server:

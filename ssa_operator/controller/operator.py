@@ -18,27 +18,27 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.controller.children import Children
-from ssa_operator.controller.claims import Claims
-from ssa_operator.controller.cluster import Cluster
-from ssa_operator.controller.definitions import Definitions
-from ssa_operator.controller.events import Recorder
-from ssa_operator.controller.lookups import Lookups
-from ssa_operator.controller.memory import Memory
+from ssa_operator.controller.watches.children import Children
+from ssa_operator.controller.watches.object_claims import Claims
+from ssa_operator.controller.reconcile.cluster_access import Cluster
+from ssa_operator.controller.watches.crds import Definitions
+from ssa_operator.controller.reconcile.events import Recorder
+from ssa_operator.controller.watches.lookups import Lookups
+from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.parents import ParentKey, Parents, Served
+from ssa_operator.controller.watches.parents import ParentKey, Parents, Served
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconciler import Reconciler
+from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
-from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.live import Live
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.credentials import CredentialsError
-from ssa_operator.kube.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.errors import ApiError
-from ssa_operator.rendering.changes import changes
-from ssa_operator.rendering.sources import Folder, Sources, load_all
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 
 log = logging.getLogger("ssa_operator")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ssa_operator.core.fight import Tolerance
+from ssa_operator.core.policies.field_conflicts import Tolerance
 
 
 class ApplyMode(StrEnum):

@@ -17,19 +17,19 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ssa_operator.controller.memory import Memory, Subject
+from ssa_operator.controller.reconcile.parent_cache import Memory, Subject
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.parents import ParentKey, Parents
+from ssa_operator.controller.watches.parents import ParentKey, Parents
 from ssa_operator.controller.queue import WHOLE, WRITING, Cause, Queue
-from ssa_operator.controller.reconciler import Reconciler
-from ssa_operator.core.live import Live
-from ssa_operator.core.outcome import Result
-from ssa_operator.core.report import Report
-from ssa_operator.core.schedule import Budget, backoff, next_tick
-from ssa_operator.core.secrecy import NOTHING
-from ssa_operator.kube.credentials import CredentialsError
-from ssa_operator.kube.errors import ApiError, Unreachable
+from ssa_operator.controller.reconcile.reconciler import Reconciler
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.status.report import Report
+from ssa_operator.core.policies.backoff import Budget, backoff, next_tick
+from ssa_operator.core.redaction.secret_values import NOTHING
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.errors import ApiError, Unreachable
 
 log = logging.getLogger("ssa_operator")
 

@@ -23,7 +23,7 @@ import platformdirs
 from ssa_operator.devcluster import build, release
 from ssa_operator.devcluster.progress import Progress, Report, silent
 from ssa_operator.devcluster.release import Platform, Sources
-from ssa_operator.devcluster.turn import turn
+from ssa_operator.devcluster.file_lock import turn
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
 
 CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"

@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ssa_operator.core.identity import GroupKind, Identity
-from ssa_operator.core.place import field_text
-from ssa_operator.core.rendered import Document, Problem, Rendered
-from ssa_operator.core.world import Answer, Body, Lookup, Selection, World
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.core.objects.render_result import Document, Problem, Rendered
+from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection, World
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.render import render
-from ssa_operator.rendering.templates import Templates
+from ssa_operator.rendering.jinja.templates import Templates
 
 if TYPE_CHECKING:
-    from ssa_operator.rendering.sources import Folder
+    from ssa_operator.rendering.folder.sources import Folder
 
 _REMEDY = "a manifest must always be the same; remove what the template finds by chance"
 

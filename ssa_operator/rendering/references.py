@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.instruction import PREFIX, Reference, at_deletion
-from ssa_operator.core.place import Place
-from ssa_operator.core.rendered import Awaited, Document, Problem, Wait
-from ssa_operator.rendering.inquiry import Inquiry
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.annotations import PREFIX, Reference, at_deletion
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.render_result import Awaited, Document, Problem, Wait
+from ssa_operator.rendering.jinja.template_api import Inquiry
 
 WAIT = f"{PREFIX}wait"
 """The annotation of a manifest whose readiness counts for nobody, with the value "false"."""

@@ -13,24 +13,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ssa_operator.core.instruction import Reference
-from ssa_operator.core.rendered import Document, Problem, Rendered, StatusFields, Use, Wait
-from ssa_operator.core.world import OFFLINE, World
-from ssa_operator.rendering import bounds
-from ssa_operator.rendering.composite import known, settled
-from ssa_operator.rendering.discretion import discreet, secrecy_of
-from ssa_operator.rendering.faults import line_of, problem_of
-from ssa_operator.rendering.inquiry import Inquiry
-from ssa_operator.rendering.keeping import kept
-from ssa_operator.rendering.nodes import DocumentError, Filling, Node
-from ssa_operator.rendering.observed import AwaitedError, Unknown
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.render_result import Document, Problem, Rendered, StatusFields, Use, Wait
+from ssa_operator.core.objects.cluster_view import OFFLINE, World
+from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values.tracked_containers import known, settled
+from ssa_operator.rendering.status_redaction import discreet, secrecy_of
+from ssa_operator.rendering.error_locations import line_of, problem_of
+from ssa_operator.rendering.jinja.template_api import Inquiry
+from ssa_operator.rendering.generated_documents import kept
+from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node
+from ssa_operator.rendering.values.tracked_values import AwaitedError, Unknown
 from ssa_operator.rendering.references import placed, resolved, uncounted
-from ssa_operator.rendering.shape import joined, manifests, uses
-from ssa_operator.rendering.templates import Entry, Templates
-from ssa_operator.rendering.text import Composition
+from ssa_operator.rendering.yaml.validation import joined, manifests, uses
+from ssa_operator.rendering.jinja.templates import Entry, Templates
+from ssa_operator.rendering.values.template_text import Composition
 
 if TYPE_CHECKING:
-    from ssa_operator.rendering.sources import Folder
+    from ssa_operator.rendering.folder.sources import Folder
 
 
 def render(templates: Templates | Folder, parent: Mapping[str, Any], world: World = OFFLINE) -> Rendered:

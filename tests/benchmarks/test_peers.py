@@ -19,7 +19,7 @@ from benchmarks.peers import contenders, job
 from benchmarks.peers.board import Board
 from benchmarks.peers.ground import Latency
 from benchmarks.process import Process, StuckError
-from ssa_operator.core.live import Live
+from ssa_operator.core.objects.live_object import Live
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
 from tests.devcluster.waiting import until
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from tests.controller.desk import PATIENCE, ROOT
+from tests.controller.harness import PATIENCE, ROOT
 
 
 @dataclass(slots=True)

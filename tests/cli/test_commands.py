@@ -13,9 +13,9 @@ from typer.main import get_command
 from ssa_operator.cli.main import app
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
+from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
-from tests.controller.desk import ROOT, Desk, definition, echo, operating
+from tests.controller.harness import ROOT, Desk, definition, echo, operating
 
 
 def commands(command: Any, *words: str) -> dict[tuple[str, ...], Any]:

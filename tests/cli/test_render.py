@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.process import run
-from tests.controller.desk import config_map, definition, echo
+from tests.controller.harness import config_map, definition, echo
 
 
 def folder(tmp_path: Path, **files: str) -> Path:

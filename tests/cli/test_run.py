@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from tests.cli.process import run, started
-from tests.controller.desk import ECHOES, Desk, echo, not_ready_because, only, uid
-from tests.controller.rights import allowed_everywhere, limited
+from tests.controller.harness import ECHOES, Desk, echo, not_ready_because, only, uid
+from tests.controller.permissions import allowed_everywhere, limited
 
 pytestmark = pytest.mark.cluster
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.options import Options
-from ssa_operator.kube.client import Client
+from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
-from tests.controller.desk import PATIENCE, ROOT, Desk, definition, echo, operating
-from tests.controller.rights import allowed, limited
+from tests.controller.harness import PATIENCE, ROOT, Desk, definition, echo, operating
+from tests.controller.permissions import allowed, limited
 
 pytestmark = pytest.mark.cluster
 

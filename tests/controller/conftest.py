@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller import crds
+from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
-from tests.controller.desk import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
+from ssa_operator.kube.api.client import Client
+from tests.controller.harness import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.desk import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
+from tests.controller.harness import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
 from tests.devcluster.audit import own_requests
 from tests.devcluster.waiting import until
 

@@ -17,13 +17,13 @@ import pytest
 from ssa_operator.controller import operator as operators
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.live import Live
+from ssa_operator.core.objects.live_object import Live
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.discovery import RESTMapper
-from ssa_operator.kube.request import Request
-from ssa_operator.kube.transport import Response
-from tests.controller.desk import ECHOES, ROLE, ROLES, Desk, MakeOptions, administrator, echo, holds, only, uid
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.api.transport import Response
+from tests.controller.harness import ECHOES, ROLE, ROLES, Desk, MakeOptions, administrator, echo, holds, only, uid
 
 pytestmark = pytest.mark.cluster
 

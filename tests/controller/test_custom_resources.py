@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.desk import (
+from tests.controller.harness import (
     ECHOES,
     Desk,
     MakeOptions,
@@ -25,7 +25,7 @@ from tests.controller.desk import (
     ready_condition,
     version,
 )
-from tests.controller.rights import BASICS, acting_as, allowed
+from tests.controller.permissions import BASICS, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 

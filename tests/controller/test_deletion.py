@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.desk import (
+from tests.controller.harness import (
     ECHOES,
     ROLE,
     ROLES,

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from tests.controller.desk import (
+from tests.controller.harness import (
     DEPLOYMENT,
     ECHOES,
     Desk,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.desk import (
+from tests.controller.harness import (
     DEPLOYMENT,
     ECHOES,
     ROOT,

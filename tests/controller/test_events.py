@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.controller.events import EVENTS, Recorder
+from ssa_operator.controller.reconcile.events import EVENTS, Recorder
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.core.event import Event
-from ssa_operator.core.live import Live
-from ssa_operator.kube import credentials
-from ssa_operator.kube.client import Client
-from tests.controller.desk import DEPLOYMENT, ECHOES, Desk, Operate, echo, uid
-from tests.controller.rights import with_token
+from ssa_operator.core.status.events import Event
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.api.client import Client
+from tests.controller.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, uid
+from tests.controller.permissions import with_token
 
 pytestmark = pytest.mark.cluster
 

@@ -12,10 +12,10 @@ import pytest
 
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Applied, Client
-from ssa_operator.kube.errors import ApiError, Refusal
-from ssa_operator.kube.resource import Resource
-from tests.controller.desk import (
+from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.errors import ApiError, Refusal
+from ssa_operator.kube.api.resource import Resource
+from tests.controller.harness import (
     DEPLOYMENT,
     ECHOES,
     Desk,

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.encoding import encode
-from ssa_operator.core.fight import Tolerance
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.request import MERGE_PATCH, Deletion, Request
-from tests.controller.desk import (
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.policies.field_conflicts import Tolerance
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.request import MERGE_PATCH, Deletion, Request
+from tests.controller.harness import (
     ECHOES,
     PATIENCE,
     Desk,

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from ssa_operator.core.identity import GroupKind, split_api_version
-from ssa_operator.core.immutability import Refusal, changed_field, immutable_field
-from ssa_operator.core.live import Live
-from ssa_operator.core.manifest import Manifest, Rules, manifest
-from ssa_operator.core.recreation import probe, proves_nothing
-from ssa_operator.core.schema import object_schema
-from ssa_operator.kube.errors import ApiError
-from ssa_operator.kube.resource import Resource
-from tests.controller.desk import Desk, definition
-from tests.core.objects import document, parent
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.policies.immutable_fields import Refusal, changed_field, immutable_field
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.core.policies.recreate import probe, proves_nothing
+from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from tests.controller.harness import Desk, definition
+from tests.core.example_objects import document, parent
 
 pytestmark = pytest.mark.cluster
 

@@ -13,8 +13,8 @@ import pytest
 
 from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
-from ssa_operator.kube.resource import Resource
-from tests.controller.desk import (
+from ssa_operator.kube.api.resource import Resource
+from tests.controller.harness import (
     ECHOES,
     Desk,
     Operate,

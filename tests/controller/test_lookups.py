@@ -14,17 +14,17 @@ from typing import Protocol
 
 import pytest
 
-from ssa_operator.controller import lookups
-from ssa_operator.controller.definitions import RESOURCE, Definitions
-from ssa_operator.controller.lookups import Lookups
+from ssa_operator.controller.watches import lookups
+from ssa_operator.controller.watches.crds import RESOURCE, Definitions
+from ssa_operator.controller.watches.lookups import Lookups
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause
-from ssa_operator.core.area import FEW
-from ssa_operator.core.live import Live
-from ssa_operator.core.world import Lookup
-from ssa_operator.kube.client import Client
-from ssa_operator.kube.discovery import RESTMapper
-from tests.controller.desk import (
+from ssa_operator.core.policies.watch_scope import FEW
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from tests.controller.harness import (
     ECHOES,
     PATIENCE,
     Desk,
@@ -42,7 +42,7 @@ from tests.controller.desk import (
     operating,
     ready_condition,
 )
-from tests.controller.rights import BASICS, acting_as, allowed
+from tests.controller.permissions import BASICS, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.outcome import Outcome
-from ssa_operator.core.step import Action
-from tests.controller.desk import ECHOES, Desk, Operate, Running, echo, holds, map_template, ready_condition
+from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.step import Action
+from tests.controller.harness import ECHOES, Desk, Operate, Running, echo, holds, map_template, ready_condition
 
 pytestmark = pytest.mark.cluster
 

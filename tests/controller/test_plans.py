@@ -13,17 +13,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ssa_operator.controller.memory import Memory, remember
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.live import Live
-from ssa_operator.core.observed import Demand, Observed
-from ssa_operator.core.outcome import Outcome, Result
-from ssa_operator.core.plan import Plan, make_plan
-from ssa_operator.core.rendered import StatusFields
-from ssa_operator.core.report import make_report
-from ssa_operator.core.step import Action, Step
-from ssa_operator.core.upkeep import Records, read, written
-from tests.core.objects import OTHER_UID, child, config_map, observed, parent, rendered
+from ssa_operator.controller.reconcile.parent_cache import Memory, remember
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.planning.observed import Demand, Observed
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.status.report import make_report
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.policies.parent_records import Records, read, written
+from tests.core.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
 
 NAMES = tuple("abcdef")
 TEMPLATES = {"all": frozenset(NAMES), "half": frozenset("abc"), "others": frozenset("def"), "none": frozenset[str]()}

@@ -17,7 +17,7 @@ import pytest
 
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.desk import ECHOES, Desk, Operate, echo, holds, only, uid, version
+from tests.controller.harness import ECHOES, Desk, Operate, echo, holds, only, uid, version
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster

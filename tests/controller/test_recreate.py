@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.live import Live
+from ssa_operator.core.objects.live_object import Live
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
-from ssa_operator.kube.client import Applied, Client
-from ssa_operator.kube.errors import Unreachable
-from ssa_operator.kube.resource import Resource
-from tests.controller.desk import (
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.kube.api.resource import Resource
+from tests.controller.harness import (
     Desk,
     MakeOptions,
     Operate,
@@ -28,7 +28,7 @@ from tests.controller.desk import (
     ready_condition,
     uid,
 )
-from tests.controller.rights import with_token
+from tests.controller.permissions import with_token
 
 pytestmark = pytest.mark.cluster
 

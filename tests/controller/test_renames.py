@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.live import Live
-from tests.controller.desk import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
+from ssa_operator.core.objects.live_object import Live
+from tests.controller.harness import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
 

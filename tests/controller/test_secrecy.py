@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ssa_operator.controller.http import _view
-from tests.controller.desk import (
+from tests.controller.harness import (
     ECHOES,
     Desk,
     MakeOptions,
@@ -22,7 +22,7 @@ from tests.controller.desk import (
     operating,
     ready_condition,
 )
-from tests.controller.rights import BASICS, acting_as, allowed
+from tests.controller.permissions import BASICS, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 

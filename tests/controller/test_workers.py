@@ -9,23 +9,23 @@ from typing import Any, cast
 
 import pytest
 
-from ssa_operator.controller.memory import Memory
+from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.parents import ParentKey, Parents
+from ssa_operator.controller.watches.parents import ParentKey, Parents
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconciler import Reconciler
+from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.workers import Chance, Workers
-from ssa_operator.core.child import Child
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.live import Live
-from ssa_operator.core.outcome import Outcome, Result
-from ssa_operator.core.readiness import Readiness, State
-from ssa_operator.core.report import Report
-from ssa_operator.core.step import Action, Step
-from ssa_operator.core.verdict import Verdict
-from ssa_operator.kube.errors import ApiError, Refusal
-from ssa_operator.rendering.sources import Folder, load
+from ssa_operator.core.status.child_status import Child
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.readiness.rules import Readiness, State
+from ssa_operator.core.status.report import Report
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.status.verdict import Verdict
+from ssa_operator.kube.api.errors import ApiError, Refusal
+from ssa_operator.rendering.folder.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")
 TEMPLATES = Path(__file__).parent.parent.parent / "templates"

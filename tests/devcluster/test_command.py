@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ssa_operator.cli.cluster import app, reporting
-from ssa_operator.cli.failure import CommandError
+from ssa_operator.cli.command_error import CommandError
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.progress import Progress
 

@@ -9,7 +9,7 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command, started
 from tests.controller.conftest import client, desk, options, templates
-from tests.examples.gallery import RESOURCES, arguments
+from tests.examples.example_catalog import RESOURCES, arguments
 
 __all__ = ["client", "desk", "operator", "options", "templates"]
 

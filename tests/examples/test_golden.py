@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.sources import load
+from ssa_operator.rendering.folder.sources import load
 from tests.cli.process import run
 from tests.examples.console import resource
-from tests.examples.gallery import GALLERY, NAMES, ROOT
+from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.rendering import golden
 
 CASES = Path(__file__).parent / "cases"

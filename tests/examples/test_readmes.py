@@ -11,9 +11,9 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command as Process
-from tests.controller.desk import PATIENCE, Desk
+from tests.controller.harness import PATIENCE, Desk
 from tests.examples.console import commands, lasting, resource
-from tests.examples.gallery import GALLERY, NAMES, RESOURCES, ROOT
+from tests.examples.example_catalog import GALLERY, NAMES, RESOURCES, ROOT
 
 pytestmark = pytest.mark.cluster
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller import crds
+from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.options import Options
-from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, operating
-from tests.examples.gallery import GALLERY
+from ssa_operator.kube.api.client import Client
+from tests.controller.harness import Desk, operating
+from tests.examples.example_catalog import GALLERY
 
 pytestmark = pytest.mark.cluster
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
-from ssa_operator.core.live import Live
-from ssa_operator.kube.client import Client
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.clock import Clock
-from ssa_operator.kube.credentials import Credentials
-from ssa_operator.kube.grant import Endpoint, Grant, Source
-from ssa_operator.kube.resource import Resource
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.auth.credential_types import Endpoint, Grant, Source
+from ssa_operator.kube.api.resource import Resource
 
 CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)

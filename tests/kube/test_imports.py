@@ -9,7 +9,7 @@ import pytest
 
 LOAD = """
 import asyncio, sys
-from ssa_operator.kube import credentials
+from ssa_operator.kube.auth import credentials
 asyncio.run(credentials.load(sys.argv[1]))
 print([name for name in sys.modules if name.partition(".")[0] in ("kubernetes", "requests", "urllib3", "pydantic")])
 """
@@ -50,7 +50,7 @@ def test_reading_credentials_does_not_import_the_official_client(tmp_path: Path,
 
 def test_the_client_comes_without_jinja_without_yaml_and_without_the_official_client() -> None:
     program = (
-        "import sys, ssa_operator.kube.client, ssa_operator.kube.reflector, ssa_operator.kube.discovery;"
+        "import sys, ssa_operator.kube.api.client, ssa_operator.kube.watch.reflector, ssa_operator.kube.api.discovery;"
         "print([name for name in ('jinja2', 'yaml', 'kubernetes', 'rich', 'prometheus_client') if name in sys.modules])"
     )
     assert run(program) == "[]"

@@ -13,19 +13,19 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.encoding import encode
-from ssa_operator.core.identity import GroupKind
-from ssa_operator.core.live import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube import credentials
-from ssa_operator.kube import request as calls
-from ssa_operator.kube.cache import Cache
-from ssa_operator.kube.client import Client
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.clock import SystemClock
-from ssa_operator.kube.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.errors import ApiError
-from ssa_operator.kube.reflector import Reflector, State, Timing
-from ssa_operator.kube.resource import Resource
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.watch.reflector import Reflector, State, Timing
+from ssa_operator.kube.api.resource import Resource
 from tests.conftest import Kubectl
 from tests.kube.fakes import CONFIG_MAPS, SECRETS
 

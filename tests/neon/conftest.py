@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.controller.conftest import client, desk, options
-from tests.controller.desk import ROOT
+from tests.controller.harness import ROOT
 
 __all__ = ["client", "desk", "options"]
 

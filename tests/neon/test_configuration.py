@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.neon.stage import ID, KEYS, S3, Stage, container, database, made
+from tests.neon.fake_ready_cluster import ID, KEYS, S3, Stage, container, database, made
 
 
 @pytest.fixture(scope="module")

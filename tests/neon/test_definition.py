@@ -14,7 +14,7 @@ import yaml
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.rendering.render import render
 from tests.conftest import Kubectl
-from tests.neon.stage import ROOT, S3, database, made, pods, templates
+from tests.neon.fake_ready_cluster import ROOT, S3, database, made, pods, templates
 
 pytestmark = pytest.mark.cluster
 

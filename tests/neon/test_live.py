@@ -11,8 +11,8 @@ import pytest
 
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.client import Client
-from tests.controller.desk import Desk, View, not_ready_because, operating
+from ssa_operator.kube.api.client import Client
+from tests.controller.harness import Desk, View, not_ready_because, operating
 from tests.devcluster.audit import audited
 
 pytestmark = pytest.mark.cluster

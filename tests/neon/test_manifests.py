@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
-from tests.neon.stage import S3, Stage, container, database, key, made, pods, templates
+from tests.neon.fake_ready_cluster import S3, Stage, container, database, key, made, pods, templates
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it comes": {},

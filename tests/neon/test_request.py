@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.neon.stage import container, made
+from tests.neon.fake_ready_cluster import container, made
 
 CURL = """#!/bin/sh
 printf '%s\\n' "$@" "" >> "$HERE/asked"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.neon.stage import ROOT
+from tests.neon.fake_ready_cluster import ROOT
 
 KUBECTL = """#!/bin/sh
 echo "$*" >> "$HERE/asked"

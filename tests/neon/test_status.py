@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.neon.stage import ID, S3, Stage, database, made
+from tests.neon.fake_ready_cluster import ID, S3, Stage, database, made
 
 
 def test_a_database_that_is_ready_says_where_it_is() -> None:

@@ -18,7 +18,7 @@ from tests.packaging.checkout import ROOT
 _PRUNE = ROOT / "deploy" / "image" / "prune.sh"
 _LOAD = """
 import asyncio, json, sys
-from ssa_operator.kube import credentials
+from ssa_operator.kube.auth import credentials
 found = asyncio.run(credentials.load(sys.argv[1]))
 import kubernetes
 print(json.dumps({"server": found.server, "client": kubernetes.__file__}))

@@ -11,12 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.rendering.documents import parse
-from ssa_operator.rendering.nodes import Filling
-from ssa_operator.rendering.places import Lines
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import Filling
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.render import render, render_status
-from ssa_operator.rendering.sources import Folder
-from tests.rendering.author import FakeWorld
+from ssa_operator.rendering.folder.sources import Folder
+from tests.rendering.template_files import FakeWorld
 
 
 def read(path: Path) -> list[Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.sources import load
+from ssa_operator.rendering.folder.sources import load
 from tests.rendering import golden
 
 CASES = Path(__file__).parent.parent / "cases"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.rendered import Rendered
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.render import render
-from tests.rendering.author import FakeWorld, fault, manifest, parent, templates, value
+from tests.rendering.template_files import FakeWorld, fault, manifest, parent, templates, value
 
 SPEC = {"n": "name", "l": ["a", "b"], "m": {"x": 1, "y": 2, "z": 3, "w": 4, "v": 5}}
 

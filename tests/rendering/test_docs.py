@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.documents import parse
-from ssa_operator.rendering.nodes import Filling
-from ssa_operator.rendering.places import Lines
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import Filling
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.render import render
-from tests.rendering.author import HEAD, FakeWorld, live, manifest, templates
+from tests.rendering.template_files import HEAD, FakeWorld, live, manifest, templates
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "templates.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

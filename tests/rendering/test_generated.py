@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.rendered import Rendered
-from ssa_operator.core.world import Offline
-from tests.rendering.author import FakeWorld, in_world, live, manifest
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.objects.cluster_view import Offline
+from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
 ENCODED = manifest("Secret", "s", "data:\n  password: {{ generated() | b64encode }}\n")

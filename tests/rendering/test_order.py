@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.instruction import PREFIX, Reference
-from ssa_operator.core.rendered import Rendered, Use
-from tests.rendering.author import FakeWorld, in_world, live, manifest
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.annotations import PREFIX, Reference
+from ssa_operator.core.objects.render_result import Rendered, Use
+from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 JOB = Reference("Job", "j")
 JOB_FILE = {"job.yaml.j2": manifest("Job", "j", api_version="batch/v1")}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.identity import Identity
-from ssa_operator.core.instruction import Reference
-from ssa_operator.core.rendered import Rendered, Use
-from ssa_operator.core.world import Lookup, Selection
-from tests.rendering.author import FakeWorld, in_world, live, manifest
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.render_result import Rendered, Use
+from ssa_operator.core.objects.cluster_view import Lookup, Selection
+from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
 STARTING = live("Service", "s", spec={"type": "LoadBalancer", "clusterIP": "10.0.0.1"})

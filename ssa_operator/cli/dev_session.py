@@ -1,0 +1,174 @@
+"""What `ssa-operator dev` does: it puts a local cluster, the CRDs, the examples and an operator together, and shows
+them.
+
+Promises:
+- A cluster that it starts ends with it; one that ran before is used and left running.
+- On a terminal it shows a live tree of parents, children and pods; elsewhere plain lines.
+- With `until_ready` it ends as soon as every example is Ready, and fails where one isn't in time, saying why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as Screen
+from rich.text import Text
+from rich.tree import Tree
+
+from ssa_operator.cli import session
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.dev_cluster import launched
+from ssa_operator.cli.pods import Pods
+from ssa_operator.cli.tree import entry, tree
+from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.options import Options
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.render_result import Document
+from ssa_operator.kube.api import request
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.rendering.folder.object_files import FileError, load_objects
+
+REDRAW = 0.25
+"""Seconds between two drawings of the live tree, and between two looks at the examples."""
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench:
+    """The settings of one `dev`; `until_ready` is the seconds to wait for the examples, None to run on."""
+
+    templates: tuple[Path, ...]
+    crds: tuple[Path, ...]
+    examples: tuple[Path, ...]
+    name: str
+    listen: tuple[str | None, int] | None
+    until_ready: float | None
+
+    async def run(self) -> None:
+        """Run it. Raises CommandError."""
+        examples = _load(self.examples)
+        console = Console(highlight=False)
+        stop = session.stop_on_signal()
+        async with launched(self.name) as cluster, session.connected(_target(cluster.kubeconfig)) as client:
+            await session.install(client, self.crds)
+            mapper = RESTMapper(client)
+            await _apply(client, mapper, examples)
+            console.print(f"In another terminal: export KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
+            operator = Operator(client, mapper, Options(templates=self.templates, listen=self.listen))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(session.serve(operator, stop))
+                    if console.is_terminal:
+                        group.create_task(_draw(operator, client, console, stop))
+                    if self.until_ready is not None:
+                        group.create_task(_judge(operator, examples, self.until_ready, stop))
+            except* CommandError as errors:
+                raise errors.exceptions[0] from None
+
+
+def _target(kubeconfig: Path) -> session.Target:
+    return session.Target(kubeconfig=str(kubeconfig))
+
+
+def _load(examples: Sequence[Path]) -> list[Document]:
+    try:
+        return load_objects(path for path in examples if path.exists())
+    except FileError as error:
+        raise CommandError("\n".join(map(str, error.problems))) from error
+
+
+async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document]) -> None:
+    """Apply the examples as `kubectl apply` does, annotation included: their user goes on with kubectl."""
+    for document in examples:
+        metadata = document.body["metadata"]
+        version = split_api_version(document.body["apiVersion"])[1]
+        try:
+            resource = await mapper.resource(group_kind(document), version)
+            namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
+            body = encode(_as_kubectl(document.body, namespace))
+            await client.send(request.apply(resource, namespace, metadata["name"], body, manager="ssa-operator-dev"))
+        except (ApiError, UnknownKind) as error:
+            raise CommandError(f"{document.place}: {error}") from error
+
+
+def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    metadata = {**body["metadata"], "namespace": namespace} if namespace else dict(body["metadata"])
+    last = encode({**body, "metadata": metadata}).decode() + "\n"
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), _LAST_APPLIED: last}}}
+
+
+async def _judge(operator: Operator, examples: Sequence[Document], patience: float, stop: asyncio.Event) -> None:
+    """Stop as soon as every example is Ready. Raises CommandError where one isn't after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while unready := _unready(operator, examples):
+        if time.monotonic() > deadline:
+            causes = "\n".join(f"{name}: {cause}" for name, cause in unready.items())
+            raise CommandError(f"not ready after {patience:g} s:\n{causes}")
+        if await _stopped(stop):
+            return
+    stop.set()
+
+
+def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, str]:
+    """The examples that are a folder's parents and aren't Ready, and why."""
+    folders = {parents.served.resource.group_kind: parents for parents in operator.folders.values()}
+    unready = {}
+    for document in examples:
+        kind, metadata = group_kind(document), document.body["metadata"]
+        name = f"{kind} {metadata['name']}"
+        parents = folders.get(kind)
+        if parents is None:
+            if not operator.ready:
+                unready[name] = "its folder is not synced yet"
+            continue
+        namespace = (metadata.get("namespace") or "default") if parents.served.resource.namespaced else ""
+        live = parents.find(namespace, metadata["name"])
+        report = parents.report(live) if live is not None else None
+        if report is None:
+            unready[name] = "was not looked at yet"
+        elif not report.verdict.ready:
+            unready[name] = f"{report.verdict.reason}: {report.verdict.message}"
+    return unready
+
+
+async def _draw(operator: Operator, client: Client, console: Console, stop: asyncio.Event) -> None:
+    pods = Pods(client)
+    watching = asyncio.create_task(pods.run())
+    try:
+        with Screen(console=console, auto_refresh=False) as screen:
+            while not await _stopped(stop):
+                screen.update(_picture(operator, pods), refresh=True)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+def _picture(operator: Operator, pods: Pods) -> RenderableType:
+    now = time.time()
+    below = pods.below(now)
+    trees: list[Tree] = []
+    for parents in operator.folders.values():
+        for live in sorted(parents, key=lambda live: live.identity):
+            report = parents.report(live)
+            trees.append(tree(entry(live, report.status if report is not None else {}), now, below))
+    waiting = [Text(f"{name} waits: {reason}", "yellow") for name, reason in operator.missing.items()]
+    return Group(*trees, *waiting) if trees or waiting else Text("no parents yet", "dim")
+
+
+async def _stopped(stop: asyncio.Event) -> bool:
+    """Wait a moment; whether to stop."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), REDRAW)
+    return stop.is_set()

@@ -1,0 +1,59 @@
+"""Log lines for people or for machines.
+
+Promises:
+- One event is one line, on standard error; a traceback follows its line, and is part of it in JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from ssa_operator.cli.options import LogFormat, LogLevel
+
+
+class _Text(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+        self._second = -1
+        self._time = ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        # The C library looks at the time zone's file for each of them.
+        if int(record.created) != self._second:
+            self._second, self._time = int(record.created), super().formatTime(record, datefmt)
+        return self._time
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = " ".join(record.message.split("\n"))
+        return super().formatMessage(record)
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(entry).decode()
+
+
+class _StandardError(logging.Handler):
+    """Writes to whatever standard error is at the moment: the live tree puts a screen of its own there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+def configure(form: LogFormat, level: LogLevel) -> None:
+    """Send the operator's log lines to standard error."""
+    handler = _StandardError()
+    handler.setFormatter(_Json() if form is LogFormat.JSON else _Text())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("ssa_operator").setLevel(level.value.upper())

@@ -1,0 +1,112 @@
+"""Installing CRDs: apply them, and wait until the API server serves what they define.
+
+Promises:
+- Whatever is wrong with one CRD is said with its file and line, or with the API server's words; nothing is applied
+  while a file is broken.
+- An applied CRD is waited for by its condition Established, with a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.controller.watches.crds import RESOURCE
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.readiness.rules import Readiness, State, readiness
+from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.objects.crd_schema import unreported
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.rendering.folder.object_files import FileError, load_objects
+
+POLL = 0.1
+"""Seconds between two looks at a CRD that isn't Established yet; it takes a few tenths of a second."""
+
+
+class DefinitionError(ValueError):
+    """CRDs that can't be installed; the text says which and why."""
+
+
+def load(*folders: Path) -> list[Document]:
+    """The CRDs of folders. Raises DefinitionError."""
+    for folder in folders:
+        if not folder.exists():
+            raise DefinitionError(f"there is no folder {folder}; say where the CRDs are with --crds")
+    try:
+        documents = load_objects(dict.fromkeys(folders))
+    except FileError as error:
+        raise DefinitionError(str(error)) from error
+    places: dict[str, Place] = {}
+    for document in documents:
+        if document.body["kind"] != "CustomResourceDefinition":
+            raise DefinitionError(
+                f"{document.place}: this is a {document.body['kind']}; only CRDs belong into a folder of CRDs"
+            )
+        name = document.body["metadata"]["name"]
+        if name in places:
+            raise DefinitionError(f"{document.place}: {name} is defined at {places[name]} already; remove one of them")
+        places[name] = document.place
+    return documents
+
+
+def remarks(documents: Iterable[Document]) -> list[str]:
+    """What these CRDs keep the operator from reporting in the status of their objects, each in a sentence."""
+    told = (
+        (document, unreported(document.body, version["name"]))
+        for document in documents
+        for version in document.body["spec"].get("versions", ())
+        if version.get("served")
+    )
+    return [f"{document.place}: {sentence}" for document, sentence in told if sentence]
+
+
+async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:
+    """Apply CRDs and wait until all are served. `deadline` in seconds. Raises DefinitionError."""
+    for document in documents:
+        name = document.body["metadata"]["name"]
+        try:
+            await client.apply(RESOURCE, "", name, encode(document.body))
+        except ApiError as error:
+            raise DefinitionError(f"{document.place}: {error}") from error
+    await established(client, [document.body["metadata"]["name"] for document in documents], deadline)
+
+
+async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:
+    """Wait until all of these CRDs are served. Raises DefinitionError where one isn't by the deadline (seconds) or
+    can't be.
+    """
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
+            raise DefinitionError(f"{name!r} can't be the name of a CRD; write <plural>.<group>")
+    waiting = dict.fromkeys(names, "does not exist")
+    try:
+        async with asyncio.timeout(deadline):
+            while waiting:
+                for name in list(waiting):
+                    found = await _state(client, name)
+                    waiting[name] = found.message
+                    if found.state is State.FAILED:
+                        raise DefinitionError(f"CRD {name}: {found.message}")
+                    if found.state is State.CURRENT:
+                        del waiting[name]
+                if waiting:
+                    await asyncio.sleep(POLL)
+    except TimeoutError:
+        reasons = "; ".join(f"CRD {name} {reason}" for name, reason in waiting.items())
+        raise DefinitionError(f"not established after {deadline:g} s: {reasons}") from None
+
+
+async def _state(client: Client, name: str) -> Readiness:
+    try:
+        live = await client.get(RESOURCE, name)
+    except ApiError as error:
+        if error.not_found:
+            return Readiness(State.NOT_FOUND, "does not exist")
+        raise DefinitionError(f"CRD {name}: {error}") from error
+    body: dict[str, Any] = live.body
+    return readiness(body, 0)

@@ -1,0 +1,1 @@
+"""One reconcile of one parent, from its observation to its published status."""

@@ -1,0 +1,55 @@
+"""Failures of single steps as outcomes.
+
+Promises:
+- A failure says where in which template the refused field was written, as far as the API server's words tell.
+- Whether it passes by itself is what the error says; nobody guesses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.objects.source_location import Place, parse_field
+from ssa_operator.core.planning.step import Problem, Step
+from ssa_operator.kube.api.errors import ApiError
+
+
+def failed(step: Step, message: str, *, problem: Problem, passing: bool = False, place: Place | None = None) -> Outcome:
+    """A step that came to nothing, in a sentence that names the object."""
+    return Outcome(
+        step=step,
+        result=Result.FAILED,
+        live=step.live,
+        message=message,
+        problem=problem,
+        passing=passing,
+        place=place or step.place,
+    )
+
+
+def failed_request(step: Step, error: ApiError, place: Place | None = None) -> Outcome:
+    """A step whose request failed, in the API server's words."""
+    outcome = failed(step, str(error), problem=Problem.APPLY_FAILED, passing=not error.terminal, place=place)
+    return replace(outcome, retry_after=error.retry_after or 0.0)
+
+
+def place_of_error(manifest: Manifest, error: ApiError) -> Place | None:
+    """The template line that wrote the first field that an error names."""
+    for field in _fields(error):
+        path = parse_field(field, manifest.body)
+        if path:
+            return manifest.document.place_of(path)
+    return None
+
+
+# `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
+# field "spec.a"`
+_FIELD_IN_MESSAGE = re.compile(r'(?<=: )\.[^\s:]+(?=: )|(?<=unknown field ")[^"]+')
+
+
+def _fields(error: ApiError) -> list[str]:
+    causes = [cause.field for cause in error.causes if cause.field and not cause.field.startswith("<")]
+    return causes or _FIELD_IN_MESSAGE.findall(error.message)

@@ -1,0 +1,131 @@
+"""The CRDs of the cluster: which resources exist, which are about to, and what their status may hold.
+
+Promises:
+- A change of a CRD is told once, by the name of its resource (`echoes.example.com`).
+- A CRD is served only once it is Established.
+- Without the right to watch CRDs the operator still works: resources are then found by discovery alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.readiness.rules import State, readiness
+from ssa_operator.core.objects.crd_schema import announces
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.kube.api.resource import Resource
+
+RESOURCE = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    kind="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+
+
+class Definitions:
+    """A watch of all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
+
+    def __init__(self, client: Client, on_change: Callable[[str, GroupKind], None]) -> None:
+        self._cache = Cache()
+        self._cache.listen(self._changed)
+        self._on_change = on_change
+        self._announcing: set[GroupKind] = set()
+        self.reflector = Reflector(client, RESOURCE, self._cache)
+
+    def start(self) -> asyncio.Task[None]:
+        """Watch until the task is cancelled."""
+        return asyncio.create_task(self.reflector.run(), name="watch customresourcedefinitions")
+
+    def get(self, name: str) -> Mapping[str, Any] | None:
+        """The CRD of a resource, None where there is none or it isn't known."""
+        live = self._cache.get("", name)
+        return live.body if live is not None else None
+
+    def resource(self, name: str, version: str | None) -> Resource:
+        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers.
+
+        Asked of the CRD itself: discovery learns of a new CRD a moment later. Raises UnknownKind, saying what is
+        missing.
+        """
+        definition = self.get(name)
+        if definition is None:
+            raise UnknownKind(f"there is no CRD {name}")
+        state = readiness(definition, 0)
+        if state.state is not State.CURRENT:
+            raise UnknownKind(f"its CRD {name} is not served: {state.message}")
+        served = [each["name"] for each in definition["spec"]["versions"] if each.get("served")]
+        if not served:
+            raise UnknownKind(f"its CRD {name} serves no version")
+        if version is not None and version not in served:
+            raise UnknownKind(f"its CRD {name} doesn't serve version {version}; served are {', '.join(served)}")
+        spec = definition["spec"]
+        return Resource(
+            group=spec["group"],
+            version=version or max(served, key=version_priority),
+            kind=spec["names"]["kind"],
+            plural=spec["names"]["plural"],
+            namespaced=spec["scope"] == "Namespaced",
+        )
+
+    def serves(self, kind: GroupKind, version: str) -> bool:
+        """Whether a CRD says that a kind is served in a version. Discovery may not know it yet, or not all the time
+        while an API server starts.
+        """
+        for live in self._cache:
+            spec = live.body["spec"]
+            if (spec["group"], spec["names"]["kind"]) == kind:
+                with contextlib.suppress(UnknownKind):
+                    self.resource(live.identity.name, version)
+                    return True
+        return False
+
+    def announces(self, kind: GroupKind) -> bool:
+        """Whether a kind's CRD says that a controller writes the status of its objects."""
+        return kind in self._announcing
+
+    def _changed(self, old: Live | None, new: Live | None) -> None:
+        live = new or old
+        if live is None or (old is not None and new is not None and _same(old, new)):
+            return
+        spec = live.body["spec"]
+        kind = GroupKind(spec["group"], spec["names"]["kind"])
+        self._announcing.discard(kind)
+        if new is not None and announces(new.body):
+            self._announcing.add(kind)
+        self._on_change(live.identity.name, kind)
+
+
+def _same(old: Live, new: Live) -> bool:
+    """Whether nothing that decides changed: neither the spec nor whether it is served."""
+    return (
+        old.uid == new.uid
+        and old.metadata.generation == new.metadata.generation
+        and old.deleting == new.deleting
+        and readiness(old.body, 0).state is readiness(new.body, 0).state
+    )
+
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """The order in which Kubernetes prefers versions: v2, v1, v2beta1, v1alpha2, v1alpha1, others.
+
+    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (0, 0, 0, version)
+    stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
+    return (stage, int(match[1]), int(match[3] or 0), version)

@@ -1,0 +1,223 @@
+"""The parents of one template folder: their watch, and what this process remembers of each.
+
+Promises:
+- A parent is looked at when its generation, its labels, its annotations or its deletion changed; its own status
+  written by us wakes nobody.
+- Parents that are new or changed since their last report go ahead of those that only have to be looked at again.
+- The last report of every parent can be read at any time, also while nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ssa_operator.controller.reconcile.parent_cache import Memory, Subject
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.status.report import Report
+from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
+from ssa_operator.core.policies.parent_records import FINALIZER
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.rendering.folder.sources import Folder
+
+
+class ParentKey(NamedTuple):
+    """A parent in the queue: the folder that it is rendered through (`echoes.example.com`), its namespace ('' if
+    cluster-scoped) and name.
+    """
+
+    folder: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How the cluster serves a folder's resource: `definition` is its CRD, None for a built-in one."""
+
+    resource: Resource
+    definition: Mapping[str, Any] | None
+
+    @property
+    def writes_status(self) -> bool:
+        """Whether the status is ours to write: a built-in kind's belongs to Kubernetes.
+
+        Where the CRD can't be read, discovery tells whether there is a status to write.
+        """
+        if self.definition is not None:
+            return has_status(self.definition, self.resource.version)
+        return not self.resource.built_in and "status" in self.resource.subresources
+
+    @property
+    def shows_conditions(self) -> bool:
+        """Whether the operator's conditions have a place in the status."""
+        if self.definition is None:
+            return self.writes_status
+        return "conditions" not in undeclared_reports(self.definition, self.resource.version)
+
+    @property
+    def unreported(self) -> str:
+        """What the CRD keeps the operator from reporting, and what to do; '' where it keeps nothing."""
+        return unreported(self.definition, self.resource.version) if self.definition is not None else ""
+
+
+class Listener(Protocol):
+    """Who is told what happens to parents."""
+
+    def came(self, live: Live, key: ParentKey) -> None:
+        """There is a new parent."""
+
+    def went(self, uid: str, memory: Memory) -> None:
+        """A parent is gone; `memory` is what was remembered of it."""
+
+    def changed(self, key: ParentKey, cause: Cause) -> None:
+        """A parent has to be looked at."""
+
+
+class Parents:
+    """All parents of one folder, from the moment it is made until `close`."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Folder,
+        served: Served,
+        options: Options,
+        listener: Listener,
+    ) -> None:
+        self.folder = folder
+        self.serve(served)
+        self._listener = listener
+        self._memories: dict[str, Memory] = {}
+        self._cache = Cache()
+        self._cache.listen(self._changed)
+        scopes = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
+        self.reflectors = tuple(
+            Reflector(client, served.resource, self._cache, namespace=scope, label_selector=options.selector)
+            for scope in scopes
+        )
+        self._tasks = [asyncio.create_task(each.run(), name=f"watch {folder.name}") for each in self.reflectors]
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(self._cache)
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def synced(self) -> bool:
+        return all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    def serve(self, served: Served) -> None:
+        """Take over what a changed CRD says of the status."""
+        self.served = served
+        self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
+        self._unreported = served.unreported
+        self._shows_conditions = served.shows_conditions
+
+    def writes_a_generation(self, kind: GroupKind) -> bool:
+        """Whether these are parents of a kind, and their status tells the generation that it speaks of."""
+        resource = self.served.resource
+        if (resource.group, resource.kind) != kind or not self.served.writes_status:
+            return False
+        told = declared({"observedGeneration": 1, "conditions": []}, self._schema)
+        return isinstance(told, Mapping) and bool(told)
+
+    def all_keys(self) -> list[ParentKey]:
+        return [self._key(live) for live in self._cache]
+
+    @property
+    def ready_count(self) -> int:
+        """How many parents were called Ready in their last report."""
+        reports = (self.report(live) for live in self._cache)
+        return sum(1 for report in reports if report is not None and report.verdict.ready)
+
+    def unready(self) -> list[ParentKey]:
+        """The parents whose last report isn't Ready."""
+        reports = ((live, self.report(live)) for live in self._cache)
+        return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
+
+    def find(self, namespace: str, name: str) -> Live | None:
+        """The parent of that name, None where there is none."""
+        return self._cache.get(namespace, name)
+
+    def subject(self, live: Live) -> Subject:
+        """The parent as a pass takes it."""
+        return Subject(
+            parent=live,
+            folder=self.folder,
+            resource=self.served.resource,
+            writes_status=self.served.writes_status,
+            status_schema=self._schema,
+            shows_conditions=self._shows_conditions,
+            unreported=self._unreported,
+            cache=self._cache,
+        )
+
+    def memory(self, live: Live) -> Memory:
+        """What is remembered of this very object: one made again under the same name starts anew."""
+        return self._memories.setdefault(live.uid, Memory())
+
+    def report(self, live: Live) -> Report | None:
+        """The last report of a parent, None where it has not been looked at yet."""
+        memory = self._memories.get(live.uid)
+        return memory.report if memory is not None else None
+
+    async def close(self) -> None:
+        """Stop the watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _key(self, live: Live) -> ParentKey:
+        return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
+
+    def _changed(self, old: Live | None, new: Live | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._listener.went(old.uid, self._memories.pop(old.uid, Memory()))
+        live = new or old
+        if live is None:
+            return
+        key = self._key(live)
+        if new is not None and (old is None or new.uid != old.uid):
+            self._listener.came(new, key)
+        cause = change(old, new)
+        if cause:
+            self._listener.changed(key, cause)
+
+
+def change(old: Live | None, new: Live | None) -> Cause:
+    """What a parent's event is worth: nothing, a look at its children, or a whole pass."""
+    if new is None:
+        return Cause.PARENT
+    if old is None:
+        status = new.body.get("status")
+        seen = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
+        return Cause.INITIAL if seen else Cause.PARENT
+    before, after = old.metadata, new.metadata
+    if (
+        (before.uid, before.generation, before.labels, before.annotations)
+        != (after.uid, after.generation, after.labels, after.annotations)
+        or old.deleting != new.deleting
+        or (not after.generation and _content(old) != _content(new))
+    ):
+        return Cause.PARENT
+    # Somebody took our finalizer away, or put it there.
+    ours = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
+    return Cause.CHILD if ours or old.body.get("status") != new.body.get("status") else Cause(0)
+
+
+def _content(live: Live) -> dict[str, Any]:
+    """What a kind without generations (Namespace, ConfigMap) is about."""
+    return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

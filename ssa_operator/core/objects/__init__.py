@@ -1,0 +1,1 @@
+"""What things are: Kubernetes objects, manifests, and what a render gave, as values."""

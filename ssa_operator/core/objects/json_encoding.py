@@ -1,0 +1,93 @@
+"""The JSON that the API server reads back as it was written.
+
+Server-side apply bodies are parsed as YAML even when they are JSON, by go-yaml, which refuses surrogate-pair escapes,
+`\\/` and a raw U+007F, and turns a raw U+0085 into a space.
+
+Promises:
+- What is applied comes back exactly: ASCII, with characters beyond U+FFFF as raw UTF-8 and the rest escaped.
+- What JSON or UTF-8 can't hold (NaN, infinities, lone surrogates) is an error that names the field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ssa_operator.core.objects.source_location import FieldPath, field_text
+
+_encode = msgspec.json.Encoder().encode
+_RARE = re.compile("[\x7f-\uffff]")
+
+
+class EncodingError(ValueError):
+    """A value that JSON can't hold. `field` is where it is; the value itself is never in the message."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field or 'the object'} {reason}")
+        self.field = field
+        self.reason = reason
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """The body of a request.
+
+    Raises EncodingError where the body holds something that is no JSON.
+    """
+    try:
+        encoded = _encode(body)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise _explained(body, str(error)) from None
+    if b"null" in encoded:
+        # msgspec writes NaN and the infinities as null.
+        for field, reason in _faults(body, ()):
+            raise EncodingError(field, reason)
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded
+    # Only strings can hold such characters, so that escaping them in the text is escaping them in their strings.
+    return _RARE.sub(lambda found: f"\\u{ord(found.group()):04x}", encoded.decode()).encode()
+
+
+def _explained(body: Mapping[str, Any], fallback: str) -> EncodingError:
+    try:
+        for field, reason in _faults(body, ()):
+            return EncodingError(field, reason)
+    except RecursionError:
+        return EncodingError("", "is nested too deeply")
+    return EncodingError("", f"can't be written as JSON: {fallback}")
+
+
+def _faults(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
+    match value:
+        case None | bool() | int():
+            return
+        case str():
+            if not _is_unicode(value):
+                yield field_text(path), "holds half of a surrogate pair, which is no character"
+        case float():
+            if not math.isfinite(value):
+                yield field_text(path), "is NaN or infinite, which JSON does not have"
+        case Mapping():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    yield field_text(path), f"has a key that is a {type(key).__name__}, not a string"
+                elif not _is_unicode(key):
+                    yield field_text(path), "has a key with half of a surrogate pair, which is no character"
+                else:
+                    yield from _faults(item, (*path, key))
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from _faults(item, (*path, index))
+        case _:
+            yield field_text(path), f"is a {type(value).__name__}, which JSON does not have"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,320 @@
+"""From a rendered document to the manifest that is applied.
+
+Promises:
+- What is sent is what the author wrote, in the one spelling that makes a repeated apply a no-op: no nulls, no fields
+  that the API server owns, `protocol` on every port (a key of the ports' list map), Secrets without `stringData`,
+  quantities as strings.
+- Every manifest carries the operator's labels and, wherever Kubernetes allows one, a controller owner reference to
+  its parent.
+- A manifest that breaks a rule is refused with a sentence that names the field and what to do; it is never repaired
+  by guessing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.objects.json_encoding import EncodingError, encode
+from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
+from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy, InstructionError, Instructions, Recreate, instructions
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.render_result import Document
+
+FOREGROUND = "foregroundDeletion"
+"""The finalizer of a parent whose dependants are being collected before it, new ones too: a finalize hook must have no
+owner then (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion).
+"""
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+
+_SERVER_OWNED = (
+    "creationTimestamp",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "selfLink",
+    "deletionTimestamp",
+)
+
+# Where each built-in kind keeps its pod spec.
+_POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
+    GroupKind("", "Pod"): ("spec",),
+    GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
+    GroupKind("apps", "Deployment"): ("spec", "template", "spec"),
+    GroupKind("apps", "ReplicaSet"): ("spec", "template", "spec"),
+    GroupKind("apps", "StatefulSet"): ("spec", "template", "spec"),
+    GroupKind("apps", "DaemonSet"): ("spec", "template", "spec"),
+    GroupKind("batch", "Job"): ("spec", "template", "spec"),
+    GroupKind("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+
+
+NEVER_RECREATED = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("", "PersistentVolumeClaim"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+    }
+)
+"""Kinds whose objects hold others or data that would go with them: they are never deleted to be made anew."""
+
+
+class ManifestError(ValueError):
+    """A manifest that may not be applied; its text says of it what is wrong and what to do ("is …", "has …")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the cluster and the folder say about one manifest.
+
+    namespaced: whether its kind lives in namespaces. cluster_scope: whether the folder may reach outside the parent's
+    namespace.
+    """
+
+    namespaced: bool
+    cluster_scope: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One object as it is applied: `encoded` is the request's body, `digest` its name in the proof of being
+    unchanged. owned: whether it has an owner reference, and so goes with its parent by itself.
+    """
+
+    identity: Identity
+    version: str
+    body: Mapping[str, Any]
+    encoded: bytes
+    digest: bytes
+    instructions: Instructions
+    owned: bool
+    document: Document
+
+    @property
+    def api_version(self) -> str:
+        return join_api_version(self.identity.group, self.version)
+
+    @property
+    def once(self) -> bool:
+        """Whether it is made once in the parent's life. A finalize hook is applied until it is done."""
+        return self.instructions.apply is ApplyPolicy.ONCE and not self.instructions.finalize
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether Kubernetes doesn't collect it with its parent, so that the operator has to."""
+        return self.instructions.prune and not self.owned
+
+
+def group_kind(document: Document) -> GroupKind:
+    """The kind of a document, before anything else about it is known."""
+    return GroupKind(split_api_version(document.body["apiVersion"])[0], document.body["kind"])
+
+
+def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
+    """The manifest that a document of `parent` becomes.
+
+    Raises ManifestError where the document breaks a rule.
+    """
+    body = _without_nulls(document.body)
+    for field in ("status",):
+        body.pop(field, None)
+    metadata = body["metadata"]
+    for field in _SERVER_OWNED:
+        metadata.pop(field, None)
+    kind = group_kind(document)
+    identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules), metadata["name"])
+    if identity.namespace:
+        metadata["namespace"] = identity.namespace
+    asked = _instructions(metadata)
+    legal = may_own(parent.identity.namespace, identity.namespace)
+    if not legal and not rules.cluster_scope:
+        where = (
+            f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
+        )
+        raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
+    _check_recreate(asked, kind)
+    owned = asked.prune and legal and not (asked.finalize and FOREGROUND in parent.metadata.finalizers)
+    _own(metadata, parent, owned)
+    _normalise(kind, body)
+    try:
+        encoded = encode(body)
+    except EncodingError as error:
+        raise ManifestError(f"can't be sent: {error}") from error
+    return Manifest(
+        identity=identity,
+        version=split_api_version(body["apiVersion"])[1],
+        body=body,
+        encoded=encoded,
+        digest=hashlib.blake2b(encoded, digest_size=16).digest(),
+        instructions=asked,
+        owned=owned,
+        document=document,
+    )
+
+
+def may_own(parent_namespace: str, child_namespace: str) -> bool:
+    """Whether Kubernetes allows the parent as owner: in the same namespace, or cluster-scoped ('').
+
+    The API server accepts an illegal reference, and the garbage collector then deletes the child
+    (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents).
+    """
+    return parent_namespace in ("", child_namespace)
+
+
+def owner_reference(parent: Live) -> dict[str, Any]:
+    """The controller reference to a live parent. The uid is the live one: with a stale uid the child would be
+    collected.
+    """
+    return {
+        "apiVersion": join_api_version(parent.identity.group, parent.version),
+        "kind": parent.identity.kind,
+        "name": parent.identity.name,
+        "uid": parent.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _namespace(metadata: dict[str, Any], parent: Live, rules: Rules) -> str:
+    given: str = metadata.get("namespace") or ""
+    if not rules.namespaced:
+        if given:
+            raise ManifestError("is cluster-scoped; remove metadata.namespace")
+        return ""
+    if given or parent.identity.namespace:
+        return given or parent.identity.namespace
+    raise ManifestError(f"needs metadata.namespace: its parent {parent.identity} is cluster-scoped")
+
+
+def _instructions(metadata: dict[str, Any]) -> Instructions:
+    annotations = metadata.get("annotations")
+    if not isinstance(annotations, dict):
+        return instructions({})
+    try:
+        asked = instructions(annotations)
+    except InstructionError as error:
+        raise ManifestError(f"has the {error}") from error
+    for key in [key for key in annotations if key.startswith(PREFIX)]:
+        del annotations[key]
+    if not annotations:
+        del metadata["annotations"]
+    return asked
+
+
+def _check_recreate(asked: Instructions, kind: GroupKind) -> None:
+    if asked.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
+        raise ManifestError(
+            f"has the annotation {PREFIX}recreate: {asked.recreate}, but a {kind.kind} is never deleted to be made "
+            "anew, as its content would go with it; remove the annotation, and delete the object yourself if it has to "
+            "change"
+        )
+
+
+def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:
+    labels = metadata.setdefault("labels", {})
+    if not isinstance(labels, dict):
+        raise ManifestError("has metadata.labels that are no mapping")
+    labels[MANAGED_BY_LABEL] = MANAGER
+    labels[PARENT_UID_LABEL] = parent.uid
+    if owned:
+        references = metadata.setdefault("ownerReferences", [])
+        if not isinstance(references, list):
+            raise ManifestError("has metadata.ownerReferences that are no list")
+        references.append(owner_reference(parent))
+
+
+def _without_nulls(value: Any) -> Any:
+    """A copy without null fields: an applied null is stored in some maps and bumps the version at each apply."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
+    if kind == GroupKind("", "Secret"):
+        _fold_string_data(body)
+    if kind == GroupKind("", "Service"):
+        _default_protocols(_at(body, "spec", "ports"))
+    if kind == GroupKind("", "PersistentVolumeClaim"):
+        _quantities(_at(body, "spec", "resources"), "requests", "limits")
+    if kind == GroupKind("", "ResourceQuota"):
+        _quantities(body.get("spec"), "hard")
+    if kind == GroupKind("apps", "StatefulSet"):
+        for claim in _mappings(_at(body, "spec", "volumeClaimTemplates")):
+            _quantities(_at(claim, "spec", "resources"), "requests", "limits")
+    if kind in _POD_SPECS:
+        _normalise_pod(_at(body, *_POD_SPECS[kind]))
+
+
+def _normalise_pod(spec: Any) -> None:
+    if not isinstance(spec, dict):
+        return
+    for containers in ("containers", "initContainers", "ephemeralContainers"):
+        for container in _mappings(spec.get(containers)):
+            _default_protocols(container.get("ports"))
+            _quantities(container.get("resources"), "requests", "limits")
+
+
+def _default_protocols(ports: Any) -> None:
+    """Write the default protocol out: it is part of the list map's key (kubernetes-sigs/structured-merge-diff#130)."""
+    for port in _mappings(ports):
+        port.setdefault("protocol", "TCP")
+
+
+def _quantities(holder: Any, *fields: str) -> None:
+    for field in fields:
+        amounts = holder.get(field) if isinstance(holder, dict) else None
+        if isinstance(amounts, dict):
+            for name, amount in amounts.items():
+                if isinstance(amount, (int, float)) and not isinstance(amount, bool):
+                    amounts[name] = str(amount)
+
+
+def _fold_string_data(body: dict[str, Any]) -> None:
+    """Turn `stringData` into `data`: a key removed from an applied stringData stays for ever
+    (kubernetes/kubernetes#108008).
+    """
+    _check_base64(body.get("data"))
+    plain = body.pop("stringData", None)
+    if plain is None:
+        return
+    if not isinstance(plain, dict) or not all(isinstance(text, str) for text in plain.values()):
+        raise ManifestError("has stringData that does not map names to strings")
+    data = body.setdefault("data", {})
+    if not isinstance(data, dict):
+        raise ManifestError("has data that is no mapping")
+    for name, text in plain.items():
+        data[name] = base64.b64encode(text.encode()).decode()
+
+
+def _check_base64(data: Any) -> None:
+    """A Secret's data that is no base64 gets a 500 that says no more than the number of a byte."""
+    for name, text in data.items() if isinstance(data, dict) else ():
+        try:
+            # Line breaks are allowed: Go's decoder passes over them.
+            base64.b64decode("".join(text.split()), validate=True)
+        except (AttributeError, ValueError) as error:
+            raise ManifestError(
+                f"has data.{name} that is not base64; write it with `| b64encode`, or put it into stringData"
+            ) from error
+
+
+def _at(body: Any, *path: str) -> Any:
+    for part in path:
+        if not isinstance(body, dict):
+            return None
+        body = body.get(part)
+    return body
+
+
+def _mappings(items: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(items, list):
+        yield from (item for item in items if isinstance(item, dict))

@@ -1,0 +1,1 @@
+"""What a reconcile does with every child, and why."""

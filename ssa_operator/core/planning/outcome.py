@@ -1,0 +1,47 @@
+"""What became of a step when it was carried out.
+
+Promises:
+- A failure is a value like any other: it says what failed, where that was written, and whether it passes by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.planning.step import Problem, Step
+
+
+class Result(StrEnum):
+    """What became of a step."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    RECREATED = "recreated"
+    PRUNED = "pruned"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One step after acting: the live object now (None where there is none), and for a failure the sentence, whether
+    retrying may help, and the seconds that the API server asked to wait.
+
+    cause: why the object isn't ready, where others know more than itself. again_at: when to look for that again.
+    """
+
+    step: Step
+    result: Result
+    live: Live | None = None
+    message: str = ""
+    problem: Problem | None = None
+    passing: bool = False
+    retry_after: float = 0.0
+    place: Place | None = None
+    warnings: tuple[str, ...] = ()
+    cause: str = ""
+    again_at: float | None = None

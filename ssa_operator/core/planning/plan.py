@@ -1,0 +1,95 @@
+"""What to do with every child of a parent: the one value that a pass carries out.
+
+Promises:
+- One step a child: nothing is both applied and pruned, and no child is left out.
+- A manifest that breaks a rule is refused alone; everything that does not depend on it is applied.
+- What is no longer rendered goes last, and only where core.planning.prune has nothing against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.planning.decide import refusal, step_of, step_of_wait
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.annotations import ApplyPolicy
+from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.planning.ordering import ordered
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.planning.prune import pruning
+from ssa_operator.core.objects.render_result import Rendered, Use
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.policies.parent_records import Hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The steps of one pass, in the order of the templates, prunes last; and what became of pruning (core.planning.prune).
+
+    observed: what it was made from. held: why children that are no longer rendered are kept until somebody confirms, ''
+    where nothing is held. blocked: what else keeps them for now. hold: what the parent has to keep of a held deletion.
+    """
+
+    steps: tuple[Step, ...]
+    rendered: Rendered
+    observed: Observed
+    held: str = ""
+    blocked: str = ""
+    hold: Hold | None = None
+
+    @property
+    def unseen(self) -> tuple[Identity, ...]:
+        """What is made only where it is absent, and what the watches don't show: it may exist without our label."""
+        return tuple(step.identity for step in self.steps if step.live is None and self._may_exist(step))
+
+    def _may_exist(self, step: Step) -> bool:
+        if step.manifest is None or step.manifest.instructions.apply is ApplyPolicy.ALWAYS:
+            return False
+        if step.action is Action.APPLY:
+            return True
+        before = once.made(self.observed.records, step.identity) if step.standing is not None else None
+        return before is not None and before.found
+
+    @property
+    def prunes(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.action is Action.PRUNE)
+
+
+def make_plan(observed: Observed, rendered: Rendered) -> Plan:
+    """The plan of one pass over a parent that stays; of one that is being deleted, core.planning.finalization makes it."""
+    rendered = rendered.standing
+    steps = steps_of(observed, rendered)
+    stay = {step.identity for step in steps}
+    left = pruning(observed, rendered, steps, stay)
+    return Plan(
+        steps=(*steps, *left.steps),
+        rendered=rendered,
+        observed=observed,
+        held=left.held,
+        blocked=left.blocked,
+        hold=left.hold,
+    )
+
+
+def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
+    """A step for each document and each wait, in that order, with what has to come before it. A document with the
+    identity of one before it is refused.
+    """
+    steps: list[Step] = []
+    places: dict[Identity, Place] = {}
+    uses: list[tuple[Use, ...]] = []
+    for document in rendered.documents:
+        step = step_of(observed, document)
+        if step.identity in places and step.manifest is not None:
+            step = refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
+        places.setdefault(step.identity, document.place)
+        steps.append(step)
+        uses.append(document.uses)
+    for wait in rendered.waits:
+        if wait.identity is not None:
+            step = step_of_wait(observed, wait, wait.identity)
+            places.setdefault(step.identity, wait.place)
+            steps.append(step)
+            uses.append(wait.uses)
+    return ordered(steps, uses, rendered)

@@ -1,0 +1,46 @@
+"""Suspended parents: their children are judged, and nothing is applied or deleted.
+
+Promises:
+- A parent is suspended by its own annotation, until somebody removes it or the parent is deleted.
+- `Ready` says what the live children say. A suspended parent with healthy children is Ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.step import Action, Step
+
+ANNOTATION = f"{PREFIX}suspend"
+
+MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
+"""The message of the condition Suspended."""
+
+
+def is_suspended(parent: Live) -> bool:
+    return parent.metadata.annotations.get(ANNOTATION) == "true" and not parent.deleting
+
+
+def outcomes_while_suspended(plan: Plan) -> tuple[Outcome, ...]:
+    """The outcome of each step where none is carried out: its object stays as it is, or stays absent."""
+    return tuple(_outcome(step, plan) for step in plan.steps)
+
+
+def _outcome(step: Step, plan: Plan) -> Outcome:
+    live = step.live
+    if live is None:
+        # A refused manifest has no object in its step, but may have left one behind.
+        ours = plan.observed.objects.get(step.identity)
+        live = ours if ours is not None and ours.parent_uid == plan.observed.parent.uid else None
+    if step.action is Action.PRUNE:
+        reason = "is no longer rendered; it is deleted when the parent is resumed"
+        step = replace(step, action=Action.KEEP, reason=reason)
+    elif step.manifest is None:
+        # While a template fails or waits, its objects are children like any others.
+        step = replace(step, action=Action.UNCHANGED)
+    message = "" if live is not None else "does not exist; it is applied when the parent is resumed"
+    return Outcome(step=step, result=Result.UNCHANGED, live=live, message=message)

@@ -1,0 +1,1 @@
+"""One module a feature: the rule, and what the operator remembers for it between two reconciles."""

@@ -1,0 +1,1 @@
+"""What a reconcile reports: the status of the parent, and Events."""

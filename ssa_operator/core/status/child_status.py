@@ -1,0 +1,125 @@
+"""What is said of each child of a parent: whether it is ready, and if not, why.
+
+Promises:
+- A child that waits says why what it waits for isn't there yet.
+- What isn't applied counts as what became of its step, whatever the object says of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.messages import bounded
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.readiness.rules import Readiness, State, readiness
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.objects.cluster_view import Question
+
+CAUSE_LIMIT = 256
+"""Characters of the reason why another child isn't there yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """One entry of `status.resources`, and whether its readiness counts for the parent.
+
+    awaits: whether it is not applied because it waits for something else. refused: whether applying it failed.
+    """
+
+    identity: Identity
+    uid: str
+    readiness: Readiness
+    counts: bool = True
+    awaits: bool = False
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.identity}: {self.readiness.message or self.readiness.state}"
+
+
+def children_of(outcomes: Sequence[Outcome], now: float) -> tuple[Child, ...]:
+    """What is said of the child of each outcome that is there or ought to be; `now` is in seconds since the epoch."""
+    return tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+
+
+def _child(outcome: Outcome, now: float) -> Child:
+    step, live = outcome.step, outcome.live
+    counts = step.manifest is None or step.manifest.instructions.wait
+    if outcome.result is Result.FAILED:
+        found = Readiness(State.FAILED, outcome.message)
+    elif outcome.result is Result.WAITING:
+        found = Readiness(State.TERMINATING if live is not None and live.deleting else State.WAITING, outcome.message)
+    elif step.standing is not None:
+        found = step.standing
+    elif live is None:
+        found = Readiness(State.NOT_FOUND, outcome.message)
+    else:
+        found = readiness(live.body, now, announced=step.announces)
+        if step.action is Action.KEEP and step.manifest is None:
+            found, counts = Readiness(found.state, step.reason, found.again_at), False
+        elif outcome.cause:
+            found = replace(found, message=f"{found.message}; {outcome.cause}")
+    awaits = outcome.result is Result.WAITING and bool(step.awaited)
+    return Child(
+        identity=step.identity,
+        uid=live.uid if live else "",
+        readiness=found,
+        counts=counts,
+        awaits=awaits,
+        refused=outcome.result is Result.FAILED,
+    )
+
+
+def explained(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> tuple[Child, ...]:
+    """The children, those that wait with the reason why what they wait for isn't there yet."""
+    if not any(child.awaits for child in children):
+        return children
+    by_identity = {child.identity: child for child in children}
+    steps = {outcome.step.identity: outcome.step for outcome in reversed(outcomes)}
+    return tuple(
+        replace(child, readiness=replace(child.readiness, message=_waiting_text(steps[child.identity], by_identity)))
+        if child.awaits
+        else child
+        for child in children
+    )
+
+
+def roots_first(children: Sequence[Child], outcomes: Sequence[Outcome]) -> Sequence[Child]:
+    """The children, those that only wait for another one that waits after all others."""
+    waiting = {child.identity for child in children if child.awaits}
+    behind = {
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
+    }
+    return sorted(children, key=lambda child: child.identity in behind) if behind else children
+
+
+def _waiting_text(step: Step, children: Mapping[Identity, Child]) -> str:
+    causes: dict[Question, str] = dict(step.lost)
+    for edge in step.after:
+        if edge.target in children:
+            causes[edge.use.question] = _cause(children[edge.target])
+    parts = []
+    for awaited in step.awaited:
+        cause = causes.get(awaited.question, "")
+        parts.append(f"{awaited} ({bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
+    return "waiting for " + " and ".join(parts)
+
+
+def _cause(child: Child) -> str:
+    """Why a child isn't ready, as who waits for it says it; '' where there is nothing to say."""
+    message = child.readiness.message
+    match child.readiness.state:
+        case State.FAILED:
+            return message if child.refused else f"it failed: {message}"
+        case State.WAITING:
+            return f"it is {message}" if message.startswith("waiting") else f"it {message}"
+        case State.TERMINATING:
+            return "it is being deleted"
+        case State.IN_PROGRESS:
+            return message
+        case State.CURRENT | State.NOT_FOUND:
+            return ""

@@ -1,0 +1,120 @@
+"""The status of a parent, in Kubernetes' own words.
+
+Promises:
+- `Ready` is always there; `Reconciling`, `Stalled` and `Suspended` only while they are true (kstatus). Each condition
+  names the generation it speaks of, a reason and a message that names the object and the cause.
+- While a parent is suspended, `observedGeneration` stays at the generation that was applied last.
+- `lastTransitionTime` moves only when a condition's status does, and nothing in a status depends on the clock
+  otherwise.
+- A template's own fields never replace `conditions`, `observedGeneration` or `resources`, and stay as they were while
+  it fails.
+- Messages and lists are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ssa_operator.core.status.child_status import Child
+from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.messages import bounded
+from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.status.verdict import Verdict
+
+RESERVED = ("conditions", "observedGeneration", "resources")
+ENTRY_LIMIT = 512
+"""Characters of the message of one child."""
+
+RESOURCES_LIMIT = 1000
+"""So many children are listed; the verdict counts all."""
+
+
+def make_status(
+    parent: Live, verdict: Verdict, children: Sequence[Child], own: StatusFields, now: float, suspended: str = ""
+) -> dict[str, Any]:
+    """The parent's whole status; `own` are the fields of the author's status template, `now` is in seconds since the
+    epoch, `suspended` is the message of the condition Suspended, '' where nothing is suspended.
+    """
+    status = {key: value for key, value in _own_fields(parent, own).items() if key not in RESERVED}
+    generation = _applied_generation(parent) if suspended else parent.metadata.generation
+    if generation:
+        status["observedGeneration"] = generation
+    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
+    if not verdict.ready and verdict.stalled:
+        conditions.append(_condition("Stalled", "True", verdict, generation))
+    elif not verdict.ready and not suspended:
+        conditions.append(_condition("Reconciling", "True", verdict, generation))
+    if suspended:
+        told = Verdict(ready=verdict.ready, reason="Suspended", message=suspended)
+        conditions.append(_condition("Suspended", "True", told, parent.metadata.generation))
+    status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
+    ordered = sorted(children, key=lambda child: child.identity)
+    status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
+    return status
+
+
+def _applied_generation(parent: Live) -> int | None:
+    """The generation that the live status speaks of, None where there is none."""
+    status = parent.body.get("status")
+    generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
+    return generation if isinstance(generation, int) else None
+
+
+def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
+    """The fields of the author's status template; where it failed, those that it gave before."""
+    status, owned = parent.body.get("status"), parent.owned_fields("status")
+    if not own.problems or not owned or not isinstance(status, Mapping):
+        return own.fields
+    names = msgspec.json.decode(owned).get("f:status", {})
+    return {key: value for key, value in status.items() if f"f:{key}" in names}
+
+
+def resource_entry(child: Child) -> dict[str, Any]:
+    """A child as `status.resources` lists it."""
+    identity = child.identity
+    entry = {
+        "group": identity.group,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": child.uid,
+        "state": child.readiness.state.value,
+        "message": bounded(child.readiness.message, ENTRY_LIMIT),
+    }
+    return {key: value for key, value in entry.items() if value or key in ("group", "kind", "name", "state")}
+
+
+def _condition(kind: str, status: str, verdict: Verdict, generation: int | None) -> dict[str, Any]:
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": status,
+        "reason": verdict.reason,
+        "message": verdict.message,
+    }
+    return {**condition, "observedGeneration": generation} if generation else condition
+
+
+def _with_transition_time(parent: Live, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
+    before = live_condition(parent, condition["type"])
+    unmoved = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
+    return {**condition, "lastTransitionTime": unmoved or timestamp(now)}
+
+
+def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
+    """The condition of a type that the live parent has, None where it has none."""
+    status = parent.body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    if isinstance(conditions, list):
+        for condition in conditions:
+            if isinstance(condition, Mapping) and condition.get("type") == kind:
+                return condition
+    return None
+
+
+def timestamp(seconds: float) -> str:
+    """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
+    return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"

@@ -1,0 +1,288 @@
+"""Which resources the cluster serves, asked by kind or by name.
+
+Promises:
+- One round of discovery is two requests (aggregated discovery, KEP-3352), or one a group version on servers without it.
+- A kind that is not known is looked for once more, at most every `PAUSE` seconds; after `invalidate` the next question
+  asks the server.
+- Nothing is called unknown while the server is being asked: who asks meanwhile waits for the answer.
+- An aggregated API that does not answer takes only its own kinds away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ssa_operator.core.objects.identity import GroupKind, join_api_version
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+
+log = logging.getLogger(__name__)
+
+PAUSE = 2.0
+"""Seconds between two rounds of discovery that unknown kinds ask for."""
+
+_AGGREGATED = ",".join(
+    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
+)
+
+
+class UnknownKind(Exception):  # noqa: N818 - it is a fact about the cluster as often as an error
+    """The cluster serves no such kind or resource; the text says which, and what to do."""
+
+
+class _Kind(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Subresource(msgspec.Struct):
+    subresource: str
+
+
+class _Discovered(msgspec.Struct, rename="camel"):
+    resource: str
+    response_kind: _Kind | None = None
+    scope: str = "Namespaced"
+    short_names: list[str] = []
+    verbs: list[str] = []
+    subresources: list[_Subresource] = []
+
+
+class _Version(msgspec.Struct):
+    version: str
+    resources: list[_Discovered] = []
+    freshness: str = "Current"
+
+
+class _Name(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Group(msgspec.Struct):
+    metadata: _Name = _Name()
+    versions: list[_Version] = []
+
+
+class _Groups(msgspec.Struct):
+    kind: str = ""
+    items: list[_Group] = []
+
+
+class _OldVersion(msgspec.Struct):
+    version: str
+
+
+class _OldGroup(msgspec.Struct, rename="camel"):
+    name: str
+    versions: list[_OldVersion]
+    preferred_version: _OldVersion | None = None
+
+
+class _OldGroups(msgspec.Struct):
+    groups: list[_OldGroup] = []
+
+
+class _OldResource(msgspec.Struct, rename="camel"):
+    name: str
+    kind: str
+    namespaced: bool
+    short_names: list[str] | None = None
+    verbs: list[str] | None = None
+
+
+class _OldResources(msgspec.Struct):
+    resources: list[_OldResource] | None = None
+
+
+class RESTMapper:
+    """The cluster's resources, as far as it was asked."""
+
+    def __init__(self, client: Client, clock: Clock = SYSTEM) -> None:
+        self._client = client
+        self._clock = clock
+        self._asking = asyncio.Lock()
+        self._asked_at: float | None = None
+        self._valid = False
+        self._invalidated = False
+        self._aggregated = True
+        self._by_kind: dict[GroupKind, dict[str, Resource]] = {}
+        self._by_name: dict[str, Resource] = {}
+        self._failing: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
+
+    async def discover(self) -> None:
+        """Have `peek` know the cluster; asks it only where nothing that is known is valid. Raises ApiError."""
+        await self._ask(again=False)
+
+    def peek(self, kind: GroupKind, version: str | None = None) -> Resource:
+        """`resource` from what is known, without asking the cluster. Raises UnknownKind."""
+        served = self._by_kind.get(kind, {})
+        found = served.get(version) if version else next(iter(served.values()), None)
+        if found is None:
+            raise self._unknown(kind, version)
+        return found
+
+    async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
+        """How a kind is served, in that version or the one that the server prefers.
+
+        Raises UnknownKind, and ApiError where discovery itself failed.
+        """
+        await self._ask(again=False)
+        with contextlib.suppress(UnknownKind):
+            return self.peek(kind, version)
+        await self._ask(again=True)
+        return self.peek(kind, version)
+
+    async def resource_by_name(self, name: str) -> Resource:
+        """How `deployments.apps` or `namespaces` is served, in the version that the server prefers.
+
+        Raises UnknownKind, and ApiError where discovery itself failed.
+        """
+        for again in (False, True):
+            await self._ask(again=again)
+            if name in self._by_name:
+                return self._by_name[name]
+        raise UnknownKind(f"the cluster serves no resource {name}; {self._hint(name.partition('.')[2])}")
+
+    async def resources(self) -> tuple[Resource, ...]:
+        """Everything that is served, each resource in its preferred version."""
+        await self._ask(again=False)
+        return tuple(self._by_name.values())
+
+    def invalidate(self) -> None:
+        """A CRD came, changed or went: the next question asks the server."""
+        self._valid, self._invalidated = False, True
+        self._asked_at = None
+
+    async def _ask(self, *, again: bool) -> None:
+        """Discover where what is known is no longer valid, or, with `again`, where it is a while old."""
+        asked_at = self._asked_at
+        if self._valid and not (again and self._due()):
+            return
+        async with self._asking:
+            if self._valid and self._asked_at != asked_at:
+                return  # another question has asked meanwhile
+            # An `invalidate` while the answer is under way must not be lost.
+            self._invalidated, began = False, self._clock.monotonic()
+            try:
+                self._learn(await self._discover())
+            except ApiError:
+                self._valid = False
+                raise
+            self._valid, self._asked_at = not self._invalidated, began
+
+    def _due(self) -> bool:
+        return self._asked_at is None or self._clock.monotonic() - self._asked_at >= PAUSE
+
+    async def _discover(self) -> list[Resource]:
+        self._failing = {}
+        if self._aggregated:
+            core, groups = await asyncio.gather(*(self._aggregated_at(path) for path in ("/api", "/apis")))
+            if core is not None and groups is not None:
+                return [*self._read(core), *self._read(groups)]
+            self._aggregated = False
+        return await self._classic()
+
+    async def _aggregated_at(self, path: str) -> _Groups | None:
+        response = await self._client.send(calls.raw_get(path, accept=f"{_AGGREGATED},application/json"))
+        try:
+            groups = msgspec.json.decode(response.body, type=_Groups)
+        except msgspec.DecodeError:
+            return None
+        return groups if groups.kind == "APIGroupDiscoveryList" else None
+
+    def _read(self, groups: _Groups) -> Iterator[Resource]:
+        for group in groups.items:
+            name = group.metadata.name
+            for version in group.versions:
+                if version.freshness != "Current":
+                    self._failing[name] = f"{join_api_version(name, version.version)} is {version.freshness.lower()}"
+                for each in version.resources:
+                    if each.response_kind is not None and each.response_kind.kind:
+                        yield Resource(
+                            group=name,
+                            version=version.version,
+                            kind=each.response_kind.kind,
+                            plural=each.resource,
+                            namespaced=each.scope == "Namespaced",
+                            subresources=frozenset(sub.subresource for sub in each.subresources),
+                            short_names=tuple(each.short_names),
+                            verbs=frozenset(each.verbs),
+                        )
+
+    async def _classic(self) -> list[Resource]:
+        response = await self._client.send(calls.raw_get("/apis"))
+        versions = [("", "v1")]
+        for group in msgspec.json.decode(response.body, type=_OldGroups).groups:
+            preferred = group.preferred_version.version if group.preferred_version else ""
+            ordered = sorted((each.version for each in group.versions), key=lambda version: version != preferred)
+            versions += [(group.name, version) for version in ordered]
+        found = await asyncio.gather(*(self._classic_version(*each) for each in versions))
+        return [resource for resources in found for resource in resources]
+
+    async def _classic_version(self, group: str, version: str) -> list[Resource]:
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            response = await self._client.send(calls.raw_get(path))
+            entries = msgspec.json.decode(response.body, type=_OldResources).resources or []
+        except (ApiError, msgspec.DecodeError) as error:
+            if not group:
+                raise
+            self._failing[group] = str(error)
+            return []
+        subresources: dict[str, set[str]] = {}
+        for entry in entries:
+            plural, slash, subresource = entry.name.partition("/")
+            if slash:
+                subresources.setdefault(plural, set()).add(subresource)
+        return [
+            Resource(
+                group=group,
+                version=version,
+                kind=entry.kind,
+                plural=entry.name,
+                namespaced=entry.namespaced,
+                subresources=frozenset(subresources.get(entry.name, ())),
+                short_names=tuple(entry.short_names or ()),
+                verbs=frozenset(entry.verbs or ()),
+            )
+            for entry in entries
+            if "/" not in entry.name
+        ]
+
+    def _learn(self, found: Iterable[Resource]) -> None:
+        """Take a round's result; of groups whose discovery fails now, what was known before stays."""
+        kept = [each for served in self._by_kind.values() for each in served.values() if each.group in self._failing]
+        for group, reason in self._failing.items():
+            if self._reported.get(group) != reason:
+                log.warning("discovery of API group %s fails, the other groups are not affected: %s", group, reason)
+        self._reported = self._failing
+        self._by_kind, self._by_name = {}, {}
+        for resource in (*found, *kept):
+            self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)
+            self._by_name.setdefault(resource.name, resource)
+
+    def _unknown(self, kind: GroupKind, version: str | None) -> UnknownKind:
+        served = self._by_kind.get(kind, {})
+        if served:
+            return UnknownKind(
+                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion"
+            )
+        wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
+        return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")
+
+    def _hint(self, group: str) -> str:
+        if group in self._failing:
+            return f"its group's discovery fails: {self._failing[group]}"
+        if "." in group and not group.endswith(".k8s.io"):
+            return "install its CRD, or correct the apiVersion and kind"
+        return "correct the apiVersion and kind"

@@ -1,0 +1,229 @@
+"""Sending requests to one API server, over connections that are kept open.
+
+Promises:
+- Every failure is an `ApiError` or `CredentialsError`; nothing of aiohttp's comes through.
+- Connecting takes at most 5 s and a request at most 35 s; watches have no end of their own, but connections of theirs.
+- What may be repeated is repeated by the rules of `retry`; a 401 makes the credentials be read again once.
+- The environment's proxies and netrc play no part beyond what the credentials say.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from yarl import URL
+
+from ssa_operator import __version__
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.api.errors import ApiError, Unreachable, refusal
+from ssa_operator.kube.api.write_limiter import MOST, Pace
+from ssa_operator.kube.api.redaction import redacted_warning
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.api.retry import pause
+
+CONNECT_TIMEOUT = 5.0
+REQUEST_TIMEOUT = 35.0
+"""Seconds; the API server ends a request of its own after 34 s at most."""
+
+IDLE = 60.0
+"""Seconds that an unused connection stays open: longer than the default interval between two passes."""
+
+_HEADERS = {
+    "User-Agent": f"ssa-operator/{__version__}",
+    # Compressing costs the API server and us more than a cluster's network saves: kubernetes/kubernetes#112296.
+    "Accept-Encoding": "identity",
+}
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A 2xx answer."""
+
+    status: int
+    body: bytes
+    warnings: tuple[str, ...] = ()
+
+
+class Transport:
+    """Two pools of connections, one for requests and one for watches. Use it as an async context manager."""
+
+    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
+        self.credentials = credentials
+        self.pace = Pace()
+        self._clock = clock
+        self._requests: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._requests = _session(
+            aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT), limit=MOST
+        )
+        # No total: a watch lives for minutes. The reflector judges silence.
+        self._watches = _session(aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT), limit=0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Both, also where this is cancelled while the first one closes.
+        async with AsyncExitStack() as closing:
+            for session in filter(None, (self._requests, self._watches)):
+                closing.push_async_callback(session.close)
+
+    async def send(self, request: Request) -> Response:
+        """Any request. Raises ApiError for every answer other than 2xx, and CredentialsError."""
+        attempt = 0
+        while True:
+            try:
+                return await self._paced(request)
+            except ApiError as error:
+                wait = pause(request, error, attempt, self._clock.random())
+                if wait is None:
+                    raise
+            attempt += 1
+            await self._clock.sleep(wait)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a watch in pieces as they come. Raises ApiError, also while the pieces are read."""
+        assert self._watches is not None, "the client is used outside `async with`"
+        headers = await self.credentials.headers()
+        for last in (False, True):
+            try:
+                async with self._watches.request(**self._arguments(request, headers)) as answer:
+                    if answer.status == 401 and not last and await self.credentials.refused(headers):
+                        headers = await self.credentials.headers()
+                        continue
+                    if answer.status != 200:
+                        _check(request, answer, await answer.read())
+                    async with aclosing(_pieces(request, answer.content, self.credentials.server)) as pieces:
+                        yield pieces
+                    return
+            except (aiohttp.ClientError, OSError) as error:
+                raise _unreachable(request, error, self.credentials.server) from error
+
+    async def _paced(self, request: Request) -> Response:
+        if not request.writes:
+            return await self._authorized(request)
+        async with self.pace.turn() as turn:
+            try:
+                response = await self._authorized(request)
+            except ApiError as error:
+                if error.throttled:
+                    self.pace.refused(turn)
+                raise
+            self.pace.accepted()
+            return response
+
+    async def _authorized(self, request: Request) -> Response:
+        headers = await self.credentials.headers()
+        try:
+            return await self._attempt(request, headers)
+        except ApiError as error:
+            if error.code != 401 or not await self.credentials.refused(headers):
+                raise
+        return await self._attempt(request, await self.credentials.headers())
+
+    async def _attempt(self, request: Request, headers: Mapping[str, str]) -> Response:
+        assert self._requests is not None, "the client is used outside `async with`"
+        try:
+            async with self._requests.request(**self._arguments(request, headers)) as answer:
+                body = await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable(request, error, self.credentials.server) from error
+        _check(request, answer, body)
+        warnings = _warnings(answer.headers.getall("Warning", ()), request) if "Warning" in answer.headers else ()
+        return Response(status=answer.status, body=body, warnings=warnings)
+
+    def _arguments(self, request: Request, headers: Mapping[str, str]) -> dict[str, Any]:
+        endpoint = self.credentials.endpoint
+        sent = {**headers, "Accept": request.accept}
+        if request.body:
+            sent["Content-Type"] = request.content_type
+        arguments: dict[str, Any] = {
+            "method": request.method,
+            "url": URL(endpoint.server + request.target, encoded=True),
+            "headers": sent,
+            "data": request.body or None,
+            "allow_redirects": False,
+            # With the request, not the pool: after the client certificate changed, the old connections no longer match.
+            "ssl": self.credentials.ssl or True,
+        }
+        if endpoint.proxy:
+            arguments["proxy"] = endpoint.proxy
+        if endpoint.tls_server_name:
+            arguments["server_hostname"] = endpoint.tls_server_name
+        return arguments
+
+
+def _session(timeout: aiohttp.ClientTimeout, limit: int) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=IDLE, socket_factory=_kept_alive),
+        timeout=timeout,
+        headers=_HEADERS,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=True,
+    )
+
+
+def _kept_alive(address: Any) -> socket.socket:
+    """A socket that notices within about a minute that the other side is gone."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):  # macOS calls the first one differently
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
+
+
+async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) -> AsyncGenerator[bytes]:
+    try:
+        async for piece in content.iter_any():
+            yield piece
+    except (aiohttp.ClientError, OSError) as error:
+        raise _unreachable(request, error, server) from error
+
+
+def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> None:
+    if 200 <= answer.status < 300:
+        return
+    refused = refusal(
+        answer.status,
+        body,
+        retry_after=answer.headers.get("Retry-After", ""),
+        confidential=request.confidential,
+        secrecy=request.secrecy,
+    )
+    raise ApiError(request.subject, refused)
+
+
+def _unreachable(request: Request, error: Exception, server: str) -> Unreachable:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
+        return Unreachable(request.subject, f"the certificate of {server} can't be trusted: {error}", sent=False)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        cause = getattr(error, "os_error", None) or error
+        return Unreachable(request.subject, f"no connection to {server}: {cause}", sent=False)
+    if isinstance(error, TimeoutError):
+        return Unreachable(request.subject, f"{server} gave no answer in {REQUEST_TIMEOUT:g} s", sent=True)
+    return Unreachable(request.subject, f"the connection to {server} broke: {error or type(error).__name__}", sent=True)
+
+
+def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
+    """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
+    texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
+    texts = [
+        redacted_warning(text) if request.confidential or request.secrecy.betrays(text) else text for text in texts
+    ]
+    return tuple(dict.fromkeys(texts))

@@ -1,0 +1,1 @@
+"""How the API server knows us: kubeconfigs, service accounts, tokens, certificates, proxies."""

@@ -1,0 +1,60 @@
+"""The credentials that the kubelet puts into every pod.
+
+Promises:
+- The token is read from its file each time it is asked for: the kubelet replaces it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ssa_operator.kube.auth.credential_types import CredentialsError, Endpoint, Grant, Source, Trust
+from ssa_operator.kube.auth.proxy import proxy_for
+from ssa_operator.kube.auth.tls import Authority
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A bearer token in a file that somebody else replaces."""
+
+    path: Path
+    renewable: bool = True
+
+    async def grant(self) -> Grant:
+        try:
+            token = self.path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CredentialsError(f"the token file {self.path} can't be read: {error}") from error
+        if not token:
+            raise CredentialsError(f"the token file {self.path} is empty")
+        return Grant(headers={"Authorization": f"Bearer {token}"})
+
+
+def available(folder: Path) -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
+
+
+def read(folder: Path) -> tuple[Endpoint, Source, Trust]:
+    """The pod's API server. Raises CredentialsError where the pod's variables or files are incomplete."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise CredentialsError("this pod has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; name a kubeconfig")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    authority, namespace = folder / "ca.crt", folder / "namespace"
+    try:
+        pem = authority.read_text()
+        endpoint = Endpoint(
+            server=server,
+            namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+            context="in-cluster",
+            proxy=proxy_for(server, os.environ),
+            tls_server_name=None,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"the pod's service account in {folder} can't be read: {error}") from error
+    if not pem.strip():
+        raise CredentialsError(f"the pod's certificate authority {authority} is empty")
+    return endpoint, TokenFile(folder / "token"), Authority(str(authority), pem)

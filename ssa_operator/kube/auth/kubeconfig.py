@@ -1,0 +1,246 @@
+"""Kubeconfig files as kubectl reads them.
+
+Promises:
+- Of several files, the first to set a value wins, `current-context` included; a relative path is relative to its file.
+- Token and certificate files are read again each time; exec plugins and the providers oidc and gcp are run again.
+- What is missing or wrong is told with the file and the field; contents of credentials are not.
+
+Left out: proxies other than http and https.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from ssa_operator.kube.auth.auth_provider import AuthProvider
+from ssa_operator.kube.auth.exec_plugin import ExecPlugin
+from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, Endpoint, Grant, Source, Trust
+from ssa_operator.kube.auth.proxy import proxy_for
+from ssa_operator.kube.auth.tls import Authority
+
+_CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
+"""The cluster's settings for exec plugins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One item of `contexts`, `clusters` or `users`, and the file that it is from."""
+
+    file: Path
+    values: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def folder(self) -> Path:
+        return self.file.absolute().parent
+
+
+@dataclass(slots=True)
+class _Merged:
+    """Several kubeconfigs as one. `entries` is by list (`users`) and name."""
+
+    current_context: str = ""
+    entries: dict[tuple[str, str], _Entry] = field(default_factory=dict, repr=False)
+
+    def entry(self, kind: str, name: object, paths: str) -> _Entry:
+        found = self.entries.get((kind, str(name)))
+        if found is None:
+            names = ", ".join(each for listed, each in self.entries if listed == kind)
+            raise CredentialsError(f"{paths} has no {kind} entry {name}; it has {names or 'none at all'}")
+        return found
+
+
+def exists(paths: str) -> bool:
+    """Whether any of the files is there; `paths` is separated as in KUBECONFIG."""
+    return bool(_files(paths))
+
+
+def read(paths: str, context: str | None) -> tuple[Endpoint, Source, Trust]:
+    """The server, user and trust of a context, None for the current one. Raises CredentialsError."""
+    files = _files(paths)
+    if not files:
+        raise CredentialsError(
+            f"there is no kubeconfig at {paths} and this is no pod with a service account; "
+            "name one with --kubeconfig or KUBECONFIG, or start a local cluster with `ssa-operator cluster start`"
+        )
+    merged = _Merged()
+    if not [file for file in files if _merge(file, merged)]:
+        raise CredentialsError(f"{paths} is no kubeconfig: it is empty")
+    name = context or merged.current_context
+    if not name:
+        raise CredentialsError(f"{paths} has no current-context; choose one with --context")
+    try:
+        return _context(merged, name, paths)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CredentialsError(f"{paths}: context {name}: {error}") from None
+
+
+def _files(paths: str) -> list[Path]:
+    named = (Path(path).expanduser() for path in paths.split(os.pathsep) if path)
+    return [path for path in named if path.exists()]
+
+
+def _merge(file: Path, merged: _Merged) -> bool:
+    """Add what a file says and no file before it said. Returns whether it says anything."""
+    try:
+        body = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)  # the safe one, of libyaml
+        if body is None:
+            return False
+        if not isinstance(body, dict):
+            raise TypeError("it is no mapping")
+        merged.current_context = merged.current_context or str(body.get("current-context") or "")
+        for kind, value in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+            for item in body.get(kind) or ():
+                entry = _Entry(file=file, values=item.get(value) or {})
+                merged.entries.setdefault((kind, str(item["name"])), entry)
+    except OSError as error:
+        raise CredentialsError(f"the kubeconfig can't be read: {error}") from error
+    except KeyError as error:
+        raise CredentialsError(f"{file} is no kubeconfig: an entry of {kind} has no {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        raise CredentialsError(f"{file} is no kubeconfig: {_without_content(error)}") from None
+    return True
+
+
+def _without_content(error: Exception) -> str:
+    """The words of a YAML error without its excerpt of the file, which may hold a token."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} in line {error.problem_mark.line + 1}"
+    return type(error).__name__ if isinstance(error, UnicodeDecodeError | yaml.YAMLError) else str(error)
+
+
+def _context(merged: _Merged, name: str, paths: str) -> tuple[Endpoint, User, Trust]:
+    chosen = merged.entry("contexts", name, paths).values
+    entry = merged.entry("clusters", chosen.get("cluster"), paths)
+    cluster, origin = entry.values, f"{entry.file}: cluster {chosen['cluster']}"
+    server = str(cluster.get("server") or "").rstrip("/")
+    if urlsplit(server).scheme not in ("http", "https"):
+        raise CredentialsError(f"{origin}: server {server!r} is no http or https URL")
+    proxy = cluster.get("proxy-url") or proxy_for(server, os.environ)
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise CredentialsError(f"{origin}: proxy {proxy!r} is not supported; only http and https proxies are")
+    endpoint = Endpoint(
+        server=server,
+        namespace=chosen.get("namespace") or "default",
+        context=name,
+        proxy=proxy,
+        tls_server_name=cluster.get("tls-server-name"),
+    )
+    authority = _content(cluster, "certificate-authority", entry.folder, origin) or b""
+    user = _user(merged, chosen.get("user"), paths, _cluster_info(cluster, server, authority))
+    return endpoint, user, _trust(cluster, server, authority, origin)
+
+
+def _user(merged: _Merged, name: str | None, paths: str, cluster: Mapping[str, Any]) -> User:
+    if not name:
+        return User(settings={}, folder=Path(), origin=f"{paths}: no user")
+    entry = merged.entry("users", name, paths)
+    settings, folder, origin = entry.values, entry.folder, f"{entry.file}: user {name}"
+    if "exec" in settings:
+        plugin = ExecPlugin(settings=settings["exec"] or {}, folder=folder, cluster=cluster, origin=origin)
+        return User(settings=settings, folder=folder, origin=origin, provider=plugin)
+    if "auth-provider" in settings:
+        renewed = AuthProvider(settings=settings["auth-provider"] or {}, folder=folder, origin=origin)
+        return User(settings=settings, folder=folder, origin=origin, provider=renewed)
+    return User(settings=settings, folder=folder, origin=origin)
+
+
+def _cluster_info(cluster: Mapping[str, Any], server: str, authority: bytes) -> Mapping[str, Any]:
+    """What an exec plugin is told of the cluster, as client-go's ExecCredential has it."""
+    extensions = cluster.get("extensions") or ()
+    info = {
+        "server": server,
+        "tls-server-name": cluster.get("tls-server-name"),
+        "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+        "proxy-url": cluster.get("proxy-url"),
+        "disable-compression": cluster.get("disable-compression"),
+        "config": next((each.get("extension") for each in extensions if each.get("name") == _CLUSTER_EXTENSION), None),
+    }
+    return {key: value for key, value in info.items() if value}
+
+
+def _trust(cluster: Mapping[str, Any], server: str, authority: bytes, origin: str) -> Trust:
+    if not server.startswith("https"):
+        return lambda certificate: None  # noqa: ARG005 - plain http shows no certificate
+    verify = not cluster.get("insecure-skip-tls-verify", False)
+    return Authority(origin, authority.decode("ascii", "ignore"), verify=verify)
+
+
+def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) -> bytes | None:
+    """What `<name>-data` holds, else what the file `<name>` holds."""
+    if settings.get(f"{name}-data"):
+        try:
+            return base64.b64decode(settings[f"{name}-data"], validate=False)
+        except (ValueError, TypeError):
+            raise CredentialsError(f"{origin}: {name}-data is not base64") from None
+    if not settings.get(name):
+        return None
+    path = folder / settings[name]
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CredentialsError(f"{origin}: {name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """One `users` entry of a kubeconfig. `folder` is what its relative paths are relative to."""
+
+    settings: Mapping[str, Any] = field(repr=False)
+    folder: Path
+    origin: str
+    provider: ExecPlugin | AuthProvider | None = None
+    """The program that gives the credentials, None where they are in the kubeconfig or in files."""
+
+    @property
+    def renewable(self) -> bool:
+        return self.provider is not None or any(key in self.settings for key in ("tokenFile", "client-certificate"))
+
+    async def grant(self) -> Grant:
+        """Headers and client certificate as they are now. Raises CredentialsError."""
+        grant = await self.provider.grant() if self.provider else Grant(headers=self._static())
+        return Grant(
+            headers={**grant.headers, **self._impersonation()},
+            certificate=grant.certificate or self._certificate(),
+            expires=grant.expires,
+        )
+
+    def _static(self) -> dict[str, str]:
+        # client-go: where both are given, the file wins over the value.
+        if path := self.settings.get("tokenFile"):
+            try:
+                token = (self.folder / path).read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise CredentialsError(f"{self.origin}: tokenFile: {error}") from error
+            if not token:
+                raise CredentialsError(f"{self.origin}: tokenFile {self.folder / path} is empty")
+            return {"Authorization": f"Bearer {token}"}
+        if token := str(self.settings.get("token") or "").strip():
+            return {"Authorization": f"Bearer {token}"}
+        if "username" in self.settings and "password" in self.settings:
+            pair = f"{self.settings['username']}:{self.settings['password']}"
+            return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        return {}
+
+    def _certificate(self) -> Certificate | None:
+        certificate = _content(self.settings, "client-certificate", self.folder, self.origin)
+        key = _content(self.settings, "client-key", self.folder, self.origin)
+        if certificate is None and key is None:
+            return None
+        if certificate is None or key is None:
+            raise CredentialsError(f"{self.origin}: client-certificate and client-key need each other")
+        return Certificate(certificate=certificate, key=key)
+
+    def _impersonation(self) -> dict[str, str]:
+        names = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
+        if self.settings.get("as-groups") or self.settings.get("as-user-extra"):
+            raise CredentialsError(f"{self.origin}: as-groups and as-user-extra are not supported; use as alone")
+        return {header: str(self.settings[key]) for key, header in names.items() if self.settings.get(key)}

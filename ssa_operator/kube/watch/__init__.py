@@ -1,0 +1,1 @@
+"""Lists and watches, and the caches that they fill."""

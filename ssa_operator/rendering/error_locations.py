@@ -1,0 +1,118 @@
+"""From what a template raised to the problem that users read.
+
+Promises:
+- Each problem has the template file, the line and the lines that led there.
+- No value of the parent is in a message, except names of fields.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
+from jinja2.environment import TemplateModule
+from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.utils import missing
+
+from ssa_operator.core.objects.source_location import FieldPath, Place, field_text
+from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
+from ssa_operator.rendering.yaml.nodes import DocumentError
+from ssa_operator.rendering.jinja.templates import SHARED, Templates
+
+_CHAIN_LIMIT = 8
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
+
+
+def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> Problem:
+    """The problem that an exception of a render is; `name` is the file that was rendered."""
+    if isinstance(error, DocumentError):
+        return Problem(_with_line(str(error), templates, error.place), error.place)
+    lines = list(_lines(error))
+    place = _place(lines) or Place(name, 1)
+    if isinstance(error, TemplateSyntaxError):
+        return Problem(error.message or "syntax error", Place(error.name or name, error.lineno, tuple(lines)))
+    return Problem(_message(error, variables), place)
+
+
+def line_of(error: BaseException, name: str) -> Place:
+    """The template line that raised an exception, and those that led there."""
+    return _place(list(_lines(error))) or Place(name, 1)
+
+
+def _message(error: Exception, variables: Mapping[str, Any]) -> str:
+    if isinstance(error, MissingFieldError):
+        return _missing(error, variables)
+    if isinstance(error, RecursionError):
+        return "a macro or an include calls itself without end"
+    if isinstance(error, TemplateNotFound):
+        return f"{error.message} does not exist; names start at the folder, or with {SHARED}/"
+    if isinstance(error, SecurityError):
+        return f"refused for security: {error.message}"
+    if isinstance(error, TemplateError):
+        return error.message or type(error).__name__
+    # Python's own messages can quote values; those of Secrets must not get out.
+    return f"{_QUOTED.sub('...', str(error))} ({type(error).__name__})"
+
+
+def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
+    if error.hint:
+        return error.hint
+    if error.owner is missing:
+        return _unknown(str(error.path[0]), variables)
+    if error.owner is None or isinstance(error.owner, (str, int, float)):
+        kind = "null" if error.owner is None else "a string" if isinstance(error.owner, str) else "a number"
+        return f"{field_text(error.path)} is missing: what should hold it is {kind}, not a mapping"
+    if isinstance(error.owner, TemplateModule):
+        return f"{field_text(error.path)} is not defined in the imported file"
+    path = field_text((*_owner_path(error.owner, variables), *error.path))
+    return f"{path} is missing; where it may be, write {path} | default(...)"
+
+
+def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
+    """The path of the mapping or list that lacks a field, () where it isn't the parent's."""
+    if not isinstance(owner, (Mapping, list)):
+        return ()
+    found = path_of(owner, variables["object"])
+    if found is not None:
+        return found
+    return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
+
+
+def _unknown(name: str, variables: Mapping[str, Any]) -> str:
+    if name in REMOVED:
+        return REMOVED[name]
+    names = sorted({*variables, *QUESTIONS})
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
+    return f"{name} is not defined; {hint}"
+
+
+def _lines(error: BaseException) -> Iterator[Place]:
+    """The template lines of a traceback, innermost first."""
+    places: list[Place] = []
+    trace = error.__traceback__
+    while trace is not None:
+        template = trace.tb_frame.f_globals.get("__jinja_template__")
+        if isinstance(template, Template) and template.name is not None:
+            here = Place(template.name, template.get_corresponding_lineno(trace.tb_lineno))
+            if not places or places[-1] != here:
+                places.append(here)
+        trace = trace.tb_next
+    return reversed(places)
+
+
+def _place(lines: list[Place]) -> Place | None:
+    if not lines:
+        return None
+    first, *chain = lines
+    return Place(first.file, first.line, tuple(chain[:_CHAIN_LIMIT]))
+
+
+def _with_line(message: str, templates: Templates, place: Place) -> str:
+    line = templates.line(place)
+    return f"{message}: {line}" if line else message

@@ -1,0 +1,1 @@
+"""The templates folder on disk: its files, its settings, and hot reload."""

@@ -1,0 +1,75 @@
+"""Changes of the templates folder, for hot reload.
+
+Promises:
+- It yields once at the start, and then after each burst of changes: who loads at each yield misses none.
+- The folder need not exist yet, and may vanish, return, or be replaced by another one.
+- Where the file system gives no events, changes are still found, within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+from watchfiles import awatch
+
+from ssa_operator.rendering.folder.snapshot import State, state
+
+_LOOK_EVERY = 1000
+"""Milliseconds without an event after which the folder is looked at."""
+
+_QUIET = 50
+"""Milliseconds without a change that end a burst."""
+
+_BURST = 500
+"""Milliseconds after which a burst is reported even though it goes on."""
+
+
+async def changes(root: Path) -> AsyncIterator[None]:
+    """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
+    known = await asyncio.to_thread(_state, root)
+    while True:
+        yield None
+        # What changed while the caller was busy is found here, before anything is watched again.
+        found = await asyncio.to_thread(_state, root)
+        while found == known:
+            found = await _next_state(root, known)
+        known = found
+
+
+async def _next_state(root: Path, known: State | None) -> State | None:
+    """The state that follows `known`; maybe the same where what was watched went away."""
+    watched = root if known is not None else _nearest(root)
+    events = awatch(
+        watched,
+        recursive=watched is root,
+        step=_QUIET,
+        debounce=_BURST,
+        rust_timeout=_LOOK_EVERY,
+        yield_on_timeout=True,
+    )
+    async with aclosing(events):
+        try:
+            async for _ in events:
+                found = await asyncio.to_thread(_state, root)
+                if found != known:
+                    return found
+        except FileNotFoundError:
+            pass
+    return await asyncio.to_thread(_state, root)
+
+
+def _state(root: Path) -> State | None:
+    """The state of the folder with the mark of the folder itself, None where there is none."""
+    try:
+        found = root.stat()
+        return {"": (found.st_dev, found.st_ino), **state(root)}
+    except OSError:
+        return None
+
+
+def _nearest(root: Path) -> Path:
+    """The nearest folder above that exists."""
+    return next(path for path in root.absolute().parents if path.is_dir())

@@ -1,0 +1,68 @@
+"""Plain YAML files of objects: CRDs, examples, what a command is pointed at.
+
+Promises:
+- They are read by the same rules as templates' manifests, and every fault names its file and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.render_result import Document, Problem
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, Filling
+from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.yaml.validation import manifests
+
+SUFFIXES = (".yaml", ".yml")
+
+
+class FileError(ValueError):
+    """Files that can't be used; `problems` has every fault."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+def objects(text: str, name: str) -> list[Document]:
+    """The objects of one text; `name` is what places call it. Raises FileError."""
+    try:
+        nodes = parse(Lines(text, name))
+    except DocumentError as error:
+        raise FileError([Problem(str(error), error.place)]) from error
+    found = [each for node in nodes for each in manifests(node, Filling())]
+    problems = [each for each in found if isinstance(each, Problem)]
+    if problems:
+        raise FileError(problems)
+    return [each for each in found if isinstance(each, Document)]
+
+
+def load_objects(paths: Iterable[Path]) -> list[Document]:
+    """The objects of files, and of the YAML files directly in folders, in the order of their names. Raises FileError
+    with every fault.
+    """
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    for path in _files(paths):
+        try:
+            documents.extend(objects(path.read_text(encoding="utf-8-sig"), str(path)))
+        except FileError as error:
+            problems.extend(error.problems)
+        except UnicodeDecodeError:
+            problems.append(Problem("is not UTF-8 text", Place(str(path), 1)))
+        except OSError as error:
+            problems.append(Problem(f"{path} can't be read: {error.strerror}"))
+    if problems:
+        raise FileError(problems)
+    return documents
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+        else:
+            yield path

@@ -1,0 +1,92 @@
+"""The settings of a folder: `_settings.yaml`.
+
+Promises:
+- A setting that doesn't exist or can't be obeyed is an error with its line; it is never taken for its default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.objects.durations import parse_duration
+from ssa_operator.core.objects.live_object import MANAGER
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
+from ssa_operator.rendering.values.line_marks import Lines
+
+SETTINGS = "_settings.yaml"
+
+_KEYS = ("interval", "version", "clusterScope", "formerManagers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a folder says of itself.
+
+    interval: seconds between two ticks, None for the operator's own. version: the resource's version to read, None for
+    the preferred one. cluster_scope: whether children may be outside of the parent's namespace. former_managers: field
+    managers whose fields become ours when an object that exists is taken over.
+    """
+
+    interval: float | None = None
+    version: str | None = None
+    cluster_scope: bool = False
+    former_managers: frozenset[str] = frozenset()
+
+
+DEFAULT = Settings()
+
+
+def parse_settings(name: str, text: str) -> Settings:
+    """The settings in a file's text. Raises DocumentError."""
+    nodes = parse(Lines(text, name))
+    if not nodes:
+        return DEFAULT
+    if len(nodes) > 1:
+        raise DocumentError("there may be only one document", nodes[1].place)
+    return _settings(nodes[0].build(Filling()), nodes[0])
+
+
+def _settings(found: Any, node: Node) -> Settings:
+    if not isinstance(found, dict):
+        raise DocumentError(f"settings are a mapping of {', '.join(_KEYS)}", node.place)
+    for key in found:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
+            raise DocumentError(f"{key} is not a setting; {hint}", find(node, (key,), Filling()))
+    version, cluster_scope = found.get("version"), found.get("clusterScope", False)
+    if version is not None and (not isinstance(version, str) or not version):
+        raise DocumentError("version must be a name such as v1", find(node, ("version",), Filling()))
+    if not isinstance(cluster_scope, bool):
+        raise DocumentError("clusterScope must be true or false", find(node, ("clusterScope",), Filling()))
+    return Settings(
+        interval=_interval(found.get("interval"), node),
+        version=version,
+        cluster_scope=cluster_scope,
+        former_managers=_former_managers(found.get("formerManagers", []), node),
+    )
+
+
+def _former_managers(value: Any, node: Node) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        place = find(node, ("formerManagers",), Filling())
+        raise DocumentError("formerManagers must be a list of field managers such as [helm]", place)
+    if MANAGER in value:
+        place = find(node, ("formerManagers",), Filling())
+        raise DocumentError(f"formerManagers: {MANAGER} is the operator itself; remove it", place)
+    return frozenset(value)
+
+
+def _interval(value: Any, node: Node) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = parse_duration(str(value))
+    except ValueError as error:
+        raise DocumentError(f"interval: {error}", find(node, ("interval",), Filling())) from None
+    if seconds <= 0:
+        raise DocumentError("interval must be longer than 0", find(node, ("interval",), Filling()))
+    return seconds

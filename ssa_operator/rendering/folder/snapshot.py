@@ -1,0 +1,109 @@
+"""The files of the templates folder as they were at one moment.
+
+Promises:
+- All files come from one state of the folder: when something changes while it is read (a ConfigMap's `..data` link is
+  swapped, an editor writes), it is read again.
+- Only `.j2`, `.yaml` and `.yml` files are read; hidden ones and those that editors leave beside them are not.
+- A file that can't be read is a problem with its name; it hides no other file.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
+
+SUFFIXES = (".j2", ".yaml", ".yml")
+
+_ATTEMPTS = 10
+
+State: TypeAlias = Mapping[str, tuple[int, ...]]
+"""What tells one state of the folder from another: inode, size and times of each folder and file, by relative path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Texts and problems by path relative to the root, and the names of the folders."""
+
+    folders: tuple[str, ...]
+    files: Mapping[str, str]
+    problems: Mapping[str, Problem]
+
+
+class UnsteadyError(OSError):
+    """The folder never stood still long enough to be read."""
+
+
+def read(root: Path) -> Snapshot:
+    """All files below `root`.
+
+    Raises OSError where `root` itself can't be read, UnsteadyError where it changes faster than it can be read.
+    """
+    for _ in range(_ATTEMPTS):
+        before = state(root)
+        snapshot = _read(root, before)
+        if state(root) == before:
+            return snapshot
+    raise UnsteadyError(f"{root} changes while it is read")
+
+
+def state(root: Path) -> State:
+    """The state of the folder. Raises OSError where `root` itself can't be read."""
+    next(root.iterdir(), None)
+    return dict(sorted(_walk(root, "", frozenset())))
+
+
+def _read(root: Path, paths: State) -> Snapshot:
+    files: dict[str, str] = {}
+    problems: dict[str, Problem] = {}
+    for relative, known in paths.items():
+        if relative.endswith("/"):
+            continue
+        place = Place(relative, 1)
+        if known and known[2] > OUTPUT_LIMIT:
+            problems[relative] = Problem(f"is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", place)
+            continue
+        try:
+            encoded = (root / relative).read_bytes()
+            text = encoded.decode("utf-8-sig")
+        except OSError as error:
+            problems[relative] = Problem(f"can't be read: {error.strerror}", place)
+        except UnicodeDecodeError as error:
+            line = encoded.count(b"\n", 0, error.start) + 1
+            problems[relative] = Problem("is not UTF-8 text; save it as UTF-8", Place(relative, line))
+        else:
+            files[relative] = text.replace("\r\n", "\n")
+    folders = tuple(path[:-1] for path in paths if path.count("/") == 1 and path.endswith("/"))
+    return Snapshot(folders=folders, files=files, problems=problems)
+
+
+def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Paths and their marks; a folder's path ends with a slash. `above` guards against links that lead in circles."""
+    try:
+        entries = list((root / relative).iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        path = relative + entry.name
+        try:
+            found = entry.stat()
+        except OSError:
+            # A link that leads nowhere; reading it says so.
+            if entry.name.endswith(SUFFIXES):
+                yield path, ()
+            continue
+        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if stat.S_ISDIR(found.st_mode):
+            if mark[:2] not in above:
+                yield f"{path}/", mark[:2]
+                yield from _walk(root, f"{path}/", above | {mark[:2]})
+        elif stat.S_ISREG(found.st_mode) and entry.name.endswith(SUFFIXES):
+            yield path, mark

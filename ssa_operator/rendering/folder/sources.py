@@ -1,0 +1,155 @@
+"""The templates folders: which resources have one, and what is in it.
+
+Promises:
+- All files are read, from one state of the folder, before the first one is compiled.
+- A folder that fails to load keeps its last good templates and settings; the other folders aren't touched.
+- What did not change is not compiled again.
+- A resource that two templates folders claim has failed to load; neither is taken for the right one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.rendering.yaml.nodes import DocumentError
+from ssa_operator.rendering.folder.snapshot import Snapshot, read
+from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """The templates of one resource.
+
+    problems: why the last load failed; then everything else is of the last good load, and `templates` is None if
+    there was none. digest: names the templates in use, '' where there are none. root: the templates folder that it is
+    in.
+    """
+
+    resource: str
+    group: str
+    root: Path = Path()
+    settings: Settings = DEFAULT
+    files: Mapping[str, str]
+    templates: Templates | None = None
+    digest: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """All folders by name, and the problems that belong to none of them."""
+
+    folders: Mapping[str, Folder]
+    problems: tuple[Problem, ...] = ()
+
+
+def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
+    """Read and compile several templates folders; what fails is as `previous` had it."""
+    if len(roots) == 1:
+        return load(roots[0], previous)
+    folders: dict[str, Folder] = {}
+    problems: list[Problem] = []
+    for root in dict.fromkeys(roots):
+        found = load(root, previous)
+        problems += [Problem(f"{root}: {problem}") for problem in found.problems]
+        for name, folder in found.folders.items():
+            known = folders.get(name)
+            folders[name] = folder if known is None else _claimed(known, folder, previous)
+    return Sources(folders=folders, problems=tuple(problems))
+
+
+def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
+    """The folder of a resource that two templates folders have: as it was before, with the problem."""
+    problem = Problem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
+    last = previous.folders.get(one.name) if previous is not None else None
+    if last is None:
+        last = Folder(resource=one.resource, group=one.group, root=one.root, files={})
+    return replace(last, problems=(problem,))
+
+
+def load(root: Path, previous: Sources | None = None) -> Sources:
+    """Read and compile one templates folder; what fails is as `previous` had it."""
+    known = previous.folders if previous is not None else {}
+    old = {name: folder for name, folder in known.items() if folder.root == root}
+    try:
+        snapshot = read(root)
+    except FileNotFoundError:
+        return Sources(folders=old, problems=(Problem(f"the templates folder {root} does not exist; create it"),))
+    except OSError as error:
+        return Sources(folders=old, problems=(Problem(f"the templates folder {root} can't be read: {error}"),))
+    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{SHARED}/")]
+    problems += [
+        Problem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        for path in snapshot.files
+        if "/" not in path
+    ]
+    folders: dict[str, Folder] = {}
+    for name in snapshot.folders:
+        if name.startswith("_"):
+            continue
+        if _NAME.fullmatch(name):
+            folders[name] = _folder(name, root, snapshot, old.get(name))
+        else:
+            problems.append(Problem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
+    return Sources(folders=folders, problems=tuple(problems))
+
+
+def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
+    files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
+    own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
+    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
+    digest = _digest(files)
+    if old is not None and old.digest == digest and not problems and not old.problems:
+        return old
+    resource, _, group = name.partition(".")
+    settings = DEFAULT
+    templates = None
+    problems += [
+        Problem(f"is not read; call it {known}", Place(f"{name}/{path}", 1))
+        for path in own
+        for known in (SETTINGS, STATUS)
+        if path != known and path.startswith(known.partition(".")[0] + ".")
+    ]
+    try:
+        settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
+    except DocumentError as error:
+        problems.append(Problem(str(error), error.place))
+    try:
+        templates = Templates(name, files, digest)
+    except LoadError as error:
+        problems.extend(error.problems)
+    if templates is not None and not templates.entries and not problems:
+        problems.append(Problem(f"{name} has no templates; remove the folder if the resource shall be left alone"))
+    if problems:
+        last = old or Folder(resource=resource, group=group, root=root, files=own)
+        return replace(last, problems=tuple(problems))
+    return Folder(
+        resource=resource,
+        group=group,
+        root=root,
+        settings=settings,
+        files=own,
+        templates=templates,
+        digest=digest,
+    )
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name, text in sorted(files.items()):
+        for part in (name.encode(), text.encode()):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""The template language: the sandboxed environment, its filters and functions."""

@@ -1,0 +1,341 @@
+"""The Jinja environment: a sandbox in which values stay data and nothing grows without end.
+
+Promises:
+- A field of a mapping beats the method of the same name; a missing one is an error once it is used.
+- No template reaches Python's internals, changes a value in place, or reads a file outside of its set.
+- Every operator, call and loop is accounted for in the render's budget.
+- Nothing is evaluated while a template is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import partial
+from types import BuiltinMethodType, MethodType
+from typing import Any, NoReturn
+
+from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
+from jinja2.exceptions import SecurityError
+from jinja2.nativetypes import NativeCodeGenerator
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
+
+from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.tracked_containers import gathered, whole
+from ssa_operator.rendering.values.manifest_values import data, text_of
+from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, read
+from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
+from ssa_operator.rendering.jinja.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
+from ssa_operator.rendering.values.undefined import Missing
+from ssa_operator.rendering.values.tracked_values import AwaitedError, Observed, Unknown, carried, carries
+from ssa_operator.rendering.jinja.line_tags import LineTags
+from ssa_operator.rendering.values.template_text import Carried, Indented, Json, Text, Value, concat
+
+
+@pass_context
+def finalize(_: Context, value: Any) -> Any:
+    """What `{{ value }}` puts among the pieces of the output. It takes the context so that Jinja doesn't fold it."""
+    kind = type(value)
+    if kind is str or kind is Indented:
+        return Value(value if value.isascii() else data_text(value))
+    if kind is Text:
+        return value.placed()
+    if kind is Json:
+        return value
+    if kind is int or kind is bool or value is None:
+        return Value(data(value))
+    if kind is Observed or kind is Unknown:
+        return written(value)
+    observed: list[Observed | Unknown] = []
+    plain_data = data(value, 0, observed)
+    return Carried(gathered(plain_data, observed)) if observed else Value(plain_data)
+
+
+def written(value: Observed | Unknown) -> Any:
+    """What a value of the cluster puts among the pieces."""
+    if isinstance(value, Unknown):
+        return Carried(value)
+    if isinstance(value.value, Text):
+        return value.branched().placed()
+    if isinstance(value.value, (Json, Indented)):
+        return Carried(value)
+    observed: list[Observed | Unknown] = [value]
+    return Carried(gathered(data(value.value, 0, observed), observed))
+
+
+def data_text(value: str) -> str:
+    """The string, checked for characters that can't be encoded."""
+    data(str(value))
+    return value
+
+
+_SCOPES = ("_block_vars", "_loop_vars")
+"""What Jinja adds to the arguments of every call within a block or a loop, for functions that take the context."""
+
+
+class _Context(Context):
+    """A context whose variables also reach what is imported: a macro of another file sees the parent too."""
+
+    def __init__(
+        self,
+        environment: Any,
+        parent: dict[str, Any],
+        name: str | None,
+        blocks: dict[str, Any],
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - the name is Jinja's
+    ) -> None:
+        super().__init__(environment, parent, name, blocks, globals)
+        self.globals_keys = environment.reached
+
+
+class _Transform(NodeTransformer):
+    """Puts the environment's own operations where Jinja's would mix text and values, or could run without end."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _operation("concatenated", node.nodes, node)
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.iter = _operation("counted", [node.iter], node)
+        return node
+
+    def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802
+        # `namespace` is the parent's; `namespace(...)` is Jinja's way to a variable that outlives a loop.
+        self.generic_visit(node)
+        if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
+            node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
+        return node
+
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
+        # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
+        self.generic_visit(node)
+        name = "_filtered"
+        innermost = node.filter
+        while isinstance(innermost.node, nodes.Filter):
+            innermost = innermost.node
+        innermost.node = nodes.Name(name, "load", lineno=node.lineno)
+        body = nodes.AssignBlock(nodes.Name(name, "store", lineno=node.lineno), None, node.body, lineno=node.lineno)
+        return nodes.Scope([body, nodes.Output([node.filter], lineno=node.lineno)], lineno=node.lineno)
+
+    def visit_ScopedEvalContextModifier(self, node: nodes.ScopedEvalContextModifier) -> NoReturn:  # noqa: N802
+        raise TemplateSyntaxError("{% autoescape %} is for HTML; manifests need no escaping", node.lineno)
+
+
+def _operation(name: str, args: list[Any], at: nodes.Node) -> nodes.Call:
+    return nodes.Call(nodes.EnvironmentAttribute(name, lineno=at.lineno), args, [], None, None, lineno=at.lineno)
+
+
+class Environment(ImmutableSandboxedEnvironment):
+    """One environment serves one set of templates; `numbers` gives each of them its number in line marks."""
+
+    code_generator_class = NativeCodeGenerator
+    concat = staticmethod(concat)  # type: ignore[assignment]
+    variables = Namespace
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    context_class = _Context
+
+    def __init__(self, sources: Mapping[str, str], names: Callable[[str], str], asks: bool) -> None:
+        """`sources` are template texts by name; `names` gives the full name of an imported one; `asks` says whether one
+        of them asks the cluster.
+        """
+        super().__init__(
+            extensions=[LineTags],
+            undefined=Missing,
+            finalize=finalize,
+            autoescape=False,
+            optimized=False,
+            keep_trailing_newline=True,
+            cache_size=-1,
+            loader=DictLoader(sources),
+        )
+        self.numbers = {name: number for number, name in enumerate(sources)}
+        self._names = names
+        self.filters = dict(FILTERS)
+        self.tests = dict(TESTS)
+        self.globals = dict(FUNCTIONS)
+        self.reached = VARIABLES | QUESTIONS if asks else VARIABLES
+
+    def join_path(self, template: str, _: str) -> str:
+        return self._names(template)
+
+    def _generate(
+        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
+    ) -> str:
+        changed = _Transform().visit(source)
+        changed.set_environment(self)
+        return super()._generate(changed, name, filename, defer_init)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is dict:
+            try:
+                return obj[attribute]
+            except KeyError:
+                return self._missing(obj, attribute)
+        if type(obj) is Observed:
+            return obj.below(self.getattr(obj.value, attribute))
+        if isinstance(obj, Missing):
+            return self._below(obj, attribute)
+        if isinstance(obj, Mapping):
+            return obj[attribute] if attribute in obj else self._missing(obj, attribute)
+        if attribute[:2] == "__":
+            self.unsafe_undefined(obj, attribute)
+        if type(obj) is Text:
+            return self.getattr(read(obj), attribute)
+        return super().getattr(read(obj), attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        argument = read(argument)
+        if type(argument) is Observed or isinstance(argument, Unknown):
+            found = carried(self.getitem, (obj, argument), {})
+            missed = isinstance(found, Unknown) and type(argument) is Observed and type(obj) is not Unknown
+            return found.nameless() if missed else found
+        if isinstance(argument, Missing):
+            str(argument)
+        if type(obj) is Observed:
+            return obj.below(self.getitem(obj.value, argument))
+        if isinstance(obj, Missing):
+            return self._below(obj, argument)
+        if isinstance(obj, Mapping):
+            try:
+                return obj[argument]
+            except (KeyError, TypeError):
+                return self._missing(obj, argument)
+        if type(obj) is Text:
+            return self.getitem(read(obj), argument)
+        return super().getitem(read(obj), argument)
+
+    def _missing(self, obj: Any, name: Any) -> Missing:
+        if isinstance(name, str) and name[:2] == "__":
+            self.unsafe_undefined(obj, name)
+        return Missing(None, obj, name)
+
+    def _below(self, obj: Missing, name: Any) -> Missing:
+        if isinstance(name, str) and name[:2] == "__":
+            self.unsafe_undefined(obj, name)
+        return obj.field(name)
+
+    def unsafe_undefined(self, _: Any, attribute: str) -> NoReturn:
+        raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
+
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if type(obj) is MethodType and obj.__self__ is self:
+            return obj(*args)  # one of `_operation`'s: it reads its arguments itself
+        bounds.current().step()
+        if isinstance(obj, (Macro, LoopContext)):
+            result = context.call(obj, *args, **kwargs)
+            # `{% call %}` writes the result without `{{ }}`, which else does this.
+            return result.placed() if "caller" in kwargs else result
+        if isinstance(obj, Missing):
+            return obj.call(*map(read, args), **_own(kwargs))
+        if "caller" in kwargs:
+            raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
+        args = tuple([read(arg) for arg in args])
+        kwargs = {name: read(arg) for name, arg in kwargs.items()}
+        if isinstance(obj, BlockReference):
+            return context.call(obj, *args, **kwargs)
+        if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
+            args = tuple(map(whole, args))
+        if type(obj) is Observed or (
+            (carries(args) or (kwargs and carries(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
+        ):
+            return carried(partial(self.call, context), (obj, *args), kwargs)
+        try:
+            if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
+                return self._call_string(obj, args, _own(kwargs))
+            if not callable(obj):
+                message = f"a {type(obj).__name__} can't be called; a field beats the method of its name"
+                raise TemplateRuntimeError(message)
+            return super().call(context, obj, *args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
+
+    def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A method of a string, once its result is known to be within the bounds."""
+        text: str = method.__self__
+        numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
+        budget = bounds.current()
+        match method.__name__:
+            case "center" | "ljust" | "rjust" | "zfill":
+                budget.produce(max([len(text), *numbers]))
+            case "expandtabs":
+                budget.produce(len(text) + text.count("\t") * max([8, *numbers]))
+            case "replace" if len(args) >= 2 and isinstance(args[0], str) and isinstance(args[1], str):
+                budget.produce(len(text) + text.count(args[0]) * len(args[1]))
+            case "join" if args:
+                items = [*bounds.counted(args[0])]
+                budget.produce(sum(len(str(item)) + len(text) for item in items))
+                return text.join([read(item) for item in items])
+            case "translate" | "maketrans":
+                raise SecurityError(f"{method.__name__} is not accessible to templates; use replace")
+            case _:
+                budget.produce(len(text))
+        return method(*args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """What `text.format` is to a template."""
+        if isinstance(value, BuiltinMethodType) and value.__name__ in ("format", "format_map"):
+            text = value.__self__
+            if isinstance(text, str):
+                return bounded_format(self, text, mapping=value.__name__ == "format_map")
+        return None
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        try:
+            left, right = read(left), read(right)
+        except AwaitedError as error:
+            return error.unknown
+        if carries((left, right)):
+            return carried(partial(self.call_binop, context, operator), (left, right), {})
+        budget = bounds.current()
+        sized = (str, list, tuple)
+        match operator:
+            case "+" if isinstance(left, sized) and isinstance(right, sized):
+                budget.produce(bounds.size_of(left) + bounds.size_of(right))
+            case "*" if isinstance(left, sized) and isinstance(right, int):
+                budget.produce(bounds.size_of(left) * max(right, 0))
+            case "*" if isinstance(right, sized) and isinstance(left, int):
+                budget.produce(bounds.size_of(right) * max(left, 0))
+            case "%" if isinstance(left, str):
+                return percent(left, right)
+            case "*" if isinstance(left, int) and isinstance(right, int):
+                _check_bits(left.bit_length() + right.bit_length())
+            case "**" if isinstance(left, int) and isinstance(right, int):
+                _check_bits(max(left.bit_length() - 1, 0) * right if abs(left) > 1 else 0)
+            case _:
+                budget.step()
+        result = super().call_binop(context, operator, left, right)
+        # The keys or items of a mapping without some others; Python gives a set, whose order is another one after each
+        # start.
+        return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
+
+    def counted(self, iterable: Any) -> Iterator[Any]:
+        """What `{% for %}` goes through."""
+        bounds.current().step()
+        return bounds.counted(read(iterable))
+
+    def concatenated(self, *parts: Any) -> Any:
+        """What `a ~ b` gives: a value, never text, each part as it reads within text."""
+        parts = tuple([whole(read(part)) for part in parts])
+        if carries(parts):
+            return carried(self.concatenated, parts, {})
+        bounds.current().step()
+        try:
+            texts = [text_of(part) for part in parts]
+        except AwaitedError as error:
+            return error.unknown
+        bounds.current().produce(sum(map(len, texts)))
+        return "".join(texts)
+
+
+def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the template wrote."""
+    return {name: arg for name, arg in kwargs.items() if name not in _SCOPES} if kwargs else kwargs
+
+
+def _check_bits(bits: int) -> None:
+    if bits > bounds.INTEGER_BITS:
+        raise LimitError(f"a number of {bits} bits is too large")

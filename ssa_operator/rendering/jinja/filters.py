@@ -1,0 +1,340 @@
+"""The filters of a template: Jinja's own, and those that manifests need.
+
+Promises:
+- A filter gets plain values: template text is read before it reaches one, except by those that only change its layout.
+- No filter's result can become YAML syntax but `to_yaml`'s and `tojson`'s, which exist for it.
+- No filter gives another result for the same input, and none can make more than the bounds allow.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from types import GeneratorType
+from typing import Any
+
+from jinja2 import Environment, Undefined, pass_environment
+from jinja2.filters import FILTERS as JINJA_FILTERS
+from jinja2.filters import do_default, make_attrgetter
+from jinja2.tests import TESTS as JINJA_TESTS
+
+from ssa_operator.core.objects.durations import parse_duration
+from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.tracked_containers import whole
+from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
+from ssa_operator.rendering.jinja.string_formatting import percent
+from ssa_operator.rendering.jinja.functions import REMOVED
+from ssa_operator.rendering.values.tracked_values import AwaitedError, Observed, Unknown, carried, carries, plain, unawaited
+from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
+from ssa_operator.rendering.values.template_text import Json, Text, Value, indent, spoken, trim
+from ssa_operator.rendering.yaml.to_yaml import yaml_text
+
+_JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
+
+NAME_LIMIT = 63
+"""Characters of a DNS label (RFC 1123), the strictest of Kubernetes' names."""
+
+_HASH_LENGTH = 8
+_SPACES_LIMIT = 1024
+_RESERVED = re.compile(f"({RESERVED.pattern})")
+_TEXTUAL = frozenset({
+    "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
+    "urlize", "wordcount", "wordwrap",
+})  # fmt: skip
+"""Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
+_PYTHONIC = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
+"""Filters that write values as Python does: only plain data reaches them, for all else is written with its address."""
+_READING = _TEXTUAL | _PYTHONIC | {
+    "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
+}  # fmt: skip
+"""Filters that read all that is in a list or a mapping; others hand its items on as they are."""
+
+
+def to_yaml(value: Any) -> Text:
+    """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
+    text = yaml_text(data(value))
+    if text in EMPTY:
+        return Text((EMPTY[text],))
+    bounds.current().produce(len(text))
+    # The characters that marks are made of must not be in template text; as values they may.
+    return Text(tuple(Value(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
+
+
+def to_json(value: Any, indent: int | None = None) -> Json:
+    """The value as JSON: the structure where it is a whole scalar, JSON text within other text."""
+    _check_spaces(indent or 0)
+    return Json(value, indent)
+
+
+def b64encode(value: Any) -> str:
+    """The UTF-8 bytes of a text in base64, as a Secret's `data` wants them."""
+    return base64.b64encode(_text("b64encode", value).encode()).decode()
+
+
+def b64decode(value: Any) -> str:
+    """The text that was encoded. Raises UnfitValueError where that is no UTF-8 text; never shows it."""
+    try:
+        return base64.b64decode(_text("b64decode", value), validate=True).decode()
+    except binascii.Error:
+        raise UnfitValueError("b64decode: the value is not base64") from None
+    except UnicodeDecodeError:
+        raise UnfitValueError("b64decode: the value is base64, but not of UTF-8 text") from None
+
+
+def sha256(value: Any) -> str:
+    """The SHA-256 of a text's UTF-8 bytes (of anything else: of its compact JSON), in hexadecimal."""
+    return hashlib.sha256(text_of(value).encode()).hexdigest()
+
+
+def md5(value: Any) -> str:
+    """As `sha256`, with MD5; for names and checksums, not for secrets."""
+    return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
+
+
+def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
+    """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
+
+    A longer one is shortened, with a hash of the whole at its end.
+    """
+    if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
+        raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
+    text = _text("k8s_name", value)
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    if not name:
+        raise UnfitValueError("k8s_name: the text has no letter or digit that a name can have")
+    if len(name) <= length:
+        return name
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+    return f"{name[: length - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
+
+
+def later(value: Any, duration: Any) -> str:
+    """The moment a duration (`90s`, `1h30m`, `7d`) after another, as Kubernetes writes moments (RFC 3339, in UTC)."""
+    text = _text("later", value)
+    moment: datetime | None = None
+    with contextlib.suppress(ValueError):
+        moment = datetime.fromisoformat(text)
+    if moment is None or moment.tzinfo is None:
+        raise UnfitValueError("later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
+    try:
+        moment = moment.astimezone(UTC) + timedelta(seconds=parse_duration(_text("later", duration)))
+    except ValueError as error:
+        raise UnfitValueError(f"later: {error}") from None
+    except OverflowError:
+        raise UnfitValueError("later: that moment is beyond the year 9999") from None
+    text = moment.replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if moment.microsecond else text) + "Z"
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        raise UnfitValueError(f"{name} needs a text, and this value is null")
+    return text_of(value)
+
+
+def _check_spaces(width: Any) -> None:
+    if isinstance(width, int) and width > _SPACES_LIMIT:
+        raise LimitError(f"an indentation of {width} is larger than {_SPACES_LIMIT}")
+
+
+def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text | Json | str:
+    if not isinstance(width, int):
+        raise UnfitValueError("indent needs a number of spaces")
+    _check_spaces(width)
+    return indent(s, width, first, blank)
+
+
+def _trim(value: Any, chars: str | None = None) -> Any:
+    if isinstance(value, Json) and chars is None:
+        return value
+    return trim(value) if isinstance(value, Text) and chars is None else text_of(value).strip(chars)
+
+
+def _keep(value: Any) -> Any:
+    """`safe`: a value stays a value and text stays text."""
+    return value
+
+
+def _string(value: Any) -> Any:
+    return value if isinstance(value, Stringlike) else text_of(value)
+
+
+def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    if not carries((value, default_value, boolean)):
+        return do_default(value, default_value, boolean)
+    chosen = do_default(value, default_value, plain(boolean))
+    # With a default, what is made of the value doesn't wait for it.
+    sources = unawaited(value.sources) if isinstance(value, (Observed, Unknown)) else ()
+    return Observed(value.value, sources) if chosen is value else carried(plain, (chosen,), {}, sources)
+
+
+@pass_environment
+def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
+    """Jinja's join, with each item as it reads within text."""
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    texts = [text_of(item) for item in bounds.counted(items)]
+    between = text_of(d)
+    bounds.current().produce(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
+
+
+def _format(value: Any, *args: Any, **kwargs: Any) -> str:
+    """Jinja's format, within the bounds."""
+    return percent(text_of(value), kwargs or args)
+
+
+LAYOUT: Mapping[str, Callable[..., Any]] = {
+    "indent": _indent,
+    "safe": _keep,
+    "string": _string,
+    "tojson": to_json,
+    "trim": _trim,
+}
+"""Filters that get template text as it is."""
+
+OWN: Mapping[str, Callable[..., Any]] = {
+    "b64decode": b64decode,
+    "b64encode": b64encode,
+    "format": _format,
+    "join": _join,
+    "k8s_name": k8s_name,
+    "later": later,
+    "md5": md5,
+    "sha256": sha256,
+}
+
+
+def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
+    """Refuse arguments that would make a filter produce more than the bounds."""
+    budget = bounds.current()
+    numbers = [number for number in rest if type(number) is int]
+    texts = [text for text in rest if isinstance(text, str)]
+    match name:
+        case "center" | "batch" | "slice":
+            budget.produce(max(numbers, default=0))
+        case "round":
+            if any(abs(number) > _SPACES_LIMIT for number in numbers):
+                raise LimitError(f"a precision of more than {_SPACES_LIMIT} is too large")
+        case "replace" if len(texts) >= 2 and isinstance(subject, str):
+            budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
+        case "wordwrap" if texts:
+            budget.produce(bounds.size_of(subject) * (1 + len(texts[0])))
+        case _ if isinstance(subject, (str, list, tuple, range)):
+            budget.produce(bounds.size_of(subject))
+        case _:
+            budget.step()
+
+
+def read(value: Any) -> Any:
+    """Template text as the string that it will be, with its origins; anything else as it is."""
+    if type(value) is Text:
+        return spoken(value)
+    return str(value) if isinstance(value, Stringlike) else value
+
+
+def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, given plain values, within the bounds, never giving markup."""
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        if kwargs:
+            kwargs = {key: read(arg) for key, arg in kwargs.items()}
+        if carries(args) or (kwargs and carries(kwargs.values())):
+            return carried(applied, args, kwargs)
+        try:
+            return applied(*args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
+
+    def applied(*args: Any, **kwargs: Any) -> Any:
+        subject = args[passed] if len(args) > passed else None
+        if isinstance(subject, Undefined):
+            str(subject)
+        if name in _TEXTUAL and not isinstance(subject, str):
+            args = (*args[:passed], text_of(subject), *args[passed + 1 :])
+        if name in _PYTHONIC:
+            args = (*args[:passed], *[data(arg) for arg in args[passed:]])
+            kwargs = {key: data(arg) for key, arg in kwargs.items()}
+        _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
+        result = function(*args, **kwargs)
+        if isinstance(result, GeneratorType):
+            return bounds.counted(result)
+        if isinstance(result, str):
+            bounds.current().produce(len(result))
+            return str(result)  # escape, urlize and their like give Markup
+        return result
+
+    if passed:
+        filtered.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
+    return filtered
+
+
+def _reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, whose result carries the origins of all that it is given, however deep."""
+
+    def reading(*args: Any, **kwargs: Any) -> Any:
+        return filtered(*map(whole, args), **{key: whole(arg) for key, arg in kwargs.items()})
+
+    if hasattr(filtered, "jinja_pass_arg"):
+        reading.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
+    return reading
+
+
+def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    if isinstance(args[0], (Observed, Unknown)) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
+        return Observed(function(args[0]), unawaited(args[0].sources))
+    return carried(tested, args, {})
+
+
+def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        if carries(args) or (kwargs and carries(kwargs.values())):
+            return carried(function, args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
+
+    return filtered
+
+
+def _to_yaml(value: Any) -> Any:
+    """`to_yaml`, whose structure can't be left open: what is unknown is awaited by the whole file, or empty."""
+    found = _layout_filter(to_yaml)(value)
+    if isinstance(found, Unknown):
+        return str(found) if not found.lenient else Text((EMPTY["{}"],))
+    return found
+
+
+def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    def tested(*args: Any) -> Any:
+        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        return _observed_test(function, tested, args) if carries(args) else function(*args)
+
+    if passed:
+        tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
+    return tested
+
+
+def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
+    made = {
+        **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
+        **{name: _layout_filter(function) for name, function in LAYOUT.items()},
+    }
+    for name, filtered in made.items():
+        if name not in REMOVED:
+            yield name, _reading_filter(filtered) if name in _READING else filtered
+    yield from {"d": _default, "default": _default, "to_yaml": _to_yaml}.items()
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())
+TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(function) for name, function in _JINJA_TESTS.items()}

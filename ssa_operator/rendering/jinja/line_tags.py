@@ -1,0 +1,142 @@
+"""What happens to the lines of a template before Jinja reads it: line marks, and tags that stand alone.
+
+Promises:
+- A line that holds nothing but `{% tags %}` and comments leaves nothing behind, neither its indentation nor its line
+  break. A tag within a line takes nothing of the line with it.
+- Before the first character of each line there is a mark of that line, and around each include the marks that lead
+  back to the line that included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jinja2 import TemplateSyntaxError
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+
+from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
+
+_DATA, _TAG, _VALUE, _HIDDEN = "data", "tag", "value", "hidden"
+_BLANK_END = re.compile(r"(?:\A|(?<=\n))[ \t]*\Z")
+_BLANK_START = re.compile(r"[ \t]*(?:\n|\Z)")
+_LINE_START = re.compile(r"^([ \t]*)(?=\S)", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Tokens that belong together: text, one tag, one `{{ value }}`, or (without tokens) a comment or raw tag."""
+
+    kind: str
+    line: int
+    text: str = ""
+    tokens: list[Token] = field(default_factory=list)
+
+
+class LineTags(Extension):
+    """The Jinja extension that does it; the environment says which number a template has."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The source as it is. Raises TemplateSyntaxError where it holds a character that marks are made of."""
+        odd = RESERVED.search(source)
+        if odd:
+            line = source.count("\n", 0, odd.start()) + 1
+            message = f"the character U+{ord(odd[0]):04X} is reserved; write it as an escape in a string"
+            raise TemplateSyntaxError(message, line, name, filename)
+        return source
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        segments = list(_segments(stream))
+        _drop_lone_tags(segments)
+        return _marked(segments, self.environment.numbers[stream.name])  # type: ignore[attr-defined]
+
+
+def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
+    before: _Segment | None = None
+    for token in stream:
+        if token.type == "data":
+            if before is not None and before.kind == _DATA:
+                # Only a comment or a raw tag is silently left out by the lexer.
+                yield _Segment(_HIDDEN, token.lineno)
+            before = _Segment(_DATA, token.lineno, token.value, [token])
+            yield before
+        elif token.type in ("block_begin", "variable_begin"):
+            before = _Segment(_TAG if token.type == "block_begin" else _VALUE, token.lineno, "", [token])
+            yield before
+        else:
+            assert before is not None
+            before.tokens.append(token)
+
+
+def _drop_lone_tags(segments: list[_Segment]) -> None:
+    """Take the blanks around tags that have a line for themselves out of the text around."""
+    texts = [segment.text for segment in segments]
+    at = 0
+    while at < len(segments):
+        if segments[at].kind in (_DATA, _VALUE):
+            at += 1
+            continue
+        end = at
+        while end < len(segments) and _within_line(segments[end]):
+            end += 1
+        before = at - 1
+        starts = at == 0 or (
+            segments[before].kind == _DATA
+            and _BLANK_END.search(texts[before]) is not None
+            and (before == 0 or "\n" in texts[before])
+        )
+        ends = end == len(segments) or (segments[end].kind == _DATA and _BLANK_START.match(texts[end]) is not None)
+        if starts and ends:
+            if at > 0:
+                segments[before].text = _BLANK_END.sub("", segments[before].text)
+            if end < len(segments):
+                rest = _BLANK_START.sub("", segments[end].text, count=1)
+                segments[end].line += segments[end].text[: len(segments[end].text) - len(rest)].count("\n")
+                segments[end].text = rest
+        at = max(end, at + 1)
+
+
+def _within_line(segment: _Segment) -> bool:
+    return segment.kind in (_TAG, _HIDDEN) or (segment.kind == _DATA and not segment.text.strip(" \t"))
+
+
+def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
+    marked = 0
+
+    def mark(line: int) -> str:
+        nonlocal marked
+        if line == marked:
+            return ""
+        marked = line
+        return line_mark(number, line)
+
+    for segment in segments:
+        if segment.kind == _DATA:
+            lines = []
+            for offset, text in enumerate(segment.text.split("\n")):
+                content = text.lstrip(" \t")
+                blank = text[: len(text) - len(content)]
+                lines.append(blank + mark(segment.line + offset) + content if content else text)
+            if segment.text:
+                yield Token(segment.line, "data", "\n".join(lines))
+        elif segment.kind == _VALUE:
+            text = mark(segment.line)
+            if text:
+                yield Token(segment.line, "data", text)
+            yield from segment.tokens
+        elif segment.kind == _TAG:
+            # Which branch of the tag is taken isn't known here: what follows is marked anew.
+            name = segment.tokens[1].value if len(segment.tokens) > 1 else ""
+            marked = 0
+            if name == "include":
+                yield Token(segment.line, "data", mark(segment.line) + PUSH)
+                yield from segment.tokens
+                yield Token(segment.line, "data", POP)
+            elif name == "call":
+                yield Token(segment.line, "data", mark(segment.line))
+                yield from segment.tokens
+            else:
+                yield from segment.tokens
+            marked = 0

@@ -1,0 +1,72 @@
+"""String formatting within the bounds of a render.
+
+Promises:
+- A width or precision never makes more text than the bounds allow; nothing is formatted before that is known.
+- A format string reaches no attribute that the sandbox refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any
+
+from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
+
+from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.manifest_values import text_of
+
+_NUMBERS = re.compile(r"[0-9]+")
+_PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")
+_NESTED_NAME = re.compile(r"%\([^()]*\(")
+
+
+def percent(template: str, args: Any) -> str:
+    """What `template % args` gives: each value as it reads within text. Raises LimitError."""
+    if _NESTED_NAME.search(template):
+        raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
+    size = len(template)
+    for conversion in _PERCENT.finditer(template):
+        if "*" in conversion[1]:
+            raise LimitError("a width of * in a format can't be bounded; write the number")
+        size += sum(int(number[-20:]) for number in _NUMBERS.findall(conversion[1]))
+    fields: Any
+    if isinstance(args, Mapping):
+        fields = {name: _spoken(arg) for name, arg in args.items()}
+        size += max((bounds.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
+    else:
+        fields = tuple(_spoken(arg) for arg in (args if isinstance(args, tuple) else (args,)))
+        size += sum(bounds.size_of(arg) for arg in fields)
+    bounds.current().produce(size)
+    return str(template % fields)
+
+
+def _spoken(value: Any) -> Any:
+    """Numbers can be formatted as such; anything else is formatted as it reads within text."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else text_of(value)
+
+
+class _BoundedFormatter(SandboxedFormatter):
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        value = _spoken(value)
+        numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
+        bounds.current().produce(numbers + bounds.size_of(value))
+        return super().format_field(value, format_spec)
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return super().convert_field(value if conversion is None else text_of(value), conversion)
+
+
+def bounded_format(environment: SandboxedEnvironment, text: str, mapping: bool) -> Callable[..., str]:
+    """What `str.format` (`mapping`: `str.format_map`) of a template does."""
+    formatter = _BoundedFormatter(environment)
+
+    def formatted(*args: Any, **kwargs: Any) -> str:
+        if mapping:
+            (fields,) = args
+            return formatter.vformat(text, (), fields)
+        return formatter.vformat(text, args, kwargs)
+
+    return update_wrapper(formatted, text.format_map if mapping else text.format)

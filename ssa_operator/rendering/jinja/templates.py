@@ -1,0 +1,163 @@
+"""The compiled templates of one folder.
+
+Promises:
+- A set is compiled as a whole or not at all; all faults of its files are known at once, each with its place.
+- Compiling is done once; what a render adds is a cache of parsed YAML, bounded, of texts without values in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Template, TemplateSyntaxError, nodes
+
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.jinja.environment import Environment
+from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node
+from ssa_operator.rendering.values.line_marks import Lines, Places
+
+SHARED = "_shared"
+"""The folder beside the others whose files every folder can import."""
+
+STATUS = "_status.yaml.j2"
+"""The template of the parent's own status fields."""
+
+_ASKS = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONS))})\b")
+
+_CACHED_TEXTS = 256
+_CACHED_LENGTH = 64 * 1024
+
+
+class LoadError(ValueError):
+    """Files that make no set of templates; `problems` has every fault."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file that gives manifests: a template, or the documents of a static one."""
+
+    name: str
+    template: Template | None = None
+    documents: tuple[Node, ...] = ()
+
+
+class Templates:
+    """A folder's templates, ready to render; `digest` names them, `asks` says whether one may ask the cluster."""
+
+    def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
+        """Compile `files` (name from the templates folder on, and text), those of `_shared` among them.
+
+        Raises LoadError.
+        """
+        self.folder = folder
+        self.digest = digest
+        self._files = files
+        self._names = list(files)
+        self._known = lru_cache(_CACHED_TEXTS)(self._parsed)
+        self.asks = any(_ASKS.search(text) for text in files.values())
+        self._environment = Environment(files, self._full_name, self.asks)
+        self.globals: Mapping[str, Any] = self._environment.globals
+        self._problems: list[Problem] = []
+        self._checked: set[str] = set()
+        for name in files:
+            if name.startswith(f"{folder}/") and name.endswith(".j2"):
+                self._check(name)
+        static = {name: self._static(name) for name in files if is_manifest(folder, name) and not name.endswith(".j2")}
+        if self._problems:
+            raise LoadError(tuple(dict.fromkeys(self._problems)))
+        self.entries = tuple(
+            Entry(name, documents=static[name]) if name in static else self._entry(name)
+            for name in files
+            if is_manifest(folder, name)
+        )
+        status = f"{folder}/{STATUS}"
+        self.status = self._entry(status) if status in files else None
+
+    @property
+    def text(self) -> str:
+        """All files."""
+        return "\n".join(self._files.values())
+
+    def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
+        """The parsed documents of a rendered text with its marks. Raises DocumentError."""
+        return self._known(marked, name) if len(marked) <= _CACHED_LENGTH else self._parsed(marked, name)
+
+    def _parsed(self, marked: str, name: str) -> tuple[Node, ...]:
+        return parse(Places(marked, self._names, Place(name, 1)))
+
+    def line(self, place: Place) -> str:
+        """The text of a template line; '' where the file speaks of Secrets, whose content must not get out."""
+        text = self._files.get(place.file, "")
+        lines = text.split("\n")
+        return "" if "Secret" in text or place.line > len(lines) else lines[place.line - 1].strip()
+
+    def _entry(self, name: str) -> Entry:
+        return Entry(name, template=self._environment.get_template(name))
+
+    def _static(self, name: str) -> tuple[Node, ...]:
+        try:
+            return parse(Lines(self._files[name], name))
+        except DocumentError as error:
+            self._problems.append(Problem(str(error), error.place))
+            return ()
+
+    def _check(self, name: str) -> None:
+        """Compile a template, and what it names; note what is wrong."""
+        if name in self._checked:
+            return
+        self._checked.add(name)
+        try:
+            tree = self._environment.parse(self._files[name], name, name)
+            self._environment.get_template(name)
+        except TemplateSyntaxError as error:
+            self._problems.append(Problem(_syntax_fault(error), Place(error.name or name, error.lineno)))
+            return
+        for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+            self._check_reference(reference, name)
+
+    def _check_reference(self, reference: nodes.Node, name: str) -> None:
+        named: nodes.Expr = reference.template  # type: ignore[attr-defined]
+        if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
+            return
+        full = self._full_name(named.value)
+        if full in self._files:
+            self._check(full)
+        elif not getattr(reference, "ignore_missing", False):
+            self._problems.append(Problem(f"{full} {_absence(named.value)}", Place(name, reference.lineno)))
+
+    def _full_name(self, name: str) -> str:
+        """The file that `name` means: below the folder, or below `_shared`."""
+        own = f"{self.folder}/{name}"
+        return name if name.startswith(f"{SHARED}/") and own not in self._files else own
+
+
+def _absence(name: str) -> str:
+    if name.startswith("/") or ".." in name.split("/"):
+        return f"is outside of the folder; put what folders share into {SHARED}/"
+    return f"does not exist; names start at the folder, or with {SHARED}/"
+
+
+def _syntax_fault(error: TemplateSyntaxError) -> str:
+    message = error.message or "syntax error"
+    return next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), message)
+
+
+def is_manifest(folder: str, name: str) -> bool:
+    """Whether a file gives manifests: it does unless a name on its way from the folder begins with `_`."""
+    if not name.startswith(f"{folder}/"):
+        return False
+    inner = name.removeprefix(f"{folder}/")
+    return inner.endswith((".yaml", ".yml", ".yaml.j2", ".yml.j2")) and not any(
+        part.startswith("_") for part in inner.split("/")
+    )

@@ -1,0 +1,162 @@
+"""Values that a manifest can hold, and how they read within text.
+
+Promises:
+- Whatever goes into a manifest is plain JSON data: nothing else gets past `data`.
+- Within text, a string reads as it is, anything else as JSON writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, MappingView
+from types import GeneratorType
+from typing import Any
+
+from jinja2 import TemplateRuntimeError, Undefined
+from jinja2.runtime import Macro
+
+from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values.tracked_values import Observed, Unknown
+
+DEPTH_LIMIT = 100
+"""Levels of a value; the API server's own limit on nesting is far above any manifest too."""
+
+_CONTAINER_SIZE = 64
+
+INTEGERS = range(-(2**63), 2**63)
+"""Integers that survive the API server (a JSON number there is an int64 or a float64)."""
+
+
+class UnfitValueError(TemplateRuntimeError):
+    """A value that can't be put into a manifest."""
+
+
+class Stringlike:
+    """What reads as a string wherever an expression uses it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == (str(other) if isinstance(other, Stringlike) else other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __lt__(self, other: Any) -> bool:
+        return str(self) < str(other)
+
+    def __le__(self, other: Any) -> bool:
+        return str(self) <= str(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return str(self) > str(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return str(self) >= str(other)
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+    def __contains__(self, item: Any) -> bool:
+        return str(item) in str(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(str(self))
+
+    def __getitem__(self, index: Any) -> str:
+        return str(self)[index]
+
+
+def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None = None) -> Any:
+    """The value as plain JSON data; tuples, ranges, views and generators become lists, template text becomes strings.
+
+    Values of the cluster that are in it are put into `observed`, the unknown ones among them left as they are; without
+    it, an unknown one raises AwaitedError. Raises UnfitValueError for a value that JSON has no word for, and for a
+    missing one what its use raises.
+    """
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _encodable(value)
+    if value is None or kind is bool:
+        return value
+    if kind is int or kind is float:
+        return _number(value)
+    if kind is not dict and kind is not list:
+        if isinstance(value, (Observed, Unknown)) and observed is not None:
+            observed.append(value)
+            return value if isinstance(value, Unknown) else data(value.value, depth, observed)
+        if isinstance(value, Observed):
+            return data(value.branched(), depth)
+        if isinstance(value, (str, Stringlike, Undefined)):
+            return _encodable(str(value))  # str() of a missing field raises what is missing
+    if depth > DEPTH_LIMIT:
+        raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
+    if kind is dict or isinstance(value, Mapping):
+        bounds.current().produce(bounds.size_of(value) + _CONTAINER_SIZE)
+        return {_key(key): data(item, depth + 1, observed) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
+        items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
+        bounds.current().produce(bounds.size_of(items) + _CONTAINER_SIZE)
+        return [data(item, depth + 1, observed) for item in items]
+    raise UnfitValueError(_refusal(value))
+
+
+def _counted(value: Any) -> Iterator[Any]:
+    return bounds.counted(value)
+
+
+def _number(value: float) -> int | float:
+    if isinstance(value, int):
+        if value not in INTEGERS:
+            raise UnfitValueError("the number does not fit into 64 bits; the API server would change it")
+    elif not math.isfinite(value):
+        raise UnfitValueError(f"the number {value} does not exist in JSON")
+    return value
+
+
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    if isinstance(key, (str, Stringlike)):
+        return str(key)
+    if isinstance(key, Observed):
+        return _key(key.branched())
+    what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"a {type(key).__name__} as a key"
+    raise UnfitValueError(f"a mapping has {what}; keys must be strings")
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnfitValueError("the text holds half of a surrogate pair, which is no character") from None
+    return text
+
+
+def _refusal(value: Any) -> str:
+    if isinstance(value, Macro):
+        return f"{value.name} is a macro; call it: {value.name}(...)"
+    if callable(value):
+        return f"{getattr(value, '__name__', type(value).__name__)} is a function; call it with (...)"
+    if isinstance(value, (set, frozenset)):
+        return "a set has no order; use a list, or `| sort`"
+    if isinstance(value, bytes):
+        return "bytes can't be put into a manifest; use text"
+    return f"a {type(value).__name__} can't be put into a manifest"
+
+
+def json_text(value: Any) -> str:
+    """Plain data as compact JSON; not escaped for HTML, not limited to ASCII."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text_of(value: Any) -> str:
+    """The value as it reads within text. Raises as `data` does."""
+    if isinstance(value, str):
+        return str(value)
+    plain = data(value)
+    return plain if isinstance(plain, str) else json_text(plain)

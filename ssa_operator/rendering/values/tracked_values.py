@@ -1,0 +1,337 @@
+"""Values that a template read of the cluster: they carry where they came from.
+
+Promises:
+- What is computed of an observed value carries the same origins; what is computed of an unknown one is unknown.
+- A field that the cluster does not have (yet) is unknown and not an error; `default` and `is defined` work on it.
+- Where control flow depends on an unknown value, the whole file does: AwaitedError leaves the template. In a lenient
+  render nothing leaves it: there an unknown value is false and empty.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import GeneratorType
+from typing import Any, TypeAlias
+
+from jinja2 import TemplateRuntimeError
+from jinja2.utils import missing
+
+from ssa_operator.core.objects.source_location import FieldPath, Place
+from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
+from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Source:
+    """One answer of the cluster: what was asked for and the live body, None where there is none.
+
+    branches: what the control flow of the file depends on so far; a source adds itself. awaited: whether what is made
+    of it waits. lenient: whether nothing waits. place: the template line that asked.
+    """
+
+    question: Question
+    body: Any
+    branches: list[Source]
+    awaited: bool = True
+    lenient: bool = False
+    place: Place | None = None
+
+
+Sources: TypeAlias = tuple[Source, ...]
+
+
+class AwaitedError(TemplateRuntimeError):
+    """A template can't go on without a value that is unknown."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__("waiting for " + " and ".join(map(str, unknown.awaited)))
+        self.unknown = unknown
+
+
+def _awaiting(lenient: Callable[[], Any] | None = None) -> Any:
+    """A use of an unknown value that can't go on, but in a lenient render where that has an answer of its own."""
+
+    def used(self: Unknown, *_: Any, **__: Any) -> Any:
+        if lenient is None or not self.lenient:
+            raise AwaitedError(self)
+        return lenient()
+
+    return used
+
+
+def _unknown_too() -> Any:
+    def operated(*values: Any) -> Any:
+        return carried(_itself, values, {})
+
+    return operated
+
+
+class Unknown(Missing):
+    """A value that the cluster does not have yet.
+
+    whole: whether it is an answer and not a part of one; its own source is the last one. derived: whether it is
+    computed of what is awaited, so that its fields aren't those of the awaited object.
+    """
+
+    __slots__ = ("awaited", "derived", "sources", "whole")
+
+    def __init__(
+        self,
+        sources: Sources,
+        awaited: Sequence[Awaited],
+        obj: Any = missing,
+        name: str | None = None,
+        whole: bool = False,
+        derived: bool = False,
+    ) -> None:
+        super().__init__(None, obj, name)
+        self.whole = whole
+        self.derived = derived
+        self.sources = sources
+        self.awaited = tuple(dict.fromkeys(awaited))
+
+    @property
+    def lenient(self) -> bool:
+        return any(source.lenient for source in self.sources)
+
+    def field(self, name: str | int) -> Unknown:
+        """The field of an unknown value."""
+        (first, *_) = self.awaited
+        if self.derived or first.state:
+            return Unknown(self.sources, self.awaited, derived=self.derived)
+        return Unknown(self.sources, [replace(first, field=(*first.field, name))])
+
+    def nameless(self) -> Unknown:
+        """The same without the name of the last field, which may be a Secret's content."""
+        return Unknown(self.sources, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
+        owner, name = self._undefined_obj, self._undefined_name
+        if isinstance(owner, Mapping) and name in METHODS:
+            return carried(getattr(owner, name), args, kwargs, self.sources)
+        (first, *_) = self.awaited
+        if self.derived or first.state:
+            return carried(_itself, (self, *args), kwargs)
+        of = Unknown(self.sources, [replace(first, field=first.field[:-1])])
+        return carried(_itself, (of, *args), kwargs)
+
+    def __hash__(self) -> Any:
+        return id(self)
+
+    _fail = _fail_with_undefined_error = __call__ = __getitem__ = __str__ = _awaiting()
+    __int__ = __float__ = __complex__ = __index__ = _awaiting()
+    __bool__ = __contains__ = _awaiting(lambda: False)
+    __len__ = _awaiting(lambda: 0)
+    __iter__ = _awaiting(lambda: iter(()))
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_too()
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_too()
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
+
+
+def merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
+    """What is computed of unknown values."""
+    return Unknown(
+        union(sources, *(unknown.sources for unknown in unknowns)),
+        [awaited for unknown in unknowns for awaited in unknown.awaited],
+        derived=True,
+    )
+
+
+def unawaited(sources: Sources) -> Sources:
+    """The same sources for something that doesn't wait for them."""
+    return tuple(replace(source, awaited=False) for source in sources)
+
+
+def union(*groups: Sources) -> Sources:
+    """The sources of all groups, each once."""
+    return tuple(dict.fromkeys(source for group in groups for source in group))
+
+
+def _operation(function: Callable[..., Any]) -> Any:
+    def operated(*values: Any) -> Any:
+        return carried(function, values, {})
+
+    return operated
+
+
+def _swapped(function: Callable[..., Any]) -> Any:
+    def operated(right: Any, left: Any) -> Any:
+        return carried(function, (left, right), {})
+
+    return operated
+
+
+class Observed:
+    """A value that the cluster has, or that was computed of such values."""
+
+    __slots__ = ("sources", "value")
+
+    def __init__(self, value: Any, sources: Sources) -> None:
+        self.value = value
+        self.sources = sources
+
+    def of(self, value: Any) -> Observed:
+        """A value that came to be by this one."""
+        return Observed(value, self.sources)
+
+    def below(self, found: Any) -> Any:
+        """What a field of this value is, once `found` was read of it."""
+        if isinstance(found, Missing):
+            return _absent(found, self.sources)
+        return Observed(found, self.sources)
+
+    def __repr__(self) -> str:
+        return f"Observed({', '.join(str(source.question) for source in self.sources)})"
+
+    def branched(self) -> Any:
+        """The value alone, for what can't carry its origins: the whole file depends on them now."""
+        for source in self.sources:
+            source.branches.append(source)
+        return self.value
+
+    def __str__(self) -> str:
+        return str(self.branched())
+
+    def __bool__(self) -> bool:
+        return bool(self.branched())
+
+    def __len__(self) -> int:
+        return len(self.branched())
+
+    def __hash__(self) -> int:
+        return hash(self.branched())
+
+    def __contains__(self, item: Any) -> bool:
+        return plain(item) in self.branched()
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.branched():
+            yield carried(_itself, (item,), {}, self.sources)
+
+    __eq__ = _operation(operator.eq)
+    __ne__ = _operation(operator.ne)
+    __lt__ = _operation(operator.lt)
+    __le__ = _operation(operator.le)
+    __gt__ = _operation(operator.gt)
+    __ge__ = _operation(operator.ge)
+    __pos__ = _operation(operator.pos)
+    __neg__ = _operation(operator.neg)
+    __add__ = _operation(operator.add)
+    __sub__ = _operation(operator.sub)
+    __mul__ = _operation(operator.mul)
+    __truediv__ = _operation(operator.truediv)
+    __floordiv__ = _operation(operator.floordiv)
+    __mod__ = _operation(operator.mod)
+    __radd__ = _swapped(operator.add)
+    __rsub__ = _swapped(operator.sub)
+    __rmul__ = _swapped(operator.mul)
+    __rtruediv__ = _swapped(operator.truediv)
+    __rfloordiv__ = _swapped(operator.floordiv)
+    __rmod__ = _swapped(operator.mod)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def carries(values: Iterable[Any]) -> bool:
+    """Whether one of the values came from the cluster."""
+    return not _CARRIERS.isdisjoint(map(type, values))
+
+
+_CARRIERS = frozenset({Observed, Unknown})
+
+
+def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], sources: Sources = ()) -> Any:
+    """What a function gives for plain values, with the origins of the values that it was given; unknown where one is.
+
+    Raises what the function raises, but what the cluster lacks is unknown and no error.
+    """
+    values = (*args, *kwargs.values())
+    unknowns = [value for value in values if isinstance(value, Unknown)]
+    sources = union(sources, *(value.sources for value in values if isinstance(value, Observed)))
+    if unknowns:
+        return merged(unknowns, sources)
+    try:
+        found = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
+        if isinstance(found, GeneratorType):
+            # Read here, where what its items lack can still be told from what the parent lacks.
+            found = [_absent(item, sources) if type(item) is Missing else item for item in found]
+    except AwaitedError as error:
+        return merged([error.unknown], sources)
+    except MissingFieldError as error:
+        unknown = _lacking(error.owner, error.path, sources)
+        if unknown is None:
+            raise
+        return unknown
+    if isinstance(found, Unknown):
+        if found.whole:
+            return Unknown(union(sources, found.sources), found.awaited, whole=True)
+        return merged([found], sources)
+    if isinstance(found, Missing):
+        unfound = _unfound(found, values, sources)
+        return _absent(found, sources) if unfound is None else unfound
+    if isinstance(found, Observed):
+        return Observed(found.value, union(sources, found.sources))
+    return Observed(found, sources)
+
+
+def plain(value: Any) -> Any:
+    """The value without its origins."""
+    return value.value if type(value) is Observed else value
+
+
+def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing | None:
+    """A field that something lacks which is not the cluster's, as in `spec[key]` with a key that was looked up: nothing
+    would come of waiting for it. The whole file depends on what it was looked for by. None where it is the cluster's.
+    """
+    owner = found._undefined_obj  # noqa: SLF001 - Missing is this package's own
+    given = [value._undefined_obj if type(value) is Missing else value for value in values]  # noqa: SLF001 - as above
+    if type(found) is not Missing or not any(_is_in(owner, value) for value in given):
+        return None
+    for source in sources:
+        source.branches.append(source)
+    return found.nameless() if any(source.question.kind == "Secret" for source in sources) else found
+
+
+def _is_in(owner: Any, value: Any) -> bool:
+    if isinstance(value, (Observed, Unknown)):
+        return False
+    return owner is value or (
+        isinstance(value, (Mapping, list)) and isinstance(owner, (Mapping, list)) and path_of(owner, value) is not None
+    )
+
+
+def _absent(found: Missing, sources: Sources) -> Unknown:
+    if isinstance(found, Unknown):
+        return found
+    owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
+    path: FieldPath = (*(() if name is None else (name,)), *found.below)
+    unknown = _lacking(owner, path, sources)
+    if unknown is None:
+        unknown = Unknown(sources, [_awaited(sources[0], path)])
+    return Unknown(unknown.sources, unknown.awaited, owner, name)
+
+
+def _lacking(owner: Any, path: FieldPath, sources: Sources) -> Unknown | None:
+    """The field `path` that the mapping or list `owner` of one of the sources lacks; None where it is nobody's."""
+    for source in sources:
+        found = path_of(owner, source.body) if isinstance(owner, (Mapping, list)) else None
+        if found is not None:
+            return Unknown(sources, [_awaited(source, (*found, *path))])
+    return None
+
+
+def _awaited(source: Source, path: FieldPath) -> Awaited:
+    """A field of an answer; where the answer is a list, a field of the object in it."""
+    question = source.question
+    if isinstance(question, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
+        metadata = source.body[path[0]]["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        item = Lookup(api_version=question.api_version, kind=question.kind, namespace=namespace, name=name)
+        return Awaited(item, path[1:])
+    return Awaited(question, path)

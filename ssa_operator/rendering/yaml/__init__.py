@@ -1,0 +1,1 @@
+"""From rendered text to manifests: YAML with the template line of every field."""

@@ -1,0 +1,228 @@
+"""YAML to nodes, each with its place.
+
+Promises:
+- Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are
+  strings.
+- The text around the values of a render is parsed once for each distinct text; the values are put in at the leaves,
+  so no value can change the structure.
+- What two readers of YAML could understand differently is an error with a place: duplicate keys, keys that aren't
+  strings, tags, NaN, numbers beyond 64 bits, aliases that multiply.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from ssa_operator.core.objects.source_location import Place
+from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
+from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
+from ssa_operator.rendering.values.line_marks import RESERVED, Lines, Places
+from ssa_operator.rendering.values.template_text import TOKEN
+
+try:
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+except ImportError as error:  # pragma: no cover - depends on how PyYAML was built
+    raise ImportError(
+        "PyYAML was built without libyaml; install a wheel of PyYAML, or build it with libyaml"
+    ) from error
+
+NODES_LIMIT = 200_000
+"""Nodes of one file with its aliases expanded: a manifest of the largest size has fewer."""
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
+_OCTAL = re.compile(r"0o[0-7]+", re.ASCII)
+_HEX = re.compile(r"0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+", re.ASCII)
+_NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_CORE_TAG = "tag:yaml.org,2002:"
+
+
+def parse(places: Places | Lines) -> tuple[Node, ...]:
+    """The documents of a text, without those that hold nothing; rendered text (`Places`) has stand-ins of values.
+
+    Raises DocumentError where the text is no YAML that a manifest can be made of.
+    """
+    return tuple(_Parser(places).documents())
+
+
+class _Parser:
+    """Builds nodes from libyaml's events."""
+
+    def __init__(self, places: Places | Lines) -> None:
+        self._places = places
+        self._filled = isinstance(places, Places)
+        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._count = 0
+        self._parser = CParser(places.text)
+
+    def documents(self) -> Iterator[Node]:
+        try:
+            while True:
+                event = self._parser.get_event()
+                if event is None or isinstance(event, yaml.StreamEndEvent):
+                    return
+                if isinstance(event, yaml.DocumentStartEvent):
+                    self._anchors.clear()
+                    node = self._node(self._parser.get_event(), 0)
+                    if not (isinstance(node, Constant) and node.value is None):
+                        yield node
+        except yaml.MarkedYAMLError as error:
+            raise self._fault(error) from None
+        except yaml.reader.ReaderError as error:
+            # libyaml counts bytes here.
+            offset = len(self._places.text.encode()[: error.position].decode(errors="ignore"))
+            raise DocumentError(
+                f"the character U+{error.character:04X} is not allowed in YAML; write it in double quotes as an escape",
+                self._places(offset),
+            ) from None
+        finally:
+            self._parser.dispose()
+
+    def _fault(self, error: yaml.MarkedYAMLError) -> DocumentError:
+        mark = error.problem_mark or error.context_mark
+        place = self._places(mark.index if mark else 0)
+        message = error.problem or "this is no YAML"
+        if error.context:
+            began = self._places(error.context_mark.index) if error.context_mark else place
+            message += f" ({error.context})" if began == place else f" ({error.context} that begins at {began})"
+        return DocumentError(message, place)
+
+    def _place(self, event: Any) -> Place:
+        return self._places(event.start_mark.index)
+
+    def _node(self, event: Any, depth: int) -> Node:
+        place = self._place(event)
+        self._count += 1
+        if self._count > NODES_LIMIT:
+            raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", place)
+        if depth > DEPTH_LIMIT:
+            raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", place)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), place)
+        before = self._count
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        if isinstance(event, yaml.ScalarEvent):
+            node = self._scalar(event, place)
+        else:
+            kind = "map" if isinstance(event, yaml.MappingStartEvent) else "seq"
+            if event.tag not in (None, "!", _CORE_TAG + kind):
+                raise DocumentError(f"the tag {_tag(event.tag)} is not supported", place)
+            node = self._fields(place, depth) if kind == "map" else self._items(place, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._count - before + 1)
+        return node
+
+    def _alias(self, anchor: str, place: Place) -> Node:
+        if anchor not in self._anchors:
+            raise DocumentError(f"the alias *{anchor} has no anchor in this document", place)
+        known = self._anchors[anchor]
+        if known is None:
+            raise DocumentError(f"the alias *{anchor} is within its own anchor", place)
+        node, size = known
+        self._count += size
+        return node
+
+    def _items(self, place: Place, depth: int) -> Items:
+        nodes = []
+        while not isinstance(event := self._parser.get_event(), yaml.SequenceEndEvent):
+            nodes.append(self._node(event, depth + 1))
+        return Items(place, tuple(nodes))
+
+    def _fields(self, place: Place, depth: int) -> Fields:
+        entries: list[tuple[str | Slot | Mixed, Node, Place]] = []
+        merged: list[Node] = []
+        seen: dict[str, Place] = {}
+        while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
+            at = self._place(event)
+            is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+            key = "<<" if is_merge else self._name(self._node(event, depth + 1), event, at)
+            value = self._node(self._parser.get_event(), depth + 1)
+            if is_merge:
+                merged.extend(value.nodes if isinstance(value, Items) else (value,))
+                continue
+            if isinstance(key, str):
+                if key in seen:
+                    raise DocumentError(f"the key {key} is there twice, first at {seen[key]}", at)
+                seen[key] = at
+            entries.append((key, value, at))
+        return Fields(place, tuple(entries), tuple(merged))
+
+    def _name(self, node: Node, event: Any, place: Place) -> str | Slot | Mixed:
+        if isinstance(node, (Slot, Mixed)):
+            return node
+        if isinstance(node, Constant) and isinstance(node.value, str):
+            return node.value
+        if isinstance(node, Constant) and isinstance(event, yaml.ScalarEvent):
+            raise DocumentError(f'the key {event.value or "null"} is not a string; write "{event.value}"', place)
+        raise DocumentError("a key must be a string", place)
+
+    def _scalar(self, event: Any, place: Place) -> Node:
+        tag, text = event.tag, event.value
+        plain = event.implicit[0] and tag is None
+        if tag is not None and tag not in ("!", _CORE_TAG + "str"):
+            raise DocumentError(f"the tag {_tag(tag)} is not supported", place)
+        if not text.isascii() and RESERVED.search(text) and self._filled:
+            return self._with_values(event, place, plain)
+        return Constant(place, _plain(text, place) if plain else text)
+
+    def _with_values(self, event: Any, place: Place, plain: bool) -> Node:
+        written = self._places.text[event.start_mark.index : event.end_mark.index]
+        if len(TOKEN.findall(written)) != len(RESERVED.findall(event.value)) / 2:
+            # An escape in double quotes made one of the characters that enclose the stand-ins of values.
+            raise DocumentError("the characters U+E000 to U+E006 are reserved; put them in as a value", place)
+        pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(TOKEN.split(event.value))]
+        parts = tuple(piece for piece in pieces if piece != "")
+        if any(isinstance(part, str) and RESERVED.search(part) for part in parts):
+            raise DocumentError("internal error: the stand-in of a value was torn apart; please report it", place)
+        if plain and len(parts) == 1:
+            return Slot(place, int(parts[0]))
+        return Mixed(place, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
+
+    def _block_indent(self, event: Any) -> int:
+        """By how many spaces the lines of a block scalar are indented."""
+        first = next((line for line in event.value.split("\n") if line.strip()), "")
+        for line in self._places.text[event.start_mark.index : event.end_mark.index].split("\n")[1:]:
+            if line.strip():
+                return len(line) - len(line.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
+        return 0
+
+
+def _plain(text: str, place: Place) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return _integer(text, 10, place)
+    if _FLOAT.fullmatch(text) and not _LEADING_ZERO.fullmatch(text):
+        number = float(text)
+        if not math.isfinite(number):
+            raise DocumentError(f"the number {text} is too large", place)
+        return number
+    if _OCTAL.fullmatch(text):
+        return _integer(text, 8, place)
+    if _HEX.fullmatch(text):
+        return _integer(text, 16, place)
+    if _NOT_A_NUMBER.fullmatch(text):
+        raise DocumentError(f"{text} does not exist in JSON; for the text, write it in quotes", place)
+    return text
+
+
+def _integer(text: str, base: int, place: Place) -> int:
+    if len(text) > len(str(2**64)) + 3 or (number := int(text, base)) not in INTEGERS:
+        raise DocumentError("the number does not fit into 64 bits; for the text, write it in quotes", place)
+    return number
+
+
+def _tag(tag: str) -> str:
+    return tag.replace(_CORE_TAG, "!!")

@@ -1,0 +1,60 @@
+"""Who is woken when an object that two parents render becomes free."""
+
+from __future__ import annotations
+
+from ssa_operator.controller.watches.object_claims import Claims
+from ssa_operator.controller.reconcile.parent_cache import Memory
+from ssa_operator.core.planning.plan import Plan, make_plan
+from tests.core.example_objects import OTHER_UID, PARENT_UID, config_map, config_map_identity, observed, rendered
+
+SHARED = config_map_identity("shared")
+
+
+class Claimed:
+    """The object `shared`, rendered by one parent and refused to another, and who has been woken since."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+        self.parents = dict(observed().parents)
+        self.claims = Claims(self.parents, lambda: True, self.woken.append)
+        self.first, self.second = Memory(), Memory()
+        self.claims.claim(self.first, OTHER_UID, make_plan(observed(), rendered(config_map("shared"))))
+        self.claims.claim(self.second, PARENT_UID, self.plan())
+
+    def plan(self) -> Plan:
+        return make_plan(observed(claims=self.claims), rendered(config_map("shared")))
+
+
+def test_who_was_refused_looks_again_when_the_other_renders_it_no_more() -> None:
+    case = Claimed()
+    assert (dict(case.claims), case.woken) == ({SHARED: OTHER_UID}, [])
+    case.claims.claim(case.first, OTHER_UID, make_plan(observed(), rendered()))
+    assert case.woken == [PARENT_UID]
+    case.claims.claim(case.second, PARENT_UID, case.plan())
+    assert dict(case.claims) == {SHARED: PARENT_UID}
+    case.claims.free(SHARED)
+    assert case.woken == [PARENT_UID]
+
+
+def test_who_was_refused_looks_again_when_the_other_is_gone_and_when_its_object_is() -> None:
+    case = Claimed()
+    case.claims.forget(case.first, OTHER_UID)
+    case.claims.free(SHARED)
+    assert case.woken == [PARENT_UID, PARENT_UID]
+
+
+def test_who_is_gone_is_not_woken() -> None:
+    case = Claimed()
+    case.claims.forget(case.second, PARENT_UID)
+    case.claims.forget(case.first, OTHER_UID)
+    assert not case.woken
+    assert not case.claims
+
+
+def test_a_parent_that_goes_while_it_is_reconciled_claims_nothing() -> None:
+    case = Claimed()
+    case.claims.claim(case.first, OTHER_UID, make_plan(observed(), rendered()))
+    del case.parents[PARENT_UID]
+    case.claims.forget(case.second, PARENT_UID)
+    case.claims.claim(case.second, PARENT_UID, case.plan())
+    assert not case.claims

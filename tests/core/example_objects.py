@@ -1,0 +1,112 @@
+"""Objects for tests of the pure rules: the shortest body that means something, changed by what a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.core.planning.observed import Demand, Kind, Observed
+from ssa_operator.core.objects.source_location import FieldPath, Place
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.objects.render_result import Document, Rendered
+from ssa_operator.core.planning.step import Action
+
+PARENT_UID = "11111111-0000-0000-0000-000000000000"
+OTHER_UID = "22222222-0000-0000-0000-000000000000"
+DEPLOYMENT = GroupKind("apps", "Deployment")
+CONFIG_MAP = GroupKind("", "ConfigMap")
+NAMESPACE = GroupKind("", "Namespace")
+
+
+def parent(**metadata: Any) -> Live:
+    status = metadata.pop("status", None)
+    body: dict[str, Any] = {
+        "apiVersion": "example.com/v1",
+        "kind": "Echo",
+        "metadata": {"name": "web", "namespace": "default", "uid": PARENT_UID, "generation": 1, "resourceVersion": "5"}
+        | metadata,
+        "spec": {"replicas": 2},
+    }
+    if status is not None:
+        body["status"] = status
+    return Live.of({**body, "metadata": {key: value for key, value in body["metadata"].items() if value is not None}})
+
+
+def config_map(name: str = "settings", **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name} | fields.pop("metadata", {})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}} | fields
+
+
+def document(body: Mapping[str, Any], line: int = 1) -> Document:
+    place = Place("echoes.example.com/a.yaml.j2", line)
+
+    def place_of(path: FieldPath) -> Place:
+        return Place(place.file, line + len(path))
+
+    return Document(body=body, place=place, place_of=place_of)
+
+
+def rendered(*bodies: Mapping[str, Any], **fields: Any) -> Rendered:
+    documents = tuple(document(body, line=10 * position + 1) for position, body in enumerate(bodies))
+    return Rendered(documents=documents, **({"digest": "t1"} | fields))
+
+
+def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **metadata: Any) -> Live:
+    """A ConfigMap as our apply left it."""
+    return Live.of(
+        config_map(
+            name,
+            metadata={
+                "namespace": "default",
+                "uid": uid,
+                "resourceVersion": "7",
+                "labels": {PARENT_UID_LABEL: owner},
+                "ownerReferences": [
+                    {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": owner, "controller": True}
+                ],
+                "managedFields": [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}],
+            }
+            | metadata,
+        )
+    )
+
+
+def made(body: Mapping[str, Any], owner: Live | None = None, **rules: Any) -> Manifest:
+    return manifest(document(body), owner or parent(), Rules(**({"namespaced": True} | rules)))
+
+
+def observed(*own: Live, others: tuple[Live, ...] = (), **fields: Any) -> Observed:
+    defaults: dict[str, Any] = {
+        "parent": parent(),
+        "objects": {live.identity: live for live in (*own, *others)},
+        "own": own,
+        "kinds": {
+            CONFIG_MAP: Kind(namespaced=True, synced=True),
+            DEPLOYMENT: Kind(namespaced=True, synced=True),
+            NAMESPACE: Kind(namespaced=False, synced=True),
+        },
+        "proofs": {},
+        "demand": Demand.EVERYTHING,
+        "parents": {
+            PARENT_UID: Identity("example.com", "Echo", "default", "web"),
+            OTHER_UID: Identity("example.com", "Echo", "default", "other"),
+        },
+    }
+    return Observed(**(defaults | fields))
+
+
+def config_map_identity(name: str = "settings") -> Identity:
+    return Identity("", "ConfigMap", "default", name)
+
+
+def job(name: str = "migrate", **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name} | fields.pop("metadata", {})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}} | fields
+
+
+def actions(plan: Plan) -> dict[str, Action]:
+    """What is done with each child, by its name."""
+    return {step.identity.name: step.action for step in plan.steps}

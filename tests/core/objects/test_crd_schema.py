@@ -1,0 +1,130 @@
+"""What a CRD lets a status hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.core.objects.crd_schema import announces, declared, has_status, status_schema, undeclared_reports, unreported
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"phase": {"type": "string"}, "items": {"type": "array", "items": {"properties": {"a": {}}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept"),
+    [
+        (None, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+        ({"x-kubernetes-preserve-unknown-fields": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+        (SCHEMA, {"phase": "x", "items": [{"a": 1}]}),
+        ({"type": "object"}, {}),
+        ({"properties": {"phase": {"type": "integer"}, "items": {"type": "object"}}}, {}),
+        ({"properties": {"phase": {}, "items": {"items": {"type": "string"}}}}, {"phase": "x"}),
+        ({"properties": {"more": {"x-kubernetes-int-or-string": True}}}, {"more": 1}),
+        ({"additionalProperties": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
+    ],
+)
+def test_only_what_is_declared_is_kept(schema: dict[str, Any] | None, kept: dict[str, Any]) -> None:
+    assert declared({"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}, schema) == kept
+
+
+def test_the_schema_of_the_status_is_that_of_the_version() -> None:
+    versions = [
+        {
+            "name": "v1",
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"properties": {"status": SCHEMA}}},
+        },
+        {"name": "v2", "schema": {"openAPIV3Schema": {"x-kubernetes-preserve-unknown-fields": True}}},
+    ]
+    definition = {"spec": {"versions": versions}}
+    assert status_schema(definition, "v1") == SCHEMA
+    assert status_schema(definition, "v2") is None
+    assert (has_status(definition, "v1"), has_status(definition, "v2"), has_status(definition, "v3")) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "subresource", "found"),
+    [
+        ({"properties": {"conditions": {"type": "array"}}}, True, True),
+        ({"properties": {"observedGeneration": {"type": "integer"}}}, True, True),
+        ({"properties": {"conditions": {"type": "array"}}}, False, False),
+        ({"properties": {"phase": {"type": "string"}}}, True, False),
+        ({"x-kubernetes-preserve-unknown-fields": True}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
+    status: dict[str, Any], subresource: bool, found: bool
+) -> None:
+    schema = {"openAPIV3Schema": {"properties": {"status": status}}}
+    version = {"name": "v1", "schema": schema, "subresources": {"status": {}} if subresource else {}}
+    assert announces({"spec": {"versions": [version]}}) is found
+    assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
+
+
+STRING = {"type": "string"}
+CONDITIONS = {"type": "array", "items": {"properties": dict.fromkeys(("type", "status", "reason", "message"), STRING)}}
+RESOURCES = {
+    "type": "array",
+    "items": {
+        "properties": dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), STRING),
+    },
+}
+LISTS = {"conditions": CONDITIONS, "resources": RESOURCES}
+
+
+def crd(status: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
+    """A CRD whose version v1 has the status subresource and this schema of it."""
+    schema = {"type": "object", "properties": {"spec": {}} | ({"status": status} if status is not None else {})}
+    served = {"name": "v1", "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}} | version
+    return {"metadata": {"name": "gadgets.example.com"}, "spec": {"versions": [served]}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        (crd({"properties": LISTS}), ""),
+        (crd({"x-kubernetes-preserve-unknown-fields": True}), ""),
+        (crd(None), "no status.conditions and status.resources in v1"),
+        (crd({"properties": {**LISTS, "conditions": {"type": "string"}}}), "no status.conditions in v1"),
+        (crd({"properties": {"conditions": CONDITIONS}}), "no status.resources in v1"),
+        (crd({"properties": LISTS}, subresources={}), "no status subresource in v1"),
+    ],
+)
+def test_what_a_crd_keeps_from_being_reported_is_said(definition: dict[str, Any], words: str) -> None:
+    sentence = unreported(definition, "v1")
+    assert words in sentence
+    assert bool(words) == bool(sentence)
+
+
+@pytest.mark.parametrize(
+    ("status", "missing"),
+    [
+        ({"properties": {"conditions": CONDITIONS, "resources": RESOURCES}}, ()),
+        ({"properties": {"conditions": CONDITIONS}}, ("resources",)),
+        ({"properties": {"resources": RESOURCES}}, ("conditions",)),
+        ({"properties": {"phase": STRING}}, ("conditions", "resources")),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "array", "items": STRING}}}, ("resources",)),
+        ({"properties": {"conditions": CONDITIONS, "resources": {"type": "object"}}}, ("resources",)),
+        (
+            {"properties": {"conditions": CONDITIONS, "resources": {"items": {"properties": {"name": STRING}}}}},
+            ("resources",),
+        ),
+        ({"x-kubernetes-preserve-unknown-fields": True}, ()),
+        ({"type": "string"}, ("conditions", "resources")),
+    ],
+)
+def test_a_status_has_room_for_what_the_operator_reports_where_the_crd_declares_it(
+    status: dict[str, Any], missing: tuple[str, ...]
+) -> None:
+    version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": status}}}}
+    assert undeclared_reports({"spec": {"versions": [version]}}, "v1") == ("conditions", "resources")
+    assert undeclared_reports({"spec": {"versions": [version | {"subresources": {"status": {}}}]}}, "v1") == missing

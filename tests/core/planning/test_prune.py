@@ -1,0 +1,175 @@
+"""What is no longer rendered goes only where that is proven right."""
+
+from __future__ import annotations
+
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.planning.observed import Kind
+from ssa_operator.core.planning.plan import make_plan
+from ssa_operator.core.objects.render_result import Problem as RenderProblem
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.parent_records import Hold, Records
+from tests.core.example_objects import CONFIG_MAP, actions, child, config_map, config_map_identity, observed, parent, rendered
+
+
+def test_a_child_that_no_template_renders_is_pruned() -> None:
+    plan = make_plan(observed(child("old"), converged="t1"), rendered(config_map(), digest="t1"))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
+    """As an EndpointSlice, which gets its Service's labels."""
+    copied = child(
+        "copied", managedFields=[{"manager": "endpointslice", "operation": "Update", "fieldsV1": {"f:a": {}}}]
+    )
+    assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
+def test_a_child_that_is_on_its_way_out_is_reported_until_it_is_gone() -> None:
+    going = child("old", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    plan = make_plan(observed(going), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def test_an_object_without_an_owner_was_made_to_stay() -> None:
+    kept = child("kept", ownerReferences=[])
+    assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
+def test_nothing_is_pruned_while_a_template_fails() -> None:
+    plan = make_plan(observed(child("old")), rendered(config_map(), problems=(RenderProblem("no"),)))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
+    for kinds in (
+        {CONFIG_MAP: Kind(namespaced=True, synced=False)},
+        {CONFIG_MAP: Kind(namespaced=True, synced=True, problem="no")},
+    ):
+        assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
+    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms() -> None:
+    held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    assert set(actions(held).values()) == {Action.KEEP}
+    assert "reconcile-at" in held.held
+    own = (child("a"), child("b"))
+    still = make_plan(observed(*own, converged="t0", records=Records(held=held.hold)), rendered())
+    assert (still.held, still.hold) == (held.held, held.hold)
+    asked = observed(*own, converged="t0", records=Records(held=held.hold), reconcile_at="now")
+    confirmed = make_plan(asked, rendered())
+    assert set(actions(confirmed).values()) == {Action.PRUNE}
+    assert not confirmed.held
+
+
+def test_what_only_time_ended_is_not_held() -> None:
+    """The very templates that end it rendered it when the parent was made."""
+    both = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), converged="t0", outlived=both), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+    rest = make_plan(observed(child("a"), child("c"), converged="t0", outlived=both), rendered())
+    assert rest.held
+
+
+def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
+    """Else the new templates would count as confirmed by the time the blockage is over."""
+    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
+
+
+def test_new_templates_that_replace_every_child_are_held_too() -> None:
+    plan = make_plan(observed(child("old"), converged="t0"), rendered(config_map("new")))
+    assert actions(plan) == {"new": Action.APPLY, "old": Action.KEEP}
+    assert plan.held
+
+
+def test_new_templates_that_keep_a_child_are_trusted() -> None:
+    plan = make_plan(observed(child("old"), child(), converged="t0"), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_data_that_leaves_nothing_is_honoured() -> None:
+    plan = make_plan(observed(child("a"), converged="t1"), rendered())
+    assert actions(plan) == {"a": Action.PRUNE}
+
+
+def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_meanwhile() -> None:
+    """A new generation says nothing of the templates, which may have changed as well."""
+    same = parent(status={"observedGeneration": 1})
+    assert make_plan(observed(child("a"), parent=same), rendered()).held
+    changed = parent(generation=2, status={"observedGeneration": 1})
+    assert make_plan(observed(child("a"), parent=changed), rendered()).held
+
+
+def test_what_these_very_templates_rendered_from_other_data_is_not_held() -> None:
+    """Also where the parent was never brought to them as a whole, as one of its children is refused."""
+    before = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), outlived=before), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+
+
+def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
+    """The new ones are no sign that the templates are right."""
+    old = (child("a"), child("b"))
+    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
+    assert hold is not None
+    for converged in ("t0", None):
+        later = observed(*old, child("new"), converged=converged, records=Records(held=hold))
+        plan = make_plan(later, rendered(config_map("new")))
+        assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
+        assert (plan.held != "", plan.hold) == (True, hold)
+
+
+def test_what_new_templates_made_while_others_waited_does_not_make_up_for_what_would_go() -> None:
+    settled = frozenset({config_map_identity("a"), config_map_identity("b")})
+    own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
+    assert make_plan(own, rendered(config_map("new"), config_map("waited"))).held
+    assert not make_plan(own, rendered(config_map("new"), config_map("a"))).held
+
+
+def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
+    hold = Hold.of("", [config_map_identity("a")])
+    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), rendered(config_map("a")))
+    assert (plan.held, plan.hold) == ("", None)
+
+
+def test_a_hold_outlasts_a_template_that_fails() -> None:
+    hold = Hold.of("", [config_map_identity("a")])
+    failing = rendered(problems=(RenderProblem("no"),))
+    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), failing)
+    assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
+
+
+def test_what_is_never_pruned_does_not_make_up_for_what_would_be() -> None:
+    kept = child("kept", ownerReferences=[])
+    both = observed(child("a"), child("b"), kept, converged="t0")
+    body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
+    assert make_plan(both, rendered()).held
+    assert make_plan(both, rendered(body)).held
+
+
+def test_what_gets_another_name_goes_after_the_new_one() -> None:
+    (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
+    assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
+    assert old.successors == {new.identity}
+    # In later passes the new one exists; it is remembered what it was made for.
+    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.successors})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].successors == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].successors == {config_map_identity("other")}
+
+
+def test_what_nobody_waits_for_keeps_no_old_one() -> None:
+    body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
+    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].successors == frozenset()
+
+
+def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
+    orphan = child("old", ownerReferences=[])
+    recorded = Records(inventory={orphan.identity: 1}, finalizer=True)
+    assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
+    plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
+    assert [step.action for step in plan.steps] == [Action.PRUNE]

@@ -1,0 +1,254 @@
+"""What is made once: what is on record of it, and what follows."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.planning.observed import Kind
+from ssa_operator.core.policies.apply_once import End, Made
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import make_plan
+from ssa_operator.core.readiness.rules import State
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.policies.parent_records import Records
+from tests.core.example_objects import PARENT_UID, document, observed, parent, rendered
+
+JOB = GroupKind("batch", "Job")
+IDENTITY = Identity("batch", "Job", "default", "migrate")
+KINDS = {JOB: Kind(namespaced=True, synced=True)}
+
+
+def job(image: str = "a", **annotations: str) -> dict[str, Any]:
+    notes = {"ssa-operator.dev/apply": "Once"} | {
+        f"ssa-operator.dev/{name}": text for name, text in annotations.items()
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "migrate", "annotations": notes},
+        "spec": {"template": {"spec": {"containers": [{"name": "a", "image": image}]}}},
+    }
+
+
+def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata: Any) -> Live:
+    return Live.of(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "migrate",
+                "namespace": "default",
+                "uid": "j-1",
+                "resourceVersion": "7",
+                "labels": {PARENT_UID_LABEL: PARENT_UID} if labels is None else labels,
+            }
+            | metadata,
+            "status": {"conditions": [{"type": each, "status": "True"} for each in conditions]},
+        }
+    )
+
+
+def records(end: End = End.UNSEEN, body: dict[str, Any] | None = None) -> Records:
+    """What is on record of a Job that was made."""
+    return once.with_made(Records(), IDENTITY, Made(once.digest(document(body or job()), parent()), end))
+
+
+def planned(*lives: Live, kept: Records | None = None, body: dict[str, Any] | None = None) -> Step:
+    seen = observed(*lives, kinds=KINDS, records=kept or Records())
+    (step,) = make_plan(seen, rendered(body or job())).steps
+    return step
+
+
+def test_what_was_never_made_is_made() -> None:
+    assert planned().action is Action.APPLY
+
+
+@pytest.mark.parametrize("end", [End.UNSEEN, End.READY])
+def test_what_was_made_and_is_gone_is_not_made_again_and_counts_as_ready(end: End) -> None:
+    step = planned(kept=records(end))
+    assert step.action is Action.KEEP
+    assert step.standing is not None
+    assert step.standing.state is State.CURRENT
+
+
+def test_what_failed_and_is_gone_stays_failed() -> None:
+    step = planned(kept=records(End.FAILED))
+    assert step.action is Action.KEEP
+    assert step.standing is not None
+    assert step.standing.state is State.FAILED
+
+
+def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_to_be_made_by_us() -> None:
+    theirs = live_job("Complete", labels={})
+    first = planned(theirs)
+    assert first.action is Action.KEEP
+    kept = once.noted(Records(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0)
+    assert once.made(kept, IDENTITY) == Made(records_digest(), End.READY, found=True)
+    # No watch shows it.
+    seen = observed(kinds=KINDS, records=kept)
+    plan = make_plan(seen, rendered(job()))
+    assert plan.unseen == (IDENTITY,)
+    (there,) = make_plan(replace(seen, strangers={IDENTITY: theirs}), rendered(job())).steps
+    assert (there.action, there.live, there.standing) == (Action.KEEP, theirs, None)
+    assert there.reason == "existed before it would have been made once and is left alone"
+    assert plan.steps[0].standing is not None
+    assert plan.steps[0].standing.message.startswith("existed before it would have been made once, became ready and")
+    # What we made ourselves is not asked for.
+    assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == ()
+
+
+def test_a_changed_manifest_is_made_when_the_old_object_is_gone() -> None:
+    changed = job("b")
+    assert planned(live_job(), kept=records(), body=changed).action is Action.KEEP
+    assert planned(kept=records(), body=changed).action is Action.APPLY
+
+
+def test_an_object_that_is_there_is_left_alone() -> None:
+    for kept in (Records(), records()):
+        step = planned(live_job(), kept=kept)
+        assert (step.action, step.standing) == (Action.KEEP, None)
+
+
+def test_what_is_on_its_way_out_counts_as_gone() -> None:
+    going = live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert planned(going, kept=records()).standing is not None
+    assert planned(going, kept=records(), body=job("b")).action is Action.WAIT
+
+
+def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> None:
+    for live in (live_job(), live_job(deletionTimestamp="2026-01-01T00:00:00Z")):
+        step = planned(live)
+        assert step.action is Action.KEEP
+        # Whoever depends on it waits until it is known how it ended.
+        assert (step.standing is None) or (step.standing.state is State.TERMINATING)
+        outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        assert once.made(once.noted(Records(), outcome, parent(), 0.0), IDENTITY) == Made(records_digest())
+
+
+def records_digest() -> str:
+    return once.digest(document(job()), parent())
+
+
+def test_a_job_of_a_former_parent_of_the_same_name_is_not_taken_for_ours() -> None:
+    owner = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": "old", "controller": True}
+    left = live_job("Complete", labels={PARENT_UID_LABEL: "old"}, ownerReferences=[owner])
+    assert planned(left).action is Action.RECREATE
+
+
+def test_a_parent_that_was_made_again_with_the_old_annotations_begins_anew() -> None:
+    again = parent(uid="new")
+    seen = observed(kinds=KINDS, records=records(End.READY), parent=again)
+    assert make_plan(seen, rendered(job())).steps[0].action is Action.APPLY
+
+
+def test_the_digest_names_what_the_author_wrote() -> None:
+    plain = records_digest()
+    assert once.digest(document(job("b")), parent()) != plain
+    assert once.digest(document(job(recreate="Orphan", prune="false")), parent()) == plain
+    turned = {key: job()[key] for key in reversed(job())}
+    assert once.digest(document(turned), parent()) == plain
+    bare = {**job(), "metadata": {"name": "migrate"}}
+    assert once.digest(document(bare), parent()) == plain
+
+
+def test_a_generated_value_is_no_part_of_the_digest() -> None:
+    found = set()
+    for value in ("first-value", "other-value"):
+        made = replace(document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), drawn=(value,))
+        found.add(once.digest(made, parent()))
+    assert len(found) == 1
+
+
+def outcome_of(live: Live | None, kept: Records, result: Result = Result.UNCHANGED) -> Outcome:
+    step = planned(*([live] if live else []), kept=kept)
+    return Outcome(step=step, result=result, live=live)
+
+
+@pytest.mark.parametrize(
+    ("before", "live", "after"),
+    [
+        (End.UNSEEN, live_job(), End.UNSEEN),
+        (End.UNSEEN, live_job("Complete"), End.READY),
+        (End.UNSEEN, live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z"), End.READY),
+        (End.UNSEEN, live_job("Failed"), End.FAILED),
+        (End.READY, live_job("Failed"), End.READY),
+        (End.READY, None, End.READY),
+        (End.FAILED, None, End.FAILED),
+        (End.FAILED, live_job("Complete"), End.READY),
+    ],
+)
+def test_the_record_says_how_it_ended(before: End, live: Live | None, after: End) -> None:
+    kept = records(before)
+    found = once.made(once.noted(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    assert found == Made(records_digest(), after)
+
+
+def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None:
+    kept = records()
+    step = planned(live_job("Complete"), kept=kept, body=job("b"))
+    after = once.noted(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
+    assert once.made(after, IDENTITY) == Made(records_digest(), End.READY)
+
+
+def test_what_is_made_anew_has_a_new_record() -> None:
+    kept = records(End.READY)
+    step = planned(kept=kept, body=job("b"))
+    after = once.noted(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
+    assert once.made(after, IDENTITY) == Made(once.digest(document(job("b")), parent()))
+
+
+@pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
+def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
+    assert once.noted(Records(), outcome_of(None, Records(), result), parent(), 0.0) == Records()
+
+
+def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
+    failed = once.unrecorded(outcome_of(None, Records(), Result.CREATED), "403")
+    assert (failed.result, failed.passing) == (Result.FAILED, True)
+    assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
+
+
+def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed() -> None:
+    assert once.is_done(records(End.READY).once, "Job", "migrate")
+    assert once.is_done(records().once, "Job", "migrate")
+    assert not once.is_done(records(End.FAILED).once, "Job", "migrate")
+    assert not once.is_done(records().once, "Job", "other")
+    assert not once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
+
+
+@pytest.mark.parametrize(
+    ("condition", "end"), [("Complete", End.READY), ("Failed", End.FAILED), ("Suspended", End.UNSEEN)]
+)
+def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: End) -> None:
+    last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
+    hook = {"finalize/Job.batch/default/hook": "done"}
+    found = once.with_ends(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
+    assert once.made(found, IDENTITY) == Made(records_digest(), end)
+    assert found.once["finalize/Job.batch/default/hook"] == "done"
+    assert once.with_ends(records(End.READY), last.get, 0.0) == records(End.READY)
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
+def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
+    seen: list[Identity] = []
+    once.with_ends(once.with_made(Records(), identity, Made("d")), seen.append, 0.0)
+    assert seen == [identity]
+
+
+def test_of_what_is_no_longer_rendered_only_the_newest_words_are_kept() -> None:
+    kept = Records(once={"finalize/Job.batch/default/hook": "done"})
+    identities = [Identity("batch", "Job", "default", f"j{number}") for number in range(once.FORGOTTEN + 10)]
+    for identity in identities:
+        kept = once.with_made(kept, identity, Made("d"))
+    left = once.without_forgotten(kept, identities[:5])
+    assert len(left.once) == once.FORGOTTEN + 5 + 1
+    assert once.made(left, identities[4]) is not None
+    assert once.made(left, identities[5]) is None
+    assert once.made(left, identities[-1]) is not None

@@ -1,0 +1,46 @@
+"""What an apply changed, told from the object before and after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.core.policies.unchanged import alike
+from ssa_operator.core.objects.live_object import MANAGER, Live
+from tests.core.example_objects import child
+
+
+def written(time: str = "2026-01-01T12:00:00Z", field: str = "f:a") -> list[dict[str, Any]]:
+    entry: dict[str, Any] = {
+        "manager": MANAGER,
+        "operation": "Apply",
+        "time": time,
+        "fieldsV1": {"f:data": {field: {}}},
+    }
+    return [entry]
+
+
+def settings(version: str, value: str = "b", **metadata: Any) -> Live:
+    own: dict[str, Any] = {"managedFields": written()} | metadata
+    body = child(resourceVersion=version, **own).body
+    return Live.of({**body, "data": {"a": value, "theirs": version}})
+
+
+BEFORE = settings("7")
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        (settings("7"), True),
+        (settings("8"), True),  # somebody else's field, between the cache and the apply
+        (settings("8", "c"), False),  # a change within the second of the last one
+        (settings("8", managedFields=written("2026-01-01T12:00:01Z")), False),
+        (settings("8", managedFields=written(field="f:other")), False),
+        (settings("8", uid="c-2"), False),
+        (settings("8", managedFields=[]), False),
+    ],
+)
+def test_an_apply_changed_something_only_where_it_changed_something_of_ours(after: Live, same: bool) -> None:
+    assert alike(BEFORE, after) is same

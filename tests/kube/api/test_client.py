@@ -1,0 +1,256 @@
+"""Faults of connections and of answers, which a real API server doesn't produce on demand."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from ssa_operator import __version__
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.errors import ApiError, Unreachable
+from tests.kube.fakes import (
+    CONFIG_MAPS,
+    SECRETS,
+    Granted,
+    StillClock,
+    config_map,
+    credentials,
+    refuse,
+    scripted,
+    status,
+)
+
+Answer = web.StreamResponse | Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Script:
+    """Answers one after the other, and keeps what was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[web.BaseRequest] = []
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request)
+        self.bodies.append(await request.read())
+        answer = self.answers.pop(0)
+        return answer if isinstance(answer, web.StreamResponse) else await answer(request)
+
+
+async def reset(request: web.BaseRequest) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    raise asyncio.CancelledError
+
+
+async def half(request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"apiVersion"')
+    return await reset(request)
+
+
+def fine(version: int = 1) -> web.Response:
+    return web.json_response(config_map("a", version))
+
+
+async def test_an_apply_survives_a_connection_that_breaks_before_and_within_the_answer() -> None:
+    script = Script(reset, half, fine())
+    async with scripted(script) as client:
+        applied = await client.apply(CONFIG_MAPS, "default", "a", b"{}")
+    assert applied.live.resource_version == "1"
+    assert script.bodies == [b"{}"] * 3
+
+
+async def test_a_create_is_not_sent_twice_when_the_connection_breaks() -> None:
+    script = Script(reset, fine())
+    async with scripted(script) as client:
+        with pytest.raises(Unreachable, match=r"create of ConfigMap in default failed .* broke"):
+            await client.create(CONFIG_MAPS, "default", b"{}")
+    assert len(script.asked) == 1
+
+
+async def test_a_passing_error_is_tried_only_so_often() -> None:
+    clock = StillClock()
+    script = Script(*(refuse(503, "ServiceUnavailable", "not now") for _ in range(9)))
+    async with scripted(script, clock=clock) as client:
+        with pytest.raises(ApiError, match="not now"):
+            await client.get(CONFIG_MAPS, "a", "default")
+    assert len(script.asked) == 4
+    assert clock.slept == [0.05, 0.1, 0.2]
+
+
+async def test_the_wait_that_the_server_asks_for_is_kept_and_the_pace_is_halved() -> None:
+    clock = StillClock()
+    throttled = web.json_response(status(429, "TooManyRequests"), status=429, headers={"Retry-After": "3"})
+    async with scripted(Script(throttled, fine()), clock=clock) as client:
+        before = client.pace.limit
+        await client.apply(CONFIG_MAPS, "default", "a", b"{}")
+        assert client.pace.limit == before / 2
+        assert client.pace.running == 0
+    assert clock.slept == [3.05]
+
+
+async def test_after_a_401_the_credentials_are_read_once_more() -> None:
+    script = Script(refuse(401, "Unauthorized"), fine())
+    async with scripted(script, "old", "new") as client:
+        await client.get(CONFIG_MAPS, "a", "default")
+    assert [each.headers["Authorization"] for each in script.asked] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_second_401_is_an_error() -> None:
+    script = Script(refuse(401, "Unauthorized", "Unauthorized"), refuse(401, "Unauthorized", "Unauthorized"))
+    async with scripted(script, "old", "new") as client:
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_many_requests_that_get_a_401_read_the_credentials_once() -> None:
+    source = Granted("old", "new", "newer")
+    arrived = asyncio.Barrier(5)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers["Authorization"] == "Bearer old":
+            await arrived.wait()
+            return refuse(401)
+        return fine()
+
+    async with scripted(answer) as client:
+        client.credentials = credentials(client.credentials.server, source, StillClock())
+        await asyncio.gather(*(client.get(CONFIG_MAPS, "a", "default") for _ in range(5)))
+    assert source.reads == 2
+
+
+async def test_nobody_listens() -> None:
+    clock = StillClock()
+    async with scripted(Script()) as gone:
+        server = gone.credentials.server
+    async with Client(credentials(server, Granted("t"), clock), clock) as client:
+        with pytest.raises(Unreachable, match=f"no connection to {server}") as found:
+            await client.create(CONFIG_MAPS, "default", b"{}")
+    assert not found.value.sent
+    assert len(clock.slept) == 3
+
+
+async def test_missing_credentials_are_told_as_such() -> None:
+    class Nothing:
+        renewable = True
+
+        async def grant(self) -> None:
+            raise CredentialsError("the token file is empty")
+
+    async with Client(credentials("http://127.0.0.1:1", Nothing(), StillClock())) as client:  # type: ignore[arg-type]
+        with pytest.raises(CredentialsError, match="empty"):
+            await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_warnings_are_unquoted_and_told_once() -> None:
+    response = fine()
+    response.headers.add("Warning", r'299 - "say \"please\"", 299 - "old"')
+    response.headers.add("Warning", '299 kube "old"')
+    async with scripted(Script(response)) as client:
+        applied = await client.apply(CONFIG_MAPS, "default", "a", b"{}")
+    assert applied.warnings == ('say "please"', "old")
+
+
+async def test_a_warning_about_a_secret_shows_nothing_of_it() -> None:
+    response = fine()
+    response.headers.add("Warning", '299 - "hunter2 is weak"')
+    async with scripted(Script(response)) as client:
+        applied = await client.apply(SECRETS, "default", "a", b"{}")
+    assert "hunter2" not in str(applied.warnings)
+
+
+async def test_an_expired_continue_token_starts_the_list_again_in_one_piece() -> None:
+    def page(*names: str, token: str = "") -> web.Response:
+        items = [config_map(name, 1) for name in names]
+        return web.json_response({"metadata": {"resourceVersion": "9", "continue": token}, "items": items})
+
+    script = Script(page("a", token="x"), refuse(410, "Expired"), page("a", "b"))
+    async with scripted(script) as client:
+        items, version = await client.list(CONFIG_MAPS, limit=1)
+    assert ([each.identity.name for each in items], version) == (["a", "b"], "9")
+    assert [(each.query.get("limit"), each.query.get("continue")) for each in script.asked] == [
+        ("1", None),
+        ("1", "x"),
+        (None, None),
+    ]
+
+
+async def test_items_of_a_list_know_their_kind() -> None:
+    item = {"metadata": {"name": "a"}}
+    answer = web.json_response({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [item]})
+    async with scripted(Script(answer)) as client:
+        items, _ = await client.list(CONFIG_MAPS)
+    assert str(items[0].identity) == "ConfigMap a"
+    assert items[0].body["kind"] == "ConfigMap"
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with scripted(Script(web.Response(status=302, headers={"Location": "http://elsewhere.invalid/"}))) as client:
+        with pytest.raises(ApiError, match="302"):
+            await client.get(CONFIG_MAPS, "a", "default")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>welcome to the hotel</html>", b"[]", b'{"items":[{"metadata":3}]}'])
+async def test_an_answer_that_is_not_kubernetes_is_an_error_like_others(body: bytes) -> None:
+    async with scripted(Script(web.Response(body=body), web.Response(body=body))) as client:
+        with pytest.raises(ApiError, match=r"get of ConfigMap default/a failed .*no object"):
+            await client.get(CONFIG_MAPS, "a", "default")
+        with pytest.raises(ApiError, match=r"list of configmaps failed .*no list"):
+            await client.list(CONFIG_MAPS)
+
+
+async def test_a_delete_names_the_uid_and_knows_gone_from_going() -> None:
+    going = web.json_response(config_map("a", 2, uid="u", deletionTimestamp="2026-01-01T00:00:00Z"))
+    script = Script(
+        web.json_response({**status(0), "metadata": {}}), going, refuse(404, "NotFound", 'configmaps "a" not found')
+    )
+    async with scripted(script) as client:
+        gone = await client.delete(CONFIG_MAPS, "default", "a", uid="u")
+        left = await client.delete(CONFIG_MAPS, "default", "a", uid="u", propagation="Foreground", resource_version="2")
+        missing = await client.delete(CONFIG_MAPS, "default", "a", uid="u")
+    assert (gone, left and left.resource_version, missing) == (None, "2", None)
+    assert json.loads(script.bodies[1]) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u", "resourceVersion": "2"},
+        "propagationPolicy": "Foreground",
+    }
+
+
+async def test_every_request_says_who_asks() -> None:
+    script = Script(fine())
+    async with scripted(script) as client:
+        await client.send(calls.get(CONFIG_MAPS, "a", "default"))
+    assert script.asked[0].headers["User-Agent"] == f"ssa-operator/{__version__}"
+
+
+async def test_the_environments_proxy_plays_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with scripted(Script(fine())) as client:
+        await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_a_client_that_is_cancelled_while_it_closes_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    close, closed = aiohttp.ClientSession.close, list[aiohttp.ClientSession]()
+
+    async def cancelled(session: aiohttp.ClientSession) -> None:
+        await close(session)
+        closed.append(session)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(aiohttp.ClientSession, "close", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        async with Client(credentials("http://127.0.0.1:1", Granted(), StillClock())):
+            pass
+    assert len(closed) == 2

@@ -1,0 +1,219 @@
+"""Servers that are old or half broken; a real one's discovery is in test_real_cluster.py."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.kube.api.discovery import PAUSE, RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from tests.kube.fakes import StillClock, refuse, scripted
+
+WIDGET = GroupKind("example.com", "Widget")
+
+
+def aggregated(group: str, *versions: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": group}, "versions": list(versions)}
+
+
+def version(name: str, plural: str, kind: str, **more: Any) -> dict[str, Any]:
+    resource = {
+        "resource": plural,
+        "responseKind": {"group": "", "version": "", "kind": kind},
+        "scope": "Namespaced",
+        "verbs": ["get", "list"],
+        "shortNames": ["w"],
+        "subresources": [{"subresource": "status"}],
+    }
+    return {"version": name, "resources": [resource], **more}
+
+
+class Server:
+    """Serves discovery documents: `groups` aggregated, or `documents` by path."""
+
+    def __init__(self) -> None:
+        self.groups: list[dict[str, Any]] | None = None
+        self.documents: dict[str, Any] = {}
+        self.asked: list[str] = []
+        self.failing = False
+        self.reached = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request.path)
+        self.reached.set()
+        await self.answers.wait()
+        if self.failing:
+            return refuse(403, "Forbidden", "no discovery for you")
+        if self.groups is not None:
+            assert "as=APIGroupDiscoveryList" in request.headers["Accept"]
+            core = [aggregated("", version("v1", "configmaps", "ConfigMap"))]
+            items = core if request.path == "/api" else self.groups
+            return web.json_response({"kind": "APIGroupDiscoveryList", "items": items})
+        if request.path in self.documents:
+            return web.json_response(self.documents[request.path])
+        return web.Response(status=503, text="service unavailable")
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+async def test_all_is_learnt_by_two_requests_and_the_preferred_version_comes_first(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v2", "widgets", "Widget"), version("v1", "widgets", "Widget"))]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        preferred = await mapper.resource(WIDGET)
+        older = await mapper.resource(WIDGET, "v1")
+        named = await mapper.resource_by_name("widgets.example.com")
+        assert [each.name for each in await mapper.resources()] == ["configmaps", "widgets.example.com"]
+    assert (preferred.version, older.version, named) == ("v2", "v1", preferred)
+    assert (preferred.subresources, preferred.short_names, preferred.namespaced) == (
+        frozenset({"status"}),
+        ("w",),
+        True,
+    )
+    assert sorted(server.asked) == ["/api", "/apis"]
+
+
+async def test_an_unknown_kind_is_looked_for_again_but_not_all_the_time(server: Server) -> None:
+    clock = StillClock()
+    server.groups = []
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        for _ in range(5):
+            with pytest.raises(UnknownKind, match=r"no Widget in example\.com; install its CRD"):
+                await mapper.resource(WIDGET)
+        assert len(server.asked) == 2
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+        clock.time += PAUSE
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+async def test_after_a_crd_changed_the_next_question_asks_at_once(server: Server) -> None:
+    clock = StillClock()
+    server.groups = []
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        with pytest.raises(UnknownKind, match=r"no resource widgets\.example\.com"):
+            await mapper.resource_by_name("widgets.example.com")
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+        mapper.invalidate()
+        assert (await mapper.resource_by_name("widgets.example.com")).kind == "Widget"
+        server.groups = []
+        mapper.invalidate()
+        with pytest.raises(UnknownKind):
+            await mapper.resource(WIDGET)
+
+
+async def test_a_version_that_is_not_served_is_told_with_those_that_are(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    async with scripted(server) as client:
+        with pytest.raises(UnknownKind, match=r"serves Widget\.example\.com in v1, not in v3; correct the apiVersion"):
+            await RESTMapper(client).resource(WIDGET, "v3")
+
+
+async def test_a_broken_aggregated_api_takes_only_its_own_kinds_away(server: Server) -> None:
+    clock = StillClock()
+    good = aggregated("example.com", version("v1", "widgets", "Widget"))
+    metrics = version("v1beta1", "pods", "PodMetrics")
+    server.groups = [good, aggregated("metrics.k8s.io", metrics)]
+    pod_metrics = GroupKind("metrics.k8s.io", "PodMetrics")
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        await mapper.resource(pod_metrics)
+        server.groups = [good, aggregated("metrics.k8s.io", {"version": "v1beta1", "freshness": "Stale"})]
+        mapper.invalidate()
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+        assert (await mapper.resource(pod_metrics)).plural == "pods"  # what was known stays known
+        with pytest.raises(UnknownKind, match=r"discovery fails: metrics\.k8s\.io/v1beta1 is stale"):
+            await mapper.resource(GroupKind("metrics.k8s.io", "NodeMetrics"))
+
+
+async def test_a_server_without_aggregated_discovery_is_asked_group_by_group(server: Server) -> None:
+    names = [
+        {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": ["get"], "shortNames": None},
+        {"name": "widgets/status", "kind": "Widget", "namespaced": True, "verbs": ["get"]},
+    ]
+    group = {
+        "name": "example.com",
+        "versions": [{"version": "v1"}, {"version": "v2"}],
+        "preferredVersion": {"version": "v2"},
+    }
+    broken = {"name": "metrics.k8s.io", "versions": [{"version": "v1"}]}
+    server.documents = {
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {"kind": "APIGroupList", "groups": [group, broken]},
+        "/api/v1": {"kind": "APIResourceList", "resources": []},
+        "/apis/example.com/v1": {"resources": names},
+        "/apis/example.com/v2": {"resources": names},
+    }
+    async with scripted(server) as client:
+        found = await RESTMapper(client).resource(WIDGET)
+    assert (found.version, found.subresources, found.plural) == ("v2", frozenset({"status"}), "widgets")
+
+
+async def test_discovery_that_is_refused_is_an_error_and_is_tried_again(server: Server) -> None:
+    server.failing = True
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        with pytest.raises(ApiError, match="no discovery for you"):
+            await mapper.resource(WIDGET)
+        server.failing = False
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["the first answer", "a later answer"])
+async def test_a_kind_is_not_unknown_while_the_server_is_being_asked(server: Server, known: bool) -> None:
+    """At the start many parents ask at once, for kinds that any cluster has."""
+    clock = StillClock()
+    server.groups = []
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        if known:
+            await mapper.discover()
+            clock.time += PAUSE
+            server.reached.clear()
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+        server.answers.clear()
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(mapper.resource(WIDGET))
+            await server.reached.wait()
+            second = group.create_task(mapper.resource(WIDGET))
+            third = group.create_task(mapper.resource_by_name("widgets.example.com"))
+            await asyncio.sleep(0)
+            server.answers.set()
+        assert first.result() == second.result() == third.result()
+
+
+async def test_who_stops_asking_before_the_answer_takes_nothing_away(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    server.answers.clear()
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        asking = asyncio.create_task(mapper.resource(WIDGET))
+        await server.reached.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        server.answers.set()
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+async def test_a_crd_that_changes_while_the_server_answers_is_asked_for_again(server: Server) -> None:
+    clock = StillClock()
+    server.groups = []
+    server.answers.clear()
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        asking = asyncio.create_task(mapper.discover())
+        await server.reached.wait()
+        mapper.invalidate()
+        server.answers.set()
+        await asking
+        server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+        assert (await mapper.resource(WIDGET)).plural == "widgets"

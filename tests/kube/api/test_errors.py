@@ -1,0 +1,94 @@
+import json
+from typing import Any
+
+import pytest
+
+from ssa_operator.kube.api.errors import ApiError, Unreachable, refusal
+from tests.kube.fakes import status
+
+TERMINATING = 'configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated'
+
+
+def error(code: int, body: dict[str, Any] | bytes, **arguments: Any) -> ApiError:
+    encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return ApiError("apply of ConfigMap x/a", refusal(code, encoded, **arguments))
+
+
+# code, body, terminal, the predicates that hold
+TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
+    (400, status(400, "BadRequest", "no"), True, set()),
+    (401, status(401, "Unauthorized", "Unauthorized"), False, set()),
+    (403, status(403, "Forbidden", "cannot patch"), True, {"forbidden"}),
+    (403, status(403, "Forbidden", TERMINATING), False, {"namespace_terminating"}),
+    (
+        403,
+        status(403, "Forbidden", "no", causes=[{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]),
+        False,
+        {"namespace_terminating"},
+    ),
+    (404, status(404, "NotFound", 'configmaps "a" not found'), False, {"not_found"}),
+    (404, b"404 page not found\n", False, {"unknown_resource"}),
+    (404, status(404, "NotFound", "the server could not find the requested resource"), False, {"unknown_resource"}),
+    (405, status(405, "MethodNotAllowed"), True, set()),
+    (409, status(409, "Conflict", "the object has been modified"), False, {"conflict"}),
+    (409, status(409, "AlreadyExists", "exists"), False, {"already_exists"}),
+    (410, status(410, "Expired", "too old resource version"), False, {"gone"}),
+    (413, b"Request entity too large", True, set()),
+    (422, status(422, "Invalid", "spec.x: Invalid value"), True, {"invalid"}),
+    (429, status(429, "TooManyRequests", "later"), False, {"throttled"}),
+    (500, status(500, "InternalError", "failed calling webhook: connection refused"), False, set()),
+    (500, status(500, "", "failed to create typed patch object (x/a; /v1): .dat: field not declared"), True, set()),
+    (503, b"upstream connect error", False, set()),
+    (504, status(504, "Timeout", "Too large resource version: 9, current: 1"), False, {"too_large_resource_version"}),
+    (
+        504,
+        status(504, "Timeout", "no", causes=[{"reason": "ResourceVersionTooLarge", "message": "no"}]),
+        False,
+        {"too_large_resource_version"},
+    ),
+    (0, status(410, "Gone", "the watch's ERROR event"), False, {"gone"}),
+]
+PREDICATES = {
+    "already_exists", "conflict", "forbidden", "gone", "invalid", "namespace_terminating", "not_found", "throttled",
+    "too_large_resource_version", "unknown_resource",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "body", "terminal", "holds"), TABLE)
+def test_what_an_answer_means_is_decided_by_its_code_and_its_words(
+    code: int, body: dict[str, Any] | bytes, terminal: bool, holds: set[str]
+) -> None:
+    found = error(code, body)
+    assert found.terminal is terminal
+    assert {name for name in PREDICATES if getattr(found, name)} == holds
+
+
+def test_an_error_says_what_was_asked_and_what_the_server_said() -> None:
+    found = error(422, status(422, "Invalid", "data: Too long", causes=[{"field": "data", "message": "Too long"}]))
+    assert str(found) == "apply of ConfigMap x/a failed (422 Invalid): data: Too long"
+    assert [(cause.field, cause.message) for cause in found.causes] == [("data", "Too long")]
+
+
+def test_the_wait_that_the_server_asks_for_is_read_from_the_header_and_from_the_status() -> None:
+    assert error(429, status(429), retry_after="7").retry_after == 7
+    assert error(429, status(429, retryAfterSeconds=3)).retry_after == 3
+    assert error(429, status(429), retry_after="Wed, 21 Oct 2015 07:28:00 GMT").retry_after is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>bad gateway</html>", b"[]", b'{"kind":"Status","code":"x"}', b"\xff\xfe"]
+)
+def test_an_answer_that_is_no_status_is_still_an_error_with_words(body: bytes) -> None:
+    found = error(502, body)
+    assert found.code == 502
+    assert found.message
+
+
+def test_a_long_page_of_a_proxy_is_shortened() -> None:
+    assert len(error(502, b"x" * 100_000).message) <= 500
+
+
+def test_no_answer_is_an_error_that_passes() -> None:
+    found = Unreachable("get of Namespace x", "no connection", sent=False)
+    assert not found.terminal
+    assert str(found) == "get of Namespace x failed (Unreachable): no connection"

@@ -1,0 +1,655 @@
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ssl import Purpose, SSLContext, create_default_context
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.auth import exec_plugin
+from ssa_operator.kube.auth import child_process as program
+from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
+from ssa_operator.kube.auth.credential_types import Grant
+from tests.kube.fakes import Granted, StillClock
+from tests.kube.fakes import credentials as made_of
+
+CONTEXTS = {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}]}
+PATIENCE = 60.0
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1"}
+CLUSTER = {"server": "https://api.example.com:6443/"}
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of the machine's: neither kubeconfigs nor proxies nor a pod."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path / "serviceaccount")
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[bytes, bytes]:
+    """A self-signed certificate and its key, PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    return certificate.public_bytes(pem), key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def kubeconfig(
+    path: Path, user: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] = CLUSTER, **more: Any
+) -> str:
+    context = {"cluster": "c", **({"user": "u"} if user is not None else {}), **more}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": context}],
+        "clusters": [{"name": "c", "cluster": dict(cluster)}],
+        "users": [{"name": "u", "user": dict(user)}] if user is not None else [],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(body))
+    return str(path)
+
+
+async def authorization(found: Credentials) -> str | None:
+    return (await found.headers()).get("Authorization")
+
+
+async def test_a_token_and_a_default_namespace_are_read(tmp_path: Path) -> None:
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "abc"}, namespace="prod"))
+    assert (found.server, found.namespace, found.endpoint.context) == ("https://api.example.com:6443", "prod", "x")
+    assert await authorization(found) == "Bearer abc"
+
+
+async def test_a_password_is_sent_as_basic_authentication(tmp_path: Path) -> None:
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"username": "u", "password": "p"}))
+    assert await authorization(found) == "Basic " + base64.b64encode(b"u:p").decode()
+
+
+async def test_a_context_without_a_user_sends_no_credentials(tmp_path: Path) -> None:
+    found = await credentials.load(kubeconfig(tmp_path / "k"))
+    assert await found.headers() == {}
+
+
+async def test_impersonation_is_asked_for(tmp_path: Path) -> None:
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "t", "as": "jane"}))
+    assert (await found.headers())["Impersonate-User"] == "jane"
+
+
+async def test_of_several_files_the_first_to_say_something_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    kubeconfig(first, {"token": "first"})
+    kubeconfig(second, {"token": "second"}, namespace="second")
+    body = yaml.safe_load(second.read_text())
+    body["current-context"] = "y"
+    body["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "v", "namespace": "y"}})
+    body["users"].append({"name": "v", "user": {"token": "v"}})
+    second.write_text(yaml.safe_dump(body))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{first}:{second}")
+    found = await credentials.load()
+    assert (found.endpoint.context, found.namespace, await authorization(found)) == ("x", "default", "Bearer first")
+    other = await credentials.load(context="y")
+    assert (other.namespace, await authorization(other)) == ("y", "Bearer v")
+
+
+async def test_the_home_folders_kubeconfig_is_the_last_resort(tmp_path: Path) -> None:
+    kubeconfig(tmp_path / "home/.kube/config", {"token": "home"})
+    assert await authorization(await credentials.load()) == "Bearer home"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no kubeconfig"),
+        ("[]", "no kubeconfig"),
+        ("a: [", "no kubeconfig: .* in line 2"),
+        ("token: hunter2\n  x: hunter2: y", "no kubeconfig"),
+        ("apiVersion: v1", "no current-context; choose one with --context"),
+        ("current-context: x", "no contexts entry x"),
+        ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]", "no clusters entry c; it has none at all"),
+        (
+            json.dumps({**CONTEXTS, "clusters": [{"name": "c", "cluster": {"server": "s"}}]}),
+            "server 's' is no http or https URL",
+        ),
+    ],
+)
+async def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "k"
+    path.write_text(text)
+    with pytest.raises(CredentialsError, match=words) as found:
+        await credentials.load(str(path))
+    assert str(path) in str(found.value)
+    assert "hunter2" not in str(found.value)
+
+
+async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match=r"there is no kubeconfig at .*name one with --kubeconfig"):
+        await credentials.load(str(tmp_path / "missing"))
+    with pytest.raises(CredentialsError, match="there is no kubeconfig"):
+        await credentials.load()
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ({"tokenFile": "missing"}, "user u: tokenFile: .*missing"),
+        ({"client-certificate-data": "YQ=="}, "user u: client-certificate and client-key need each other"),
+        ({"client-certificate-data": "YQ==", "client-key-data": "YQ=="}, "can't be used together"),
+        ({"client-certificate": "missing", "client-key": "missing"}, "client-certificate: .*missing"),
+        ({"exec": {**EXEC, "command": "no-such-plugin", "installHint": "get it"}}, "not installed; get it"),
+        ({"exec": {**EXEC, "command": "false"}}, "exec plugin false exited with code 1"),
+        ({"exec": {**EXEC, "command": "true"}}, "exec plugin true printed no JSON"),
+        ({"exec": {**EXEC, "command": "echo", "args": ["[]"]}}, "exec plugin echo printed no ExecCredential"),
+        ({"exec": {**EXEC, "command": "yes"}}, "exec plugin yes wrote more than 1048576 bytes"),
+        ({"exec": {**EXEC, "command": "true", "interactiveMode": "Always"}}, "exec plugin true needs a terminal"),
+        ({"exec": {**EXEC, "command": "true", "interactiveMode": "Sometimes"}}, "interactiveMode 'Sometimes'"),
+        ({"exec": {**EXEC, "command": "true", "env": ["A=B"]}}, "env a list of name and value"),
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "true"}}, "v1alpha1' is not supp"),
+        ({"exec": {**EXEC}}, "user u: exec has no command"),
+        ({"auth-provider": {"name": "azure", "config": {}}}, "auth-provider azure"),
+        ({"token": "t", "as-groups": ["g"]}, "as-groups"),
+    ],
+)
+async def test_credentials_that_cannot_be_used_name_the_user_and_the_field(
+    tmp_path: Path, user: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(CredentialsError, match=words):
+        await credentials.load(kubeconfig(tmp_path / "k", user))
+
+
+async def test_client_certificates_are_shown_from_data_and_from_files_beside_the_kubeconfig(
+    tmp_path: Path, pair: tuple[bytes, bytes]
+) -> None:
+    certificate, key = pair
+    (tmp_path / "crt").write_bytes(certificate)
+    (tmp_path / "key").write_bytes(key)
+    authority = {**CLUSTER, "certificate-authority": "crt"}
+    from_files = {"client-certificate": "crt", "client-key": "key"}
+    from_data = {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
+    for user in (from_files, from_data):
+        found = await credentials.load(kubeconfig(tmp_path / "k", user, authority))
+        assert isinstance(found.ssl, SSLContext)
+        assert [each["serialNumber"] for each in found.ssl.get_ca_certs()] == ["01"]
+
+
+async def test_skipping_verification_is_honoured_and_the_default_is_to_verify(tmp_path: Path) -> None:
+    skipped = await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, "insecure-skip-tls-verify": True}))
+    verified = await credentials.load(kubeconfig(tmp_path / "k", {}))
+    assert skipped.ssl is not None
+    assert verified.ssl is not None
+    assert (skipped.ssl.check_hostname, verified.ssl.check_hostname) == (False, True)
+
+
+async def test_proxies_and_server_names_of_the_kubeconfig_are_used(tmp_path: Path) -> None:
+    cluster = {**CLUSTER, "proxy-url": "http://proxy:1", "tls-server-name": "api"}
+    endpoint = (await credentials.load(kubeconfig(tmp_path / "k", {}, cluster))).endpoint
+    assert (endpoint.proxy, endpoint.tls_server_name) == ("http://proxy:1", "api")
+    with pytest.raises(CredentialsError, match=r"socks5.*not supported"):
+        await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, "proxy-url": "socks5://proxy:1"}))
+
+
+async def test_a_remote_cluster_is_reached_by_the_environments_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:2")
+    assert (await credentials.load(kubeconfig(tmp_path / "k", {}))).endpoint.proxy == "http://proxy:2"
+
+
+async def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
+    clock = StillClock()
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "never", "tokenFile": "token"}), clock=clock)
+    file.write_text("two")
+    clock.time += 59
+    assert await authorization(found) == "Bearer one"
+    clock.time += 1
+    assert await authorization(found) == "Bearer two"
+
+
+async def test_a_token_file_that_is_gone_for_a_moment_does_not_stop_the_requests(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = StillClock()
+    file = tmp_path / "token"
+    file.write_text("one")
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"tokenFile": "token"}), clock=clock)
+    file.unlink()
+    clock.time += 60
+    assert await authorization(found) == "Bearer one"
+    assert "could not be renewed" in caplog.text
+    file.write_text("two")
+    clock.time += 10
+    assert await authorization(found) == "Bearer two"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> dict[str, Any]:
+    """An exec plugin beside the kubeconfig that counts its runs; the file `answer` holds its status."""
+    script = tmp_path / "plugin.py"
+    script.write_text(
+        "import json, os, pathlib\n"
+        "runs = pathlib.Path(os.environ['RUNS'])\n"
+        "runs.write_text(runs.read_text() + '.' if runs.exists() else '.')\n"
+        "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
+        "status = json.loads(runs.with_name('answer').read_text().replace('RUN', str(len(runs.read_text()))))\n"
+        "print(json.dumps({'apiVersion': info['apiVersion'], 'kind': 'ExecCredential', 'status': status}))\n"
+    )
+    launcher = tmp_path / "bin" / "plugin"
+    launcher.parent.mkdir()
+    launcher.write_text(f"#!/bin/sh\nexec {sys.executable} {script}\n")
+    launcher.chmod(0o700)
+    return {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "bin/plugin",
+        "env": [{"name": "RUNS", "value": str(tmp_path / "runs")}],
+    }
+
+
+def expiry(clock: StillClock, seconds: float) -> str:
+    return datetime.fromtimestamp(clock.now() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def test_an_exec_plugin_runs_again_before_its_token_expires_and_not_sooner(
+    tmp_path: Path, plugin: dict[str, Any]
+) -> None:
+    clock = StillClock()
+    answer = {"token": "tRUN", "expirationTimestamp": expiry(clock, 600)}
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}), clock=clock)
+    clock.time += 500
+    assert await authorization(found) == "Bearer t1"
+    clock.time += 80
+    (tmp_path / "answer").write_text(json.dumps({**answer, "expirationTimestamp": expiry(clock, 600)}))
+    assert await authorization(found) == "Bearer t2"
+    assert await authorization(found) == "Bearer t2"
+
+
+async def test_an_exec_plugin_whose_tokens_expire_at_once_is_not_run_for_every_request(
+    tmp_path: Path, plugin: dict[str, Any]
+) -> None:
+    clock = StillClock()
+    (tmp_path / "answer").write_text(json.dumps({"token": "tRUN", "expirationTimestamp": expiry(clock, 1)}))
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}), clock=clock)
+    for _ in range(5):
+        clock.time += 1
+        assert await authorization(found) == "Bearer t1"
+
+
+async def test_an_exec_plugin_that_fails_after_expiry_is_an_error(tmp_path: Path, plugin: dict[str, Any]) -> None:
+    clock = StillClock()
+    (tmp_path / "answer").write_text(json.dumps({"token": "t", "expirationTimestamp": expiry(clock, 100)}))
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}), clock=clock)
+    (tmp_path / "answer").unlink()
+    clock.time += 90
+    assert await authorization(found) == "Bearer t"
+    clock.time += 20
+    with pytest.raises(CredentialsError, match="user u: exec plugin bin/plugin"):
+        await found.headers()
+
+
+async def test_an_exec_plugins_certificate_replaces_the_tls_settings(
+    tmp_path: Path, plugin: dict[str, Any], pair: tuple[bytes, bytes]
+) -> None:
+    clock = StillClock()
+    certificate, key = (each.decode() for each in pair)
+    answer = {"clientCertificateData": certificate, "clientKeyData": key, "expirationTimestamp": expiry(clock, 100)}
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}), clock=clock)
+    first = found.ssl
+    clock.time += 80
+    assert await found.headers() == {}
+    assert found.ssl is first
+    (tmp_path / "answer").write_text(json.dumps({**answer, "clientCertificateData": certificate + "\n"}))
+    clock.time += 80
+    await found.headers()
+    assert found.ssl is not first
+
+
+async def test_an_exec_plugin_that_gives_nothing_is_told(tmp_path: Path, plugin: dict[str, Any]) -> None:
+    (tmp_path / "answer").write_text("{}")
+    with pytest.raises(CredentialsError, match="gave neither a token nor a client certificate"):
+        await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}))
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """The settings of an exec plugin that is these lines of a shell script."""
+
+    def write(*lines: str, **settings: Any) -> dict[str, Any]:
+        script = tmp_path / "plugin.sh"
+        script.write_text("\n".join(("#!/bin/sh", *lines, "")))
+        script.chmod(0o700)
+        return {**EXEC, "command": "./plugin.sh", **settings}
+
+    return write
+
+
+class Alive:
+    """A pipe in the file system, named `alive`: its end comes when no process has it open for writing."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._reader = asyncio.StreamReader()
+        self._reading = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+        self._own = os.open(path, os.O_WRONLY)
+
+    async def begin(self) -> None:
+        protocol = asyncio.StreamReaderProtocol(self._reader)
+        self.transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, self._reading)
+
+    async def up(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self._reader.readline()
+
+    async def nothing(self) -> None:
+        os.close(self._own)
+        async with asyncio.timeout(PATIENCE):
+            await self._reader.read()
+
+
+@pytest.fixture
+async def alive(tmp_path: Path) -> AsyncIterator[Alive]:
+    pipe = Alive(tmp_path / "alive")
+    await pipe.begin()
+    yield pipe
+    pipe.transport.close()
+
+
+SLEEPS_WITH_A_CHILD = ('exec 3>"$(dirname "$0")/alive"', "echo waiting for somebody to log in >&2", "sleep 1000 &",
+                       "echo up >&3", "sleep 1000")  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["", "trap '' TERM"], ids=["ends when asked", "ignores SIGTERM"])
+async def test_of_an_exec_plugin_that_gives_no_answer_in_time_nothing_stays_alive(
+    tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "DEADLINE", 1.0)
+    monkeypatch.setattr(program, "GRACE", 0.2)
+    settings = shell(first, *SLEEPS_WITH_A_CHILD)
+    with pytest.raises(CredentialsError, match=r"user u: exec plugin \./plugin\.sh gave no answer in 1 s"):
+        await credentials.load(kubeconfig(tmp_path / "k", {"exec": settings}))
+    await alive.nothing()
+
+
+async def test_of_an_exec_plugin_that_nobody_waits_for_any_more_nothing_stays_alive(
+    tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive
+) -> None:
+    settings = shell(*SLEEPS_WITH_A_CHILD)
+    loading = asyncio.create_task(credentials.load(kubeconfig(tmp_path / "k", {"exec": settings})))
+    await alive.up()
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    await alive.nothing()
+
+
+async def test_an_exec_plugin_may_write_as_much_to_stderr_as_it_likes(
+    tmp_path: Path, shell: Callable[..., dict[str, Any]]
+) -> None:
+    answer = {**EXEC, "kind": "ExecCredential", "status": {"token": "t"}}
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    noise = f'{sys.executable} -c \'import sys; sys.stderr.write("noise " * 700_000 + "the end")\''
+    path = kubeconfig(tmp_path / "k", {"exec": shell(noise, 'cat "$(dirname "$0")/answer"')})
+    async with asyncio.timeout(PATIENCE):
+        assert await authorization(await credentials.load(path)) == "Bearer t"
+    shell(noise, "exit 3")
+    with pytest.raises(CredentialsError, match=r"exited with code 3: .*noise the end$") as found:
+        await credentials.load(path)
+    assert len(str(found.value)) < 5000
+
+
+PRINTS_ITS_INFO = """exec python3 -c '
+import json, os
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+token = json.dumps(info["spec"], sort_keys=True)
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": info["kind"], "status": {"token": token}}))
+'"""
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks_for_that(
+    tmp_path: Path, shell: Callable[..., dict[str, Any]], pair: tuple[bytes, bytes], version: str
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(pair[0])
+    name = "client.authentication.k8s.io/exec"
+    cluster = {
+        **CLUSTER,
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "api",
+        "extensions": [{"name": "other", "extension": 1}, {"name": name, "extension": {"audience": "a"}}],
+    }
+    known = {
+        "server": "https://api.example.com:6443",
+        "tls-server-name": "api",
+        "certificate-authority-data": base64.b64encode(pair[0]).decode(),
+        "config": {"audience": "a"},
+    }
+    for provide, info in ((False, {}), (True, {"cluster": known})):
+        settings = shell(
+            PRINTS_ITS_INFO, provideClusterInfo=provide, apiVersion=f"client.authentication.k8s.io/{version}"
+        )
+        found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": settings}, cluster))
+        spec = {"interactive": False, **info}
+        assert await authorization(found) == f"Bearer {json.dumps(spec, sort_keys=True)}"
+
+
+@pytest.mark.parametrize(("mode", "interactive"), [("IfAvailable", True), ("Always", True), ("Never", False)])
+async def test_at_a_terminal_an_exec_plugin_may_talk_to_the_user(
+    tmp_path: Path,
+    shell: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    mode: str,
+    interactive: bool,
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    settings = shell("echo open https://login.example.com >&2", PRINTS_ITS_INFO, interactiveMode=mode)
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"exec": settings}))
+    assert await authorization(found) == f"Bearer {json.dumps({'interactive': interactive})}"
+    assert ("open https://login.example.com" in capfd.readouterr().err) == interactive
+
+
+async def test_an_exec_plugin_may_leave_an_agent_behind(tmp_path: Path, shell: Callable[..., dict[str, Any]]) -> None:
+    settings = shell('sleep 1000 >/dev/null & echo $! >"$(dirname "$0")/agent"', PRINTS_ITS_INFO)
+    async with asyncio.timeout(PATIENCE):
+        await credentials.load(kubeconfig(tmp_path / "k", {"exec": settings}))
+    os.kill(int((tmp_path / "agent").read_text()), signal.SIGKILL)  # it lives
+
+
+def id_token(expires: float) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expires}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.sig"
+
+
+@asynccontextmanager
+async def issuer(folder: Path, *tokens: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """An OpenID issuer with a certificate of its own, `issuer.crt`: its URL, and the refresh tokens that it gets."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    pem = serialization.Encoding.PEM
+    (folder / "issuer.crt").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "issuer.key").write_bytes(private)
+    given = list(tokens)
+    seen: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/.well-known/openid-configuration":
+            return web.json_response({"token_endpoint": f"https://{request.host}/token"})
+        seen.append(str((await request.post())["refresh_token"]))
+        body = {"id_token": given.pop(0), "access_token": "a", "token_type": "bearer"}
+        return web.json_response({**body, "refresh_token": f"after-{seen[-1]}"})
+
+    context = create_default_context(Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "issuer.crt", folder / "issuer.key")
+    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    try:
+        yield f"https://localhost:{runner.addresses[0][1]}", seen
+    finally:
+        await runner.cleanup()
+
+
+def oidc(url: str, token: str | None, **config: str) -> dict[str, Any]:
+    known = {"client-id": "c", "client-secret": "s", "idp-issuer-url": url, "refresh-token": "r"}
+    return {"auth-provider": {"name": "oidc", "config": known | ({"id-token": token} if token else {}) | config}}
+
+
+@pytest.mark.parametrize("old", [id_token(1), None], ids=["expired", "none yet"])
+async def test_an_oidc_token_is_renewed_before_it_expires_with_the_newest_refresh_token(
+    tmp_path: Path, old: str | None
+) -> None:
+    clock = StillClock()
+    clock.time = time.time()
+    one, two = id_token(clock.time + 100), id_token(clock.time + 4000)
+    async with issuer(tmp_path, one, two) as (url, seen):
+        user = oidc(url, old, **{"idp-certificate-authority": "issuer.crt"})
+        found = await credentials.load(kubeconfig(tmp_path / "k", user), clock=clock)
+        assert await authorization(found) == f"Bearer {one}"
+        clock.time += 80
+        assert await authorization(found) == f"Bearer {two}"
+        clock.time += 3000
+        assert await authorization(found) == f"Bearer {two}"
+        assert seen == ["r", "after-r"]
+
+
+async def test_an_oidc_issuer_whose_certificate_nobody_vouches_for_gets_no_secret(tmp_path: Path) -> None:
+    async with issuer(tmp_path, id_token(4_000_000_000)) as (url, seen):
+        with pytest.raises(CredentialsError, match=r"user u: auth-provider oidc .*CERTIFICATE_VERIFY_FAILED"):
+            await credentials.load(kubeconfig(tmp_path / "k", oidc(url, id_token(1))))
+        assert seen == []
+
+
+async def test_an_oidc_token_that_has_not_expired_is_used(tmp_path: Path) -> None:
+    token = id_token(4_000_000_000)
+    found = await credentials.load(kubeconfig(tmp_path / "k", oidc("https://issuer.invalid", token)))
+    assert await authorization(found) == f"Bearer {token}"
+
+
+async def test_several_files_are_merged_as_the_official_client_merges_them(tmp_path: Path) -> None:
+    """Its public loader as the judge. It differs in `current-context`: client-go takes the first, it takes the last."""
+    one, two, empty = tmp_path / "a" / "one", tmp_path / "b" / "two", tmp_path / "empty"
+    kubeconfig(one, {"tokenFile": "token"}, {**CLUSTER, "server": "https://one"})
+    kubeconfig(two, {"token": "two"}, {**CLUSTER, "server": "https://two"})
+    body = yaml.safe_load(two.read_text())
+    for kind, value in (("contexts", {"cluster": "d", "user": "w"}), ("clusters", CLUSTER), ("users", {"token": "w"})):
+        names = {"contexts": "y", "clusters": "d", "users": "w"}
+        body[kind].append({"name": names[kind], kind.removesuffix("s"): value})
+    two.write_text(yaml.safe_dump(body))
+    (one.parent / "token").write_text("from-a-file")
+    paths = f"{one}:{tmp_path / 'missing'}:{two}"
+    for context in ("x", "y"):
+        program = (
+            "import sys; from kubernetes import client, config; found = client.Configuration();"
+            "config.load_kube_config(sys.argv[1], sys.argv[2], found, persist_config=False);"
+            "print(found.host, found.api_key['BearerToken'])"
+        )
+        theirs = subprocess.run(  # noqa: ASYNC221 - nothing else runs here
+            [sys.executable, "-c", program, paths, context], capture_output=True, text=True, check=True
+        )
+        ours = await credentials.load(paths, context)
+        assert f"{ours.server} {await authorization(ours)}" == theirs.stdout.strip()
+    empty.touch()
+    assert (await credentials.load(f"{empty}:{paths}")).server == "https://one"
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[bytes, bytes]) -> Path:
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text("one\n")
+    (folder / "ca.crt").write_bytes(pair[0])
+    (folder / "namespace").write_text("operators")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return folder
+
+
+async def test_in_a_pod_the_service_account_is_used_and_its_token_read_again(pod: Path) -> None:
+    clock = StillClock()
+    found = await credentials.load(clock=clock)
+    assert (found.server, found.namespace) == ("https://[fd00::1]:443", "operators")
+    (pod / "token").write_text("two\n")
+    assert await authorization(found) == "Bearer one"
+    clock.time += 60
+    assert await authorization(found) == "Bearer two"
+
+
+async def test_in_a_pod_a_kubeconfig_that_exists_or_is_asked_for_comes_first(pod: Path, tmp_path: Path) -> None:
+    kubeconfig(tmp_path / "home/.kube/config", {"token": "home"})
+    assert await authorization(await credentials.load()) == "Bearer home"
+    with pytest.raises(CredentialsError, match="there is no kubeconfig"):
+        await credentials.load(str(tmp_path / "missing"))
+
+
+async def test_a_pod_without_a_certificate_authority_is_told(pod: Path) -> None:
+    (pod / "ca.crt").unlink()
+    with pytest.raises(CredentialsError, match=r"service account in .* can't be read: .*ca\.crt"):
+        await credentials.load()
+
+
+async def test_after_a_401_credentials_that_cannot_change_are_not_tried_again(tmp_path: Path) -> None:
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "t"}))
+    assert not await found.refused(await found.headers())
+
+
+async def test_after_a_401_what_somebody_else_has_renewed_is_not_read_again() -> None:
+    source = Granted("one", "two", "three")
+    found = made_of("http://x", source, StillClock())
+    headers = await found.headers()
+    assert await found.refused(headers)
+    assert await found.refused(headers)
+    assert source.reads == 2
+
+
+async def test_a_server_that_always_says_401_does_not_make_the_plugin_run_for_every_request() -> None:
+    clock = StillClock()
+    source = Granted(*(str(number) for number in range(9)))
+    found = made_of("http://x", source, clock)
+    results = [await found.refused(await found.headers()) for _ in range(3)]
+    assert (results, source.reads) == ([True, False, False], 2)
+    clock.time += 10
+    assert await found.refused(await found.headers())
+
+
+def test_no_token_is_in_a_repr() -> None:
+    assert "hunter2" not in repr(Grant(headers={"Authorization": "Bearer hunter2"}))

@@ -1,0 +1,340 @@
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.kube.watch.cache import Cache, Listener
+from tests.kube.fakes import live
+
+Told = list[tuple[str, str]]
+
+
+@pytest.fixture
+def told() -> Told:
+    return []
+
+
+@pytest.fixture
+def cache(told: Told) -> Cache:
+    return listening(told)
+
+
+def teller(told: Told) -> Listener:
+    return lambda old, new: told.append((old.resource_version if old else "", new.resource_version if new else ""))
+
+
+def listening(told: Told) -> Cache:
+    made = Cache()
+    made.listen(teller(told))
+    return made
+
+
+def version(cache: Cache, name: str) -> str:
+    found = cache.get("default", name)
+    return found.resource_version if found else ""
+
+
+def names(objects: Iterator[Live] | tuple[Live, ...]) -> set[str]:
+    return {each.identity.name for each in objects}
+
+
+def test_events_are_told_once_as_steps(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    cache.upsert(live("a", 2))
+    cache.upsert(live("a", 2))
+    cache.upsert(live("a", 1))
+    cache.remove(live("a", 3))
+    cache.remove(live("a", 3))
+    assert told == [("", "1"), ("1", "2"), ("2", "")]
+    assert len(cache) == 0
+
+
+def test_a_list_tells_what_came_changed_and_vanished(cache: Cache, told: Told) -> None:
+    for each in (live("a", 1), live("b", 2), live("c", 3)):
+        cache.upsert(each)
+    told.clear()
+    cache.replace([live("a", 1), live("b", 5), live("d", 6)], "6", mark=cache.mark())
+    assert sorted(told) == [("", "6"), ("2", "5"), ("3", "")]
+    assert names(iter(cache)) == {"a", "b", "d"}
+
+
+def test_a_list_of_one_namespace_leaves_the_others_alone(cache: Cache) -> None:
+    cache.upsert(live("a", 1, namespace="one"))
+    cache.upsert(live("b", 1, namespace="two"))
+    cache.replace([], "2", mark=cache.mark(), namespace="one")
+    assert names(iter(cache)) == {"b"}
+
+
+def test_a_list_after_the_store_was_restored_counts_although_its_versions_are_lower(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 100))
+    cache.written(live("b", 101))
+    cache.replace([live("a", 7)], "8", mark=cache.mark())
+    assert (version(cache, "a"), version(cache, "b")) == ("7", "")
+
+
+def test_our_write_is_read_at_once_and_its_echo_is_no_change(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    cache.written(live("a", 2))
+    assert version(cache, "a") == "2"
+    cache.upsert(live("a", 2))
+    assert told == [("", "1")]
+    cache.upsert(live("a", 3))
+    assert told[1:] == [("2", "3")]
+
+
+def test_a_change_that_our_write_came_on_top_of_is_still_told(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    cache.written(live("a", 3))
+    cache.upsert(live("a", 2))
+    assert version(cache, "a") == "3"
+    cache.upsert(live("a", 3))
+    assert told == [("", "1"), ("1", "2")]
+
+
+def test_the_late_echoes_of_several_writes_of_ours_are_no_changes(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    for number in (2, 3, 5):
+        cache.written(live("a", number))
+    for number in (2, 3, 4, 5):
+        cache.upsert(live("a", number))
+    assert told == [("", "1"), ("3", "4")]
+    cache.upsert(live("a", 6))
+    assert told[2:] == [("5", "6")]
+
+
+def test_an_answer_that_comes_after_its_event_changes_nothing(cache: Cache) -> None:
+    cache.upsert(live("a", 5))
+    cache.written(live("a", 4))
+    assert version(cache, "a") == "5"
+
+
+def test_an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back(cache: Cache) -> None:
+    cache.upsert(live("a", 5))
+    cache.remove(live("a", 6))
+    cache.advance("6")
+    cache.written(live("a", 5))
+    assert version(cache, "a") == ""
+
+
+def test_a_list_that_is_older_than_our_write_does_not_lose_it(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    mark = cache.mark()
+    cache.written(live("a", 9))
+    cache.written(live("new", 10))
+    cache.replace([live("a", 7)], "8", mark=mark)
+    assert (version(cache, "a"), version(cache, "new")) == ("9", "10")
+    assert told == [("", "1"), ("1", "7")]
+    cache.upsert(live("a", 9))
+    cache.upsert(live("new", 10))
+    assert told == [("", "1"), ("1", "7")]
+
+
+def test_a_list_that_is_newer_than_our_write_counts(cache: Cache) -> None:
+    mark = cache.mark()
+    cache.written(live("a", 9))
+    cache.written(live("gone", 9))
+    cache.replace([live("a", 11)], "12", mark=mark)
+    assert (version(cache, "a"), version(cache, "gone")) == ("11", "")
+
+
+def test_what_we_deleted_is_gone_at_once_and_late_events_do_not_bring_it_back(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1))
+    cache.deleted(live("a", 1))
+    assert version(cache, "a") == ""
+    cache.upsert(live("a", 2))
+    assert version(cache, "a") == ""
+    cache.remove(live("a", 3))
+    assert told == [("", "1"), ("2", "")]
+
+
+def test_an_object_made_again_after_our_deletion_is_seen(cache: Cache) -> None:
+    cache.upsert(live("a", 1))
+    cache.deleted(live("a", 1))
+    cache.upsert(live("a", 4, uid="another"))
+    assert version(cache, "a") == "4"
+
+
+def test_a_list_from_before_our_deletion_does_not_bring_the_object_back(cache: Cache) -> None:
+    cache.upsert(live("a", 1))
+    mark = cache.mark()
+    cache.deleted(live("a", 1))
+    cache.replace([live("a", 1)], "1", mark=mark)
+    assert version(cache, "a") == ""
+    cache.replace([live("a", 1)], "5", mark=cache.mark())
+    assert version(cache, "a") == "1"
+
+
+def test_the_late_deletion_of_an_object_that_we_made_again_takes_only_the_old_one(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1, uid="old"))
+    cache.written(live("a", 5, uid="new"))
+    cache.remove(live("a", 3, uid="old"))
+    assert version(cache, "a") == "5"
+    cache.upsert(live("a", 5, uid="new"))
+    assert told == [("", "1"), ("1", "")]
+
+
+def test_while_a_write_is_under_way_its_echo_is_not_told_and_other_changes_are_told_after_it(
+    cache: Cache, told: Told
+) -> None:
+    cache.upsert(live("a", 1))
+    cache.upsert(live("b", 1))
+    told.clear()
+    with cache.writing("default", "a"):
+        cache.upsert(live("a", 2))  # somebody else's
+        cache.upsert(live("a", 3))  # ours, before the answer
+        cache.upsert(live("b", 4))
+        assert told == [("1", "4")]
+        cache.written(live("a", 3))
+    assert told == [("1", "4"), ("1", "2")]
+
+
+def test_a_failed_write_hides_nothing(cache: Cache, told: Told) -> None:
+    def write() -> None:
+        with cache.writing("default", "a"):
+            cache.upsert(live("a", 1))
+            raise ValueError("refused")
+
+    with pytest.raises(ValueError, match="refused"):
+        write()
+    assert told == [("", "1")]
+
+
+def test_a_listener_for_our_own_writes_too_is_told_of_them(cache: Cache) -> None:
+    told: Told = []
+    cache.listen(teller(told), own_writes=True)
+    cache.written(live("a", 1))
+    cache.upsert(live("a", 1))
+    cache.deleted(live("a", 1))
+    assert told == [("", "1"), ("1", "")]
+
+
+def test_children_are_found_by_their_parent_wherever_they_came_from(cache: Cache) -> None:
+    labels = {PARENT_UID_LABEL: "p"}
+    cache.upsert(live("a", 1, labels=labels))
+    cache.written(live("b", 2, labels=labels))
+    cache.upsert(live("c", 3))
+    assert names(cache.by_parent("p")) == {"a", "b"}
+    cache.upsert(live("a", 4, labels={PARENT_UID_LABEL: "q"}))
+    assert names(cache.by_parent("p")) == {"b"}
+    assert names(cache.by_parent("q")) == {"a"}
+    cache.deleted(live("b", 2))
+    cache.remove(live("a", 5, labels=labels))
+    assert cache.by_parent("p") == cache.by_parent("q") == cache.by_parent("never") == ()
+
+
+def test_listeners_see_the_cache_as_it_is_after_the_change(cache: Cache) -> None:
+    lengths: list[int] = []
+    cache.listen(lambda *_: lengths.append(len(cache)))
+    cache.replace([live("a", 1), live("b", 2)], "2", mark=cache.mark())
+    assert lengths == [2, 2]
+
+
+def test_a_listener_that_fails_keeps_no_other_from_being_told(told: Told) -> None:
+    def fail(old: Live | None, new: Live | None) -> None:
+        raise ValueError("mine")
+
+    cache = Cache()
+    cache.listen(fail)
+    cache.listen(teller(told))
+    with pytest.raises(ValueError, match="mine"):
+        cache.replace([live("a", 1), live("b", 2)], "2", mark=cache.mark())
+    assert sorted(told) == [("", "1"), ("", "2")]
+
+
+def test_versions_that_are_no_numbers_are_compared_for_equality(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", "x"))
+    cache.upsert(live("a", "x"))
+    cache.written(live("a", "z"))
+    cache.upsert(live("a", "y"))
+    assert version(cache, "a") == "z"
+    cache.upsert(live("a", "z"))
+    cache.upsert(live("a", "w"))
+    assert version(cache, "a") == "w"
+    cache.remove(live("a", "v"))
+    assert told == [("", "x"), ("x", "y"), ("z", "w"), ("w", "")]
+
+
+# Histories: what a server goes through, in one order; and the watch, lists and answers that tell of it, in any.
+
+OURS, FOREIGN, DELETE = "ours", "foreign", "delete"
+LIST, ANSWER, DELIVER = "list", "answer", "deliver"
+
+
+class Server:
+    """One object's history, told to a cache by a watch that lags behind and by the answers to our writes."""
+
+    def __init__(self) -> None:
+        self.told: Told = []
+        self.cache = listening(self.told)
+        self.version = 0
+        self.generation = 0
+        self.now: Live | None = None
+        self.events: list[tuple[str, Live]] = []
+        self.answers: list[Live] = []
+        self.foreign: set[str] = set()
+
+    def happens(self, what: str) -> None:
+        if what in (OURS, FOREIGN):
+            self.version += 1
+            self.now = live("a", self.version, uid=f"u{self.generation}")
+            self.events.append(("MODIFIED", self.now))
+            if what == OURS:
+                self.answers.append(self.now)
+            else:
+                self.foreign.add(str(self.version))
+        elif what == DELETE and self.now is not None:
+            self.version += 1
+            self.events.append(("DELETED", live("a", self.version, uid=self.now.uid)))
+            self.now = None
+            self.generation += 1
+        elif what == LIST:
+            mark = self.cache.mark()
+            self.events.clear()
+            self.cache.replace([self.now] if self.now else [], str(self.version), mark=mark)
+        elif what == ANSWER and self.answers:
+            self.cache.written(self.answers.pop(0))
+        elif what == DELIVER and self.events:
+            kind, each = self.events.pop(0)
+            (self.cache.remove if kind == "DELETED" else self.cache.upsert)(each)
+            self.cache.advance(each.resource_version)
+
+
+steps = st.lists(st.sampled_from([OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, DELIVER]), max_size=30)
+
+
+@given(steps)
+def test_whatever_the_order_in_the_end_the_cache_is_what_the_server_has(history: list[str]) -> None:
+    server = Server()
+    for what in history:
+        server.happens(what)
+    while server.events or server.answers:
+        server.happens(ANSWER)
+        server.happens(DELIVER)
+    server.happens(DELIVER)
+    assert version(server.cache, "a") == (server.now.resource_version if server.now else "")
+
+
+@given(steps)
+def test_a_read_never_goes_back_behind_a_write_of_ours(history: list[str]) -> None:
+    server = Server()
+    written = 0
+    for what in history:
+        if what == ANSWER and server.answers:
+            written = int(server.answers[0].resource_version)
+        server.happens(what)
+        seen = version(server.cache, "a")
+        assert not seen or int(seen) >= written
+
+
+@given(steps.filter(lambda history: LIST not in history))
+def test_every_foreign_change_is_told_exactly_once(history: list[str]) -> None:
+    server = Server()
+    for what in history:
+        server.happens(what)
+    while server.events:
+        server.happens(DELIVER)
+    told = [new for _, new in server.told if new in server.foreign]
+    assert sorted(told, key=int) == sorted(server.foreign, key=int)
+    assert len(told) == len(set(told))

@@ -1,0 +1,356 @@
+"""What goes wrong with watches, by script; that the right things go right is shown against a real API server."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.watch.reflector import FAILURES, Reflector, State, Timing
+from tests.kube.fakes import CONFIG_MAPS, StillClock, bookmark, config_map, event, refuse, scripted, status
+
+TIMING = Timing()
+
+Round = Callable[[web.BaseRequest, "Watched"], Awaitable[web.StreamResponse]]
+
+
+class Watched:
+    """A reflector, its cache, and a server that answers each of its requests by the next round of a script.
+
+    The last round is not answered: `ended` is set when it is asked for, and then nothing happens any more.
+    """
+
+    def __init__(self, *rounds: Round) -> None:
+        self.rounds = list(rounds)
+        self.queries: list[dict[str, str]] = []
+        self.ended = asyncio.Event()
+        self.clock = StillClock()
+        self.cache = Cache()
+        self.told: list[tuple[str, str]] = []
+        self.states: list[tuple[State, bool]] = []
+        self.cache.listen(
+            lambda old, new: self.told.append(
+                (f"{old.identity.name}{old.resource_version}" if old else "",
+                 f"{new.identity.name}{new.resource_version}" if new else "")
+            )
+        )  # fmt: skip
+        self.reflector: Reflector
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(request, web.BaseRequest)
+        self.queries.append(dict(request.query))
+        if not self.rounds:
+            self.ended.set()
+            response = await stream(request)
+            await asyncio.Event().wait()
+            return response
+        return await self.rounds.pop(0)(request, self)
+
+    @property
+    def names(self) -> set[str]:
+        return {each.identity.name for each in self.cache}
+
+
+@asynccontextmanager
+async def watched(*rounds: Round, timing: Timing = TIMING) -> AsyncIterator[Watched]:
+    made = Watched(*rounds)
+    async with scripted(made.answer, clock=made.clock) as client:
+        made.reflector = Reflector(client, CONFIG_MAPS, made.cache, timing=timing, clock=made.clock)
+        made.reflector.listen(lambda each: made.states.append((each.state, each.synced.is_set())))
+        task = asyncio.create_task(made.reflector.run())
+        try:
+            async with asyncio.timeout(20):
+                await made.ended.wait()
+            yield made
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def stream(request: web.BaseRequest, *lines: bytes) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    for line in lines:
+        await response.write(line)
+    return response
+
+
+def sends(*lines: bytes) -> Round:
+    """A stream with these lines that then ends in order."""
+
+    async def play(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        response = await stream(request, *lines)
+        await response.write_eof()
+        return response
+
+    return play
+
+
+def breaks_after(*lines: bytes) -> Round:
+    async def play(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        await stream(request, *lines)
+        assert request.transport is not None
+        # What was written has to arrive before the reset.
+        while watched.reflector.events < len([line for line in lines if line.endswith(b"\n")]):  # noqa: ASYNC110
+            await asyncio.sleep(0)  # the reflector has no event for this
+        request.transport.abort()
+        raise asyncio.CancelledError
+
+    return play
+
+
+def silent_after(*lines: bytes) -> Round:
+    async def play(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        await stream(request, *lines)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return play
+
+
+def answers(response: Callable[[], web.StreamResponse]) -> Round:
+    async def play(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        return response()
+
+    return play
+
+
+def lists(version: int, *items: dict[str, Any]) -> Round:
+    body = {"metadata": {"resourceVersion": str(version)}, "items": list(items)}
+    return answers(lambda: web.json_response(body))
+
+
+def added(name: str, version: int) -> bytes:
+    return event("ADDED", config_map(name, version))
+
+
+PRESENT = (added("a", 1), added("b", 2), bookmark(5, end=True))
+GONE = event("ERROR", status(410, "Expired", "too old resource version: 5 (9)"))
+
+
+async def test_a_streamed_list_is_taken_as_a_whole_at_its_marker() -> None:
+    async with watched(sends(added("a", 1), bookmark(3), added("b", 2), event("DELETED", config_map("a", 4)),
+                             bookmark(5, end=True), added("c", 6))) as it:  # fmt: skip
+        assert it.told == [("", "b2"), ("", "c6")]
+        assert it.reflector.synced.is_set()
+        assert it.queries[0]["sendInitialEvents"] == "true"
+        assert it.queries[1]["resourceVersion"] == "6"
+
+
+async def test_bookmarks_carry_the_version_on() -> None:
+    async with watched(sends(*PRESENT), sends(bookmark(77))) as it:
+        assert [each.get("resourceVersion") for each in it.queries] == [None, "5", "77"]
+
+
+@pytest.mark.parametrize(
+    "gone", [sends(GONE), answers(lambda: refuse(410, "Gone", "too old"))], ids=["as an event", "as a status"]
+)
+async def test_after_a_410_everything_is_listed_again_and_deletions_are_not_lost(gone: Round) -> None:
+    async with watched(sends(*PRESENT), gone, sends(added("b", 2), added("c", 8), bookmark(9, end=True))) as it:
+        assert it.names == {"b", "c"}
+        assert sorted(it.told) == [("", "a1"), ("", "b2"), ("", "c8"), ("a1", "")]
+        assert it.reflector.synced.is_set()
+        assert it.clock.slept == [0.0]
+
+
+async def test_a_server_that_always_says_410_is_not_asked_in_a_tight_loop() -> None:
+    async with watched(*[answers(lambda: refuse(410, "Gone", "too old"))] * 4) as it:
+        assert it.clock.slept == pytest.approx([0.0, 2.4, 4.8, 9.6])
+
+
+async def test_a_stream_that_breaks_is_taken_up_where_it_was() -> None:
+    async with watched(breaks_after(*PRESENT, added("c", 6)), sends(added("d", 7))) as it:
+        assert it.queries[1]["resourceVersion"] == "6"
+        assert it.names == {"a", "b", "c", "d"}
+        assert it.clock.slept == pytest.approx([1.2])
+
+
+async def test_half_a_line_is_not_an_event_and_is_not_lost() -> None:
+    whole = added("c", 6)
+    async with watched(breaks_after(*PRESENT, whole[:30]), sends(whole[:10], whole[10:])) as it:
+        assert it.names == {"a", "b", "c"}
+        assert it.queries[1]["resourceVersion"] == "5"
+
+
+async def test_a_stream_that_breaks_before_the_marker_shows_nothing_of_it() -> None:
+    async with watched(breaks_after(added("a", 1)), sends(added("b", 2), bookmark(5, end=True))) as it:
+        assert it.told == [("", "b2")]
+        assert it.queries[1]["sendInitialEvents"] == "true"
+
+
+async def test_a_silent_stream_is_replaced_from_the_last_version() -> None:
+    async with watched(silent_after(*PRESENT, added("c", 6)), timing=Timing(silence=0.05, brief=0)) as it:
+        assert it.queries[1]["resourceVersion"] == "6"
+        assert it.clock.slept == []
+
+
+@pytest.mark.parametrize(
+    "old", [answers(lambda: refuse(422, "Invalid", "sendInitialEvents: Forbidden")),
+            answers(lambda: refuse(400, "BadRequest", "resourceVersionMatch is forbidden for watch")),
+            silent_after(added("a", 1)), sends(added("a", 1))],
+    ids=["refused with 422", "refused with 400", "ignored and silent", "ignored and ended"],
+)  # fmt: skip
+async def test_where_lists_are_not_streamed_they_are_paged(old: Round) -> None:
+    async with watched(old, lists(5, config_map("a", 1)), sends(added("b", 6)), timing=Timing(marker=0.05)) as it:
+        assert it.queries[1] == {"limit": "500"}
+        assert it.queries[2]["resourceVersion"] == "5"
+        assert it.told == [("", "a1"), ("", "b6")]
+
+
+RELIST = sends(GONE)
+
+
+@pytest.mark.parametrize("cut", [sends(), sends(added("a", 1))], ids=["at once", "in the middle"])
+async def test_a_streamed_list_that_was_cut_does_not_end_the_streaming_of_lists(cut: Round) -> None:
+    rounds = [each for _ in range(FAILURES + 1) for each in (cut, lists(5, config_map("a", 1)), RELIST)]
+    async with watched(*rounds, sends(*PRESENT)) as it:
+        assert [each.get("sendInitialEvents") for each in it.queries[::3]] == ["true"] * (FAILURES + 2)
+        assert it.names == {"a", "b"}
+
+
+async def test_a_server_that_leaves_out_the_marker_again_and_again_is_asked_for_pages() -> None:
+    ignored = [silent_after(added("a", 1)), lists(5, config_map("a", 1)), RELIST] * FAILURES
+    async with watched(*ignored, lists(9, config_map("b", 8)), timing=Timing(marker=0.05)) as it:
+        assert it.queries[3 * FAILURES] == {"limit": "500"}
+        assert it.names == {"b"}
+
+
+async def test_one_silent_list_of_a_server_that_knows_streamed_lists_is_no_reason_to_stop_streaming_them() -> None:
+    rounds = [
+        each
+        for _ in range(FAILURES)
+        for each in (silent_after(added("a", 1)), lists(5), RELIST, sends(*PRESENT), RELIST)
+    ]
+    async with watched(*rounds, sends(*PRESENT), timing=Timing(marker=0.05)) as it:
+        assert it.queries[5 * FAILURES]["sendInitialEvents"] == "true"
+
+
+async def test_a_server_that_refuses_to_stream_lists_is_asked_for_that_once() -> None:
+    refused = answers(lambda: refuse(422, "Invalid", "sendInitialEvents: Forbidden"))
+    async with watched(refused, lists(5), RELIST, lists(9, config_map("b", 8))) as it:
+        assert [each.get("sendInitialEvents") for each in it.queries] == ["true", None, None, None, None]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_watch_that_is_refused_for_now_is_tried_again_without_a_list(code: int) -> None:
+    refused = answers(lambda: refuse(code, "Later", "later", retryAfterSeconds=7))
+    async with watched(sends(*PRESENT), refused, refused) as it:
+        assert [each.get("resourceVersion") for each in it.queries] == [None, "5", "5", "5"]
+        assert it.clock.slept == [7, 7]
+        assert it.reflector.synced.is_set()
+
+
+async def test_a_server_that_has_not_seen_the_version_yet_is_asked_for_a_list_after_the_wait_it_wants() -> None:
+    behind = status(504, "Timeout", "Too large resource version: 5, current: 2", retryAfterSeconds=3)
+    async with watched(sends(*PRESENT), sends(event("ERROR", behind)), sends(*PRESENT)) as it:
+        assert it.clock.slept == [3]
+        assert it.queries[2]["sendInitialEvents"] == "true"
+
+
+async def test_a_watch_that_ends_at_once_without_events_backs_off() -> None:
+    async with watched(sends(*PRESENT), sends(), sends(), sends()) as it:
+        assert it.clock.slept == pytest.approx([1.2, 2.4, 4.8])
+        assert it.reflector.restarts == 4
+
+
+async def test_after_two_healthy_minutes_the_backoff_starts_anew() -> None:
+    async def healthy(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        watched.clock.time += 121
+        return await sends(bookmark(6))(request, watched)
+
+    async with watched(sends(*PRESENT), sends(), sends(), healthy, sends()) as it:
+        assert it.clock.slept == pytest.approx([1.2, 2.4, 1.2])
+
+
+@pytest.mark.parametrize(
+    ("refused", "state", "words"),
+    [
+        (answers(lambda: web.Response(status=404, text="404 page not found\n")), State.MISSING, "404 page not found"),
+        (
+            answers(lambda: refuse(403, "Forbidden", 'cannot watch resource "configmaps"')),
+            State.FORBIDDEN,
+            "cannot watch",
+        ),
+    ],
+)
+async def test_a_missing_resource_and_missing_rights_are_states_and_are_tried_again(
+    refused: Round, state: State, words: str
+) -> None:
+    async with watched(refused) as it:
+        assert (it.reflector.state, it.reflector.synced.is_set()) == (state, False)
+        assert words in it.reflector.problem
+        await it.reflector.settled()
+
+
+async def test_a_crd_that_goes_and_comes_back_leaves_no_object_behind() -> None:
+    missing = answers(lambda: web.Response(status=404, text="404 page not found\n"))
+    async with watched(sends(*PRESENT), missing, missing, sends(added("c", 8), bookmark(9, end=True))) as it:
+        assert it.states == [(State.WATCHING, True), (State.MISSING, False), (State.WATCHING, True)]
+        assert it.names == {"c"}
+        assert it.reflector.problem == ""
+
+
+async def test_a_passing_failure_is_a_problem_only_when_it_stays() -> None:
+    problems: list[str] = []
+
+    async def look(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        problems.append(watched.reflector.problem)
+        return refuse(500, "InternalError", "broken")
+
+    async with watched(sends(*PRESENT), look, look, look, look) as it:
+        assert problems[:3] == ["", "", ""]
+        assert "broken" in problems[3]
+        assert it.reflector.synced.is_set()
+
+
+@pytest.mark.parametrize(
+    "line", [b"no json\n", b"{}\n", b'{"type":"ADDED","object":{"metadata":5}}\n', b"\xff\xfe\n", b"[]\n"]
+)
+async def test_a_line_that_is_no_event_leads_to_a_new_list(line: bytes) -> None:
+    async with watched(sends(*PRESENT, line), sends(added("b", 2), bookmark(9, end=True))) as it:
+        assert it.queries[1]["sendInitialEvents"] == "true"
+        assert it.names == {"b"}
+
+
+async def test_a_listener_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    async def arm(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        failures = [ValueError("once")]
+
+        def fail(old: object, new: object) -> None:
+            if failures:
+                raise failures.pop()
+
+        watched.cache.listen(fail)
+        return await sends(added("c", 6))(request, watched)
+
+    with caplog.at_level(logging.CRITICAL, "ssa_operator"):
+        async with watched(sends(*PRESENT), arm, sends(*PRESENT)) as it:
+            assert it.queries[2]["sendInitialEvents"] == "true"
+
+
+async def test_a_watch_asks_the_server_to_end_it_within_ten_minutes() -> None:
+    async with watched(sends(*PRESENT)) as it:
+        assert it.queries[0]["timeoutSeconds"] == "450"
+
+
+async def test_a_cancelled_reflector_ends_at_once_and_leaves_no_connection() -> None:
+    async with watched(sends(*PRESENT)) as it:
+        client: Client = it.reflector._client
+    assert client._watches is not None
+    assert client._watches.closed
+
+
+async def test_a_big_object_comes_in_one_piece_however_it_is_sent() -> None:
+    big = json.dumps({"type": "ADDED", "object": {**config_map("big", 6), "data": {"x": "y" * 2_000_000}}}).encode()
+    pieces = [big[start : start + 50_000] for start in range(0, len(big), 50_000)]
+    async with watched(sends(*PRESENT, *pieces, b"\n")) as it:
+        found = it.cache.get("default", "big")
+        assert found is not None
+        assert len(found.body["data"]["x"]) == 2_000_000

@@ -1,0 +1,110 @@
+"""Changes of the templates folder are noticed, however they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.sources import load
+from tests.rendering.template_files import HEAD
+from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
+
+PATIENCE = 30
+
+
+@asynccontextmanager
+async def watching(root: Path) -> AsyncGenerator[AsyncIterator[None], None]:
+    """The changes of `root` after the first look at it."""
+    watched = changes(root)
+    try:
+        await asyncio.wait_for(anext(watched), PATIENCE)
+        yield watched
+    finally:
+        await watched.aclose()  # type: ignore[attr-defined]
+
+
+async def change(watched: AsyncIterator[None]) -> None:
+    await asyncio.wait_for(anext(watched), PATIENCE)
+
+
+async def test_a_written_a_renamed_and_a_removed_file_are_changes(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
+    async with watching(tmp_path) as watched:
+        write(tmp_path, {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+        await change(watched)
+        write(tmp_path, {"others/deep/.b.yaml": HEAD})
+        (tmp_path / "others/deep/.b.yaml").rename(tmp_path / "others/deep/b.yaml")
+        await change(watched)
+        (tmp_path / ECHOES / "a.yaml").unlink()
+        await change(watched)
+
+
+async def test_a_change_between_the_load_and_the_watch_is_not_missed(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
+    seen = []
+    async with asyncio.timeout(PATIENCE):
+        async for _ in changes(tmp_path):
+            seen.append(load(tmp_path).folders[ECHOES].digest)
+            if len(seen) == 2:
+                break
+            write(tmp_path, {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+    assert seen[0] != seen[1]
+
+
+async def test_the_swap_of_a_mounted_config_map_is_a_change(tmp_path: Path) -> None:
+    config_map_mount(tmp_path / ECHOES, "2026_1", {"a.yaml": HEAD})
+    async with watching(tmp_path) as watched:
+        config_map_mount(tmp_path / ECHOES, "2026_2", {"a.yaml": HEAD + "v: 2\n"})
+        await change(watched)
+
+
+async def test_a_folder_that_is_made_later_vanishes_and_returns_is_watched(tmp_path: Path) -> None:
+    root = tmp_path / "not" / "yet" / "templates"
+    async with watching(root) as watched:
+        write(root, {f"{ECHOES}/a.yaml": HEAD})
+        await change(watched)
+        root.rename(tmp_path / "away")
+        await change(watched)
+        (tmp_path / "away").rename(root)
+        await change(watched)
+        write(root, {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+        await change(watched)
+
+
+async def test_a_change_is_an_event_and_not_only_seen_by_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload._LOOK_EVERY", 1000 * PATIENCE * 10)
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
+    async with watching(tmp_path) as watched:
+        noticed = asyncio.ensure_future(change(watched))
+        number = 0
+        while not noticed.done():  # nothing tells when the watch has begun
+            number += 1
+            write(tmp_path, {f"{ECHOES}/a.yaml": HEAD + f"v: {number}\n"})
+            await asyncio.wait([noticed], timeout=0.2)
+        await noticed
+
+
+async def test_files_that_are_no_templates_are_no_change(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
+    async with watching(tmp_path) as watched:
+        write(tmp_path, {f"{ECHOES}/.a.yaml.swp": "x", f"{ECHOES}/4913": "x", f"{ECHOES}/a.yaml~": "x"})
+        following = asyncio.ensure_future(anext(watched))
+        write(tmp_path, {f"{ECHOES}/b.yaml": HEAD})
+        await asyncio.wait_for(following, PATIENCE)
+        assert set(load(tmp_path).folders[ECHOES].files) == {"a.yaml", "b.yaml"}
+
+
+async def test_a_watch_that_is_cancelled_ends(tmp_path: Path) -> None:
+    async with watching(tmp_path) as watched:
+        waiting = asyncio.ensure_future(anext(watched))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        (ended,) = await asyncio.gather(waiting, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError)

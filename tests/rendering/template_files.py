@@ -1,0 +1,163 @@
+"""What a template author does in these tests: write files, render them for a parent, read the fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
+from ssa_operator.core.objects.cluster_view import Answer, Lookup, Selection, World
+from ssa_operator.rendering.render import render, render_status
+from ssa_operator.rendering.jinja.templates import Templates
+
+FOLDER = "echoes.example.com"
+
+HEAD = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c
+"""
+
+
+def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "e", "namespace": "n", "uid": "u"}}
+    return {**body, "spec": dict(spec or {}), **more}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeWorld:
+    """A cluster that holds these children of the parent and these other objects, at this time.
+
+    unsynced: kinds whose objects aren't known. finished: the names of what was made once. announced: the
+    kinds whose status a controller writes. draws: the numbers that are
+    drawn, over and over.
+    """
+
+    children: tuple[Mapping[str, Any], ...] = ()
+    others: tuple[Mapping[str, Any], ...] = ()
+    unsynced: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
+    announced: frozenset[str] = frozenset()
+    now: float = 0.0
+    draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
+
+    def synced(self, kind: GroupKind, /) -> bool:
+        return kind.kind not in self.unsynced
+
+    def namespaced(self, kind: GroupKind, /) -> bool:
+        return kind.kind not in ("Namespace", "Node")
+
+    def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
+        found = (body for body in self.children if body["kind"] == kind and body["metadata"]["name"] == name)
+        return next(found, None)
+
+    def done(self, _: str, name: str, /) -> bool:
+        return name in self.finished
+
+    def announces(self, kind: GroupKind, /) -> bool:
+        return kind.kind in self.announced
+
+    def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
+        return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)
+
+    def answer(self, question: Lookup | Selection, /) -> Answer:
+        if question.kind in self.unsynced:
+            return Answer(unknown=f"the watch of {question.kind} is not synced")
+        if isinstance(question, Lookup):
+            found = self.lookup(question.identity)
+            return Answer(objects=() if found is None else (found,))
+        return Answer(
+            objects=[
+                body
+                for body in (*self.children, *self.others)
+                if (body["apiVersion"], body["kind"]) == (question.api_version, question.kind)
+                and question.namespace in ("", body["metadata"].get("namespace"))
+                and set(question.labels) <= set(body["metadata"].get("labels", {}).items())
+            ]
+        )
+
+    def random(self, below: int, /) -> int:
+        return next(self.draws) % below
+
+
+def identity_of(body: Mapping[str, Any]) -> Identity:
+    metadata = body["metadata"]
+    group = split_api_version(body["apiVersion"])[0]
+    return Identity(group, body["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def live(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    """A live object; `api_version` among the fields is the `apiVersion`."""
+    version = fields.pop("api_version", "v1")
+    metadata = {"name": name, "namespace": "n", **fields.pop("metadata", {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | None = None) -> StatusFields:
+    """What `_status.yaml.j2` with this text gives."""
+    files = {"_status.yaml.j2": text, "a.yaml": HEAD}
+    return render_status(templates(files), parent(spec), FakeWorld(children=children))
+
+
+def in_world(files: Mapping[str, str], world: World, spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
+    return render(templates(files), parent(spec, **more), world)
+
+
+def manifest(kind: str, name: str, rest: str = "", api_version: str = "v1") -> str:
+    """The text of a manifest."""
+    return f"apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: {name}\n{rest}"
+
+
+def templates(files: Mapping[str, str]) -> Templates:
+    """Compiled files of one folder; a name that begins with `_shared/` is beside it."""
+    return _compiled(tuple(files.items()))
+
+
+@functools.cache
+def _compiled(files: tuple[tuple[str, str], ...]) -> Templates:
+    named = {name if name.startswith("_shared/") else f"{FOLDER}/{name}": text for name, text in files}
+    return Templates(FOLDER, named, "digest")
+
+
+def rendered(files: Mapping[str, str], spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
+    return render(templates(files), parent(spec, **more))
+
+
+def document(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Document:
+    """The only document of one template that renders without a problem."""
+    result = rendered({"a.yaml.j2": text, **_named(files)}, spec)
+    assert result.problems == ()
+    (found,) = result.documents
+    return found
+
+
+def field(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Any:
+    """The field `v` of a manifest that has `text` below its head."""
+    return document(HEAD + text, spec, **files).body["v"]
+
+
+def value(expression: str, spec: Mapping[str, Any] | None = None) -> Any:
+    """What an expression gives as a whole scalar."""
+    return field(f"v: {{{{ {expression} }}}}\n", spec)
+
+
+def problem(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> str:
+    """The only problem of one template that gives nothing."""
+    result = rendered({"a.yaml.j2": text, **_named(files)}, spec)
+    assert result.documents == ()
+    (found,) = result.problems
+    return str(found)
+
+
+def fault(expression: str, spec: Mapping[str, Any] | None = None) -> str:
+    """The only problem of a manifest with this expression in its line 5."""
+    return problem(HEAD + f"v: {{{{ {expression} }}}}\n", spec)
+
+
+def _named(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"_{name}.yaml.j2": text for name, text in files.items()}

@@ -1,0 +1,162 @@
+"""Fields that are not there, and fields that are named like methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.rendering.template_files import (
+    HEAD,
+    FakeWorld,
+    document,
+    fault,
+    field,
+    in_world,
+    live,
+    problem,
+    rendered,
+    value,
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("spec.replicas", "spec.replicas is missing"),
+        ("spec.a.b.c", "spec.a.b.c is missing"),
+        ("spec.a['b']", "spec.a.b is missing"),
+        ("spec['a b'].c", "spec[a b].c is missing"),
+        ("spec.list[7]", "spec.list[7] is missing"),
+        ("spec.list[0].y", "spec.list[0].y is missing"),
+        ("labels.app", "metadata.labels.app is missing"),
+        ("spec.items", "spec.items is missing"),
+        ("spec.a ~ 'x'", "spec.a is missing"),
+        ("spec.a + 1", "spec.a is missing"),
+        ("1 + spec.a", "spec.a is missing"),
+        ("spec.a == 1", "spec.a is missing"),
+        ("spec.a | upper", "spec.a is missing"),
+        ("spec.a | items", "spec.a is missing"),
+        ("spec.a | to_yaml", "spec.a is missing"),
+        ("spec.a | tojson", "spec.a is missing"),
+        ("spec.a | string", "spec.a is missing"),
+        ("spec.a | indent", "spec.a is missing"),
+        ("spec.a | trim", "spec.a is missing"),
+        ("spec.a | int", "spec.a is missing"),
+        ("[spec.a]", "spec.a is missing"),
+        ("{'k': spec.a}", "spec.a is missing"),
+        ("spec.list | map(attribute='y') | list", "spec.list[0].y is missing"),
+        ("'x' if spec.a", "spec.a is missing"),
+        ("range(spec.a)", "spec.a is missing"),
+        ("spec[spec.a]", "spec.a is missing"),
+        ("spec.a()", "spec.a is missing"),
+        ("'%s' % spec.a", "spec.a is missing"),
+        ("'{}'.format(spec.a)", "spec.a is missing"),
+    ],
+)
+def test_a_missing_field_is_an_error_that_names_it_from_the_object_down(expression: str, message: str) -> None:
+    if expression.startswith("labels"):
+        text = HEAD + f"v: {{{{ {expression} }}}}\n"
+        metadata = {"name": "e", "namespace": "n", "uid": "u", "labels": {"a": "b"}}
+        found = str(rendered({"a.yaml.j2": text}, metadata=metadata).problems[0])
+    else:
+        found = fault(expression, {"list": [{"x": 1}]})
+    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {message}; where it may be, write ")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["spec.a | default(1)", "spec.a.b | default(1)", "spec.a.b.c.d | d(1)", "spec['a'][0].x | default(1)",
+     "labels.x | default(1)",
+     "1 if spec.a is not defined", "1 if spec.a.b is undefined", "spec.items | default(1)", "spec.x.y | default(1)",
+     "none.x | default(1)"],
+)  # fmt: skip
+def test_a_default_works_through_missing_parents(expression: str) -> None:
+    assert value(expression, {"x": None}) == 1
+
+
+def test_a_loop_over_a_missing_field_is_an_error() -> None:
+    text = HEAD + "v:\n{% for x in spec.list %}\n- {{ x }}\n{% endfor %}\n"
+    assert problem(text).startswith("echoes.example.com/a.yaml.j2:6: spec.list is missing")
+
+
+@pytest.mark.parametrize(
+    "name", ["items", "keys", "values", "get", "copy", "pop", "update", "clear", "setdefault", "popitem"]
+)
+def test_a_field_beats_the_method_of_its_name(name: str) -> None:
+    assert value(f"spec.{name}", {name: [1]}) == [1]
+    assert value(f"spec.a.{name}", {"a": {name: "x"}}) == "x"
+    assert value(f"spec['{name}']", {name: 1}) == 1
+
+
+def test_methods_of_mappings_work_where_there_is_no_such_field() -> None:
+    labels = {"l": {"a": "1", "b": "2"}}
+    assert field("v:\n{% for k, x in spec.l.items() %}\n  {{ k }}: {{ x }}\n{% endfor %}\n", labels) == labels["l"]
+    assert value("spec.l.keys() | list", labels) == ["a", "b"]
+    assert value("spec.l.values() | list", labels) == ["1", "2"]
+    assert value("spec.l.get('c', 3)", labels) == 3
+    assert value("spec.l.get('a')", labels) == "1"
+    assert value("{'a': 1}.items() | list") == [["a", 1]]
+
+
+@pytest.mark.parametrize(("a", "kind"), [(None, "null"), ("x", "a string"), (3, "a number")])
+def test_a_field_of_what_is_no_mapping_is_an_error_that_says_what_it_is(a: object, kind: str) -> None:
+    assert fault("spec.a.b", {"a": a}).endswith(f":5: b is missing: what should hold it is {kind}, not a mapping")
+
+
+def test_a_macro_that_is_not_in_the_imported_file_is_an_error() -> None:
+    text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "v: {{ m.nope() }}\n"
+    assert problem(text, m="x").endswith(":6: nope is not defined in the imported file")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("x.items() | list", [["a", "b,c"]]),
+        ("x.get('n', 1)", 1),
+        ("x.a.split(',')", ["b", "c"]),
+        ("x.a.replace('b', x.a)", "b,c,c"),
+        ("'{}'.format(x.a)", "b,c"),
+        ("child('ConfigMap', 'c').kind.split('g')", ["Confi", "Map"]),
+        ("child('ConfigMap', 'c').metadata.items() | map('first') | list", ["name", "namespace"]),
+    ],
+)
+def test_a_method_can_be_called_within_a_loop_and_within_a_block(call: str, expected: Any) -> None:
+    loop = "v:\n{% for x in [{'a': 'b,c'}] %}\n- {{ " + call + " }}\n{% endfor %}\n"
+    block = "{% block b scoped %}\nv:\n- {{ " + call + " }}\n{% endblock %}\n"
+    for text in (HEAD + loop, "{% set x = {'a': 'b,c'} %}\n" + HEAD + block):
+        (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c"),))).documents
+        assert found.body["v"] == [expected]
+
+
+def test_calling_a_field_says_that_it_beats_the_method() -> None:
+    assert "a field beats the method of its name" in fault("spec.l.items()", {"l": {"items": [1]}})
+
+
+def test_a_method_that_would_change_a_mapping_is_refused() -> None:
+    assert "spec.l.update is missing" in fault("spec.l.update({'a': 1})", {"l": {}})
+    assert "refused for security" in fault("spec.l.append(1)", {"l": []})
+
+
+def test_an_unknown_name_is_an_error_with_a_hint() -> None:
+    assert "sepc is not defined; did you mean spec?" in fault("sepc.replicas")
+    assert "children is not defined; did you mean child?" in fault("children('Job')")
+    assert "qqq is not defined; templates see annotations, child, cycler" in fault("qqq")
+    assert "lipsum gives another text each time" in fault("lipsum()")
+
+
+def test_a_condition_without_else_that_is_false_is_empty_text() -> None:
+    assert value("'x' if false") == ""
+    assert field("v: a{{ ':' ~ spec.tag if spec.tag else '' }}{{ 'x' if false }}\n", {"tag": "1"}) == "a:1"
+
+
+def test_a_variable_in_a_namespace_outlives_a_loop() -> None:
+    text = (
+        HEAD + "{% set ns = namespace(n=0) %}{% for x in [1, 2] %}{% set ns.n = ns.n + x %}{% endfor %}\n"
+        "v: [{{ ns.n }}, {{ namespace }}]\n"
+    )
+    assert document(text).body["v"] == [3, "n"]
+
+
+def test_absent_parts_of_the_parent_are_empty_mappings() -> None:
+    assert value("[status, labels, annotations]") == [{}, {}, {}]
