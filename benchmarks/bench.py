@@ -15,7 +15,7 @@ from benchmarks import workload
 from benchmarks.process import Process, environment
 from benchmarks.server import Server, in_parallel, serve
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -37,7 +37,7 @@ class Progress:
         if len(self.times) < wanted:
             await self._reached.wait()
 
-    def see(self, _: Live | None, live: Live | None) -> None:
+    def see(self, _: LiveObject | None, live: LiveObject | None) -> None:
         """Take note of an event of the watch."""
         if live is None or live.identity.name in self.times:
             return
@@ -56,7 +56,7 @@ class Bench:
         self.children = workload.children(self.folder)
         self._templates = templates
 
-    async def create(self, namespace: str, names: Iterable[str]) -> tuple[float, list[Live]]:
+    async def create(self, namespace: str, names: Iterable[str]) -> tuple[float, list[LiveObject]]:
         """Make Echos as fast as the API server takes them; returns the seconds that it took, and the Echos."""
         bodies = [encode(workload.echo(name, namespace, position % 10)) for position, name in enumerate(names)]
         requests = self.server.prepared(
@@ -64,7 +64,7 @@ class Bench:
         )
         started = time.perf_counter()
         answers = await in_parallel(requests, self.server.send)
-        return time.perf_counter() - started, [Live(answer) for answer in answers]
+        return time.perf_counter() - started, [LiveObject(answer) for answer in answers]
 
     def operator(self, namespace: str) -> Process:
         """`ssa-operator run` that looks at one namespace and has no ticks. Its modules are compiled once for all

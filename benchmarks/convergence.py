@@ -28,7 +28,7 @@ from benchmarks import workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.server import in_parallel
-from ssa_operator.core.objects.live_object import MANAGER, Live
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
 
 WARM_UP = 50
@@ -80,7 +80,7 @@ class Rehearsal:
 
     kubernetes: str
     children: int
-    sample: Live
+    sample: LiveObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ async def once(templates: Path, contender: Contender, parents: int, rehearsed: R
         return await _measure(stage, contender, parents, rehearsed.sample)
 
 
-async def _measure(stage: Bench, contender: Contender, parents: int, sample: Live) -> Measurement:
+async def _measure(stage: Bench, contender: Contender, parents: int, sample: LiveObject) -> Measurement:
     namespace = contender.value
     match contender:
         case Contender.RAW | Contender.CLIENT:
@@ -153,7 +153,7 @@ async def _measure(stage: Bench, contender: Contender, parents: int, sample: Liv
     return made
 
 
-async def _send(stage: Bench, contender: Contender, namespace: str, parents: int, sample: Live) -> Measurement:
+async def _send(stage: Bench, contender: Contender, namespace: str, parents: int, sample: LiveObject) -> Measurement:
     await stage.server.create_namespace(namespace)
     create, lives = await stage.create(namespace, _names(parents))
     requests = [each for live in lives for each in workload.writes(stage.folder, live, stage.server.resources, sample)]
@@ -251,7 +251,7 @@ def _name(number: int) -> str:
 
 def _summary(rehearsed: Rehearsal, parents: int, rounds: list[Round]) -> Convergence:
     children = rehearsed.children
-    everyone = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
+    all_parents_known = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
     operators = (Contender.COLD, Contender.WARM)
 
     def spreads(figure: Callable[[Round, Measurement], float], *contenders: Contender) -> dict[str, Spread]:
@@ -266,9 +266,9 @@ def _summary(rehearsed: Rehearsal, parents: int, rounds: list[Round]) -> Converg
         children=children,
         others=Spread.of(made.others for done in rounds for made in done.values()),
         seconds=spreads(lambda _, made: made.seconds, *Contender),
-        children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *everyone),
-        share=spreads(_share, *everyone[1:]),
-        cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *everyone),
+        children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *all_parents_known),
+        share=spreads(_share, *all_parents_known[1:]),
+        cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *all_parents_known),
         applies_per_child=most(lambda made: writes(made, children=True) / (children * made.parents)),
         status_writes_per_parent=most(lambda made: writes(made, children=False) / made.parents),
         rounds=tuple(tuple(done.values()) for done in rounds),

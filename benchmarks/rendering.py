@@ -23,7 +23,7 @@ import yaml
 
 from benchmarks import builds, workload
 from benchmarks.machine import Spread
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Rules, manifest
 from ssa_operator.rendering.render import render
 
@@ -59,13 +59,13 @@ def measure(templates: Path, *, parents: int, rounds: int) -> Rendering:
     """
     folder = workload.load_folder(templates)
     objects = [_parent(number) for number in range(parents)]
-    lives = [Live.of(each) for each in objects]
+    lives = [LiveObject.of(each) for each in objects]
     render_text = _text_renderer(templates)
 
     def render_ours(parent: Parent) -> Manifests:
         return [document.body for document in render(folder, parent).documents]
 
-    def prepare(parent: Live) -> Manifests:
+    def prepare(parent: LiveObject) -> Manifests:
         return [manifest(document, parent, _RULES).encoded for document in render(folder, parent.body).documents]
 
     first = _same(render_ours(objects[0]), render_text(objects[0]))

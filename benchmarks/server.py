@@ -26,15 +26,15 @@ from yarl import URL
 
 from benchmarks import machine
 from ssa_operator.controller import crd_installation as crds
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth import credentials
 
 CONCURRENCY = 32
 """Requests at once: as many writes as the operator begins with, and enough to saturate an API server on two cores."""

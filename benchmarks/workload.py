@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Rules, group_kind, manifest
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.rendering.render import render
 from ssa_operator.rendering.folder.sources import Folder, load
+from ssa_operator.rendering.render import render
 
 ROOT = Path(__file__).parent.parent
 CRDS = ROOT / "crds"
@@ -93,7 +93,9 @@ def children(folder: Folder) -> Counter[GroupKind]:
     return Counter(group_kind(document) for document in rendered.documents)
 
 
-def writes(folder: Folder, parent: Live, resources: Mapping[GroupKind, Resource], sample: Live) -> list[Request]:
+def writes(
+    folder: Folder, parent: LiveObject, resources: Mapping[GroupKind, Resource], sample: LiveObject
+) -> list[Request]:
     """The least that has to be sent for a parent: its children's applies, then its status.
 
     `resources` has the kind of the parent and those of `children`; `sample` is an Echo whose status the operator has
@@ -114,7 +116,7 @@ def writes(folder: Folder, parent: Live, resources: Mapping[GroupKind, Resource]
     return [*applies, calls.apply(resources[ECHO], namespace, name, encode(body), subresource="status")]
 
 
-def _renamed(value: Any, sample: Live, parent: Live) -> Any:
+def _renamed(value: Any, sample: LiveObject, parent: LiveObject) -> Any:
     """What is said of the sample, said of the parent: in texts the sample stands as `namespace/name`."""
     if isinstance(value, dict):
         return {key: _renamed(item, sample, parent) for key, item in value.items()}

@@ -113,15 +113,15 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
         contenders, missing = prepare(names, scratch)
         for name, why in missing.items():
             console.print(f"{name} is left out: {why}")
-        everyone = {each.name: each for each in contenders}
-        present = [name for name in names if name == RAW or name in everyone]
+        all_parents_known = {each.name: each for each in contenders}
+        present = [name for name in names if name == RAW or name in all_parents_known]
         for turn in range(rounds):
             measured = []
             for position in range(len(present)):
                 name = present[(turn + position) % len(present)]
                 console.print(f"round {turn + 1}: {name}", style="dim")
                 try:
-                    measured.append(await scenarios.measure(everyone.get(name), sizes, scratch))
+                    measured.append(await scenarios.measure(all_parents_known.get(name), sizes, scratch))
                 except StuckError as error:
                     # What the others did is not lost.
                     console.print(f"{name}: {error}")

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from benchmarks.peers import job
 from benchmarks.server import Server
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 
@@ -62,7 +62,7 @@ class Board:
         while (left := self.last + seconds - time.perf_counter()) > 0:  # noqa: ASYNC110 - a pause is no event
             await asyncio.sleep(left)
 
-    def see(self, _: Live | None, live: Live | None) -> None:
+    def see(self, _: LiveObject | None, live: LiveObject | None) -> None:
         """Take an event."""
         now = self.last = time.perf_counter()
         if live is None:

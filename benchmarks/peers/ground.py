@@ -21,9 +21,9 @@ from benchmarks import machine
 from benchmarks.peers import job
 from benchmarks.peers.board import Board, watched
 from benchmarks.server import Server, in_parallel, serve
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 
 SPACE = 0.03
@@ -148,7 +148,7 @@ class Ground:
     sent: Counter[str] = field(default_factory=Counter)
 
     @property
-    def everyone(self) -> list[str]:
+    def all_parents_known(self) -> list[str]:
         return [*self.names, *self.probes]
 
     def samples(self, turn: int) -> list[str]:
@@ -206,7 +206,7 @@ async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]])
         probes = [f"probe-{number:02}" for number in range(PROBES)]
         resource = server.resources[job.ECHO]
         requests = [calls.create(resource, job.NAMESPACE, job.echo(name)) for name in (*names, *probes)]
-        created = [Live(answer) for answer in await in_parallel(server.prepared(requests), server.send)]
+        created = [LiveObject(answer) for answer in await in_parallel(server.prepared(requests), server.send)]
         async with watched(server) as board:
             yield Ground(server, board, sizes, names, probes, {live.identity.name: live.uid for live in created})
 

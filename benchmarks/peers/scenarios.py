@@ -112,9 +112,9 @@ async def _cold(ground: Ground, running: Process, span: Span) -> Phase:
     """`span` began before the process."""
     board = ground.board
     span.pid = running.pid
-    await running.until(board.children(ground.everyone))
+    await running.until(board.children(ground.all_parents_known))
     seconds = time.perf_counter() - span.began
-    await running.until(board.statuses(ground.everyone))
+    await running.until(board.statuses(ground.all_parents_known))
     span.read()
     statuses = time.perf_counter() - span.began
     await running.until(board.quiet(SETTLED))
@@ -164,7 +164,7 @@ async def _restarted(ground: Ground, process: Callable[..., Process]) -> dict[st
 
 async def _looked_at(ground: Ground) -> None:
     """Every operator applies everything once when it starts; wait until that is over."""
-    wanted = (await ground.requests()).total() + 2 * len(ground.everyone)
+    wanted = (await ground.requests()).total() + 2 * len(ground.all_parents_known)
     while (await ground.requests(settled=True)).total() < wanted:
         pass
 
@@ -205,7 +205,7 @@ async def _burst(ground: Ground, running: Process) -> Phase:
     probes: list[float] = []
     await running.until(_gather(times, seen))
     await running.until(_gather(probes, await probing))
-    await running.until(board.statuses(ground.everyone))
+    await running.until(board.statuses(ground.all_parents_known))
     span.read()
     statuses = time.perf_counter() - span.began
     latencies = [time - start for time, start in zip(times, started, strict=True)]
@@ -273,9 +273,9 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
 
     phases: dict[str, Phase] = {}
     children = server.prepared(
-        [child(kind, name, 1) for name in ground.everyone for kind in (job.DEPLOYMENT, job.SERVICE)]
+        [child(kind, name, 1) for name in ground.all_parents_known for kind in (job.DEPLOYMENT, job.SERVICE)]
     )
-    statuses = server.prepared([status(name, 1, 1) for name in ground.everyone])
+    statuses = server.prepared([status(name, 1, 1) for name in ground.all_parents_known])
     span = await ground.begin(pid)
     await in_parallel(children, server.send)
     seconds = time.perf_counter() - span.began

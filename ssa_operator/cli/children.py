@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from ssa_operator.controller.watches.crds import RESOURCE as DEFINITIONS
-from ssa_operator.core.status.child_status import Child
+from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.readiness.rules import readiness
-from ssa_operator.core.objects.crd_schema import announces
+from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.conditions import resource_entry
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -50,7 +50,7 @@ class Found:
     """A child as far as its metadata tell, and where it was listed."""
 
     scope: Scope
-    live: Live
+    live: LiveObject
 
     @property
     def identity(self) -> Identity:
@@ -106,8 +106,8 @@ async def judged(client: Client, children: Sequence[Found], now: float) -> Mappi
             bodies[uid] = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if uid in bodies:
             # Whoever may not read CRDs sees what an operator without that right would say.
-            found = readiness(bodies[uid], now, announced=reporting[resource] is True)
-            entries[uid] = resource_entry(Child(identity=child.identity, uid=uid, readiness=found))
+            found = readiness(bodies[uid], now, status_kinds=reporting[resource] is True)
+            entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=found))
     return entries
 
 
@@ -125,13 +125,13 @@ async def definition_of(client: Client, resource: Resource) -> Mapping[str, Any]
 
 async def _announces(client: Client, resource: Resource) -> bool:
     definition = await definition_of(client, resource)
-    return definition is not None and announces(definition)
+    return definition is not None and reports_status(definition)
 
 
-async def _metadata(client: Client, scope: Scope) -> list[Live]:
+async def _metadata(client: Client, scope: Scope) -> list[LiveObject]:
     request = replace(calls.list_page(scope, limit=0), accept=_METADATA)
     answer = msgspec.json.decode((await client.send(request)).body, type=_List)
-    return [Live(item) for item in answer.items or ()]
+    return [LiveObject(item) for item in answer.items or ()]
 
 
 async def _gathered(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:

@@ -29,8 +29,8 @@ from ssa_operator.cli.pods import Pods
 from ssa_operator.cli.tree import entry, tree
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.kube.api import request
@@ -100,7 +100,7 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             body = encode(_as_kubectl(document.body, namespace))
             await client.send(request.apply(resource, namespace, metadata["name"], body, manager="ssa-operator-dev"))
         except (ApiError, UnknownKind) as error:
-            raise CommandError(f"{document.place}: {error}") from error
+            raise CommandError(f"{document.location}: {error}") from error
 
 
 def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:

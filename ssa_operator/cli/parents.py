@@ -15,10 +15,10 @@ from typing import Any
 
 from ssa_operator.cli.children import Children, children_of, definition_of, judged
 from ssa_operator.cli.tree import conditions_of, entry
-from ssa_operator.core.objects.identity import read_identity
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.status.previous_status import reported_children
 from ssa_operator.core.objects.crd_schema import has_status, undeclared_reports
+from ssa_operator.core.objects.identity import read_identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.status.previous_status import reported_children
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -30,7 +30,7 @@ from ssa_operator.rendering.folder.sources import load_all
 class Parent:
     """A parent, how it is served, and whether its children may be anywhere (the folder's `clusterScope`)."""
 
-    live: Live
+    live: LiveObject
     resource: Resource
     cluster_scope: bool
 

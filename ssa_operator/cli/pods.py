@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from rich.tree import Tree
 
 from ssa_operator.cli.tree import line
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.readiness.rules import State, readiness
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 _PODS = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 _REPLICA_SETS = Resource(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
@@ -44,15 +44,15 @@ class Pods:
         return found
 
 
-def _by_name(pods: Iterable[Live]) -> list[Live]:
+def _by_name(pods: Iterable[LiveObject]) -> list[LiveObject]:
     return sorted(pods, key=lambda live: live.identity)
 
 
-def _owner(live: Live) -> str:
+def _owner(live: LiveObject) -> str:
     return next((owner.uid for owner in live.metadata.owner_references if owner.controller), "")
 
 
-def _leaf(pod: Live, now: float) -> Tree:
+def _leaf(pod: LiveObject, now: float) -> Tree:
     found = readiness(pod.body, now)
     identity = pod.identity
     entry = {
@@ -61,5 +61,5 @@ def _leaf(pod: Live, now: float) -> Tree:
         "name": identity.name,
         "creationTimestamp": pod.metadata.creation_timestamp,
     }
-    word = "Ready" if found.state is State.CURRENT else str(found.state)
+    word = "Ready" if found.state is ReadinessState.CURRENT else str(found.state)
     return Tree(line(entry, word, str(found.state), found.message, now))

@@ -32,9 +32,9 @@ from ssa_operator.cli.options import (
 if TYPE_CHECKING:
     from ssa_operator.cli.template_folders import Known
     from ssa_operator.core.objects.identity import GroupKind, Identity
-    from ssa_operator.core.planning.observed import Observed
-    from ssa_operator.core.objects.source_location import Place
     from ssa_operator.core.objects.render_result import Document, Rendered
+    from ssa_operator.core.objects.source_location import SourceLocation
+    from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
     from ssa_operator.rendering.folder.sources import Folder, Sources
 
@@ -83,7 +83,7 @@ def render(
         try:
             call.render(parent)
         except CommandError as error:
-            problems.append(f"{parent.place}: {error}")
+            problems.append(f"{parent.location}: {error}")
     _print(call.steps, output, as_applied)
     for wait in call.waits:
         # A comment in YAML; in JSON there are none, and standard output stays data.
@@ -115,19 +115,19 @@ class _Call:
     def render(self, parent: Document) -> None:
         """Take in what the folder of a parent gives for it. Raises CommandError where there is no such folder."""
         from ssa_operator.cli.template_folders import folder_of
+        from ssa_operator.core.objects.cluster_view import OfflineClusterView
         from ssa_operator.core.planning.plan import steps_of
-        from ssa_operator.core.objects.cluster_view import Offline
         from ssa_operator.rendering.determinism import verified
         from ssa_operator.rendering.render import render as render_folder
         from ssa_operator.rendering.render import render_status
 
         folder = folder_of(parent.body, self.sources, self.kinds)
         body = self._as_returned(parent, folder)
-        world = Offline(now=self.now, cluster_scoped=self.cluster_scoped)
+        world = OfflineClusterView(now=self.now, cluster_scoped=self.cluster_scoped)
         rendered = verified(folder, body, world, render_folder(folder, body, world))
         faults = (*rendered.problems, *render_status(folder, body, world).problems)
         problems = list(dict.fromkeys(map(str, faults)))
-        waits = [f"{wait.place}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
+        waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
         observed = self._observed(body, rendered, cluster_scope=folder.settings.cluster_scope)
         for step in (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing)):
             self._take(step, problems, waits)
@@ -140,15 +140,15 @@ class _Call:
         from ssa_operator.core.planning.step import Action
 
         if step.action is Action.REFUSE:
-            problems.append(f"{step.place}: {step.identity} {step.reason}")
+            problems.append(f"{step.location}: {step.identity} {step.reason}")
         elif step.action is Action.WAIT:
-            waits.append(f"{step.place}: {step.identity} is {step.reason}")
+            waits.append(f"{step.location}: {step.identity} is {step.reason}")
         else:
             self.steps.append(step)
             # What it says is known; only its turn has to come.
             awaited = [str(edge) for edge in step.after] + [f"{child} to be ready" for child, _ in step.lost]
             if awaited:
-                waits.append(f"{step.place}: {step.identity} is waiting for {' and '.join(awaited)}")
+                waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(awaited)}")
 
     def _as_returned(self, parent: Document, folder: Folder) -> dict[str, Any]:
         """The parent as an API server might return it: just made and defaulted, in a namespace if its kind has one."""
@@ -169,12 +169,12 @@ class _Call:
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
         """A cluster that has every kind, and no object but the parents before this one and what they claim."""
-        from ssa_operator.core.objects.live_object import Live
+        from ssa_operator.core.objects.live_object import LiveObject
         from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.planning.observed import Demand, Kind, Observed
-        from ssa_operator.core.policies.parent_records import key
+        from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
+        from ssa_operator.core.policies.parent_records import identity_key
 
-        parent = Live.of(body)
+        parent = LiveObject.of(body)
         named = {group_kind(document) for document in rendered.documents}
         named |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
@@ -182,11 +182,11 @@ class _Call:
             parent=parent,
             objects={},
             own=(),
-            kinds={kind: Kind(namespaced=kind not in self.cluster_scoped, synced=True) for kind in named},
-            proofs={},
-            demand=Demand.EVERYTHING,
-            parents={key(owner): owner for owner in others.values()},
-            claims={identity: key(owner) for identity, owner in others.items()},
+            kinds={kind: KindState(namespaced=kind not in self.cluster_scoped, synced=True) for kind in named},
+            apply_records={},
+            apply_scope=ApplyScope.ALL,
+            parents={identity_key(owner): owner for owner in others.values()},
+            claims={identity: identity_key(owner) for identity, owner in others.items()},
             cluster_scope=cluster_scope,
             now=self.now,
         )
@@ -198,7 +198,7 @@ def _print(steps: Iterable[Step], output: Output, as_applied: bool) -> None:
     found = [(step, step.manifest) for step in steps if step.manifest is not None]
     if output is Output.TABLE:
         rows = [
-            (step.identity.kind, step.identity.namespace, step.identity.name, _line(made.document.place))
+            (step.identity.kind, step.identity.namespace, step.identity.name, _line(made.document.location))
             for step, made in found
         ]
         printing.table(("KIND", "NAMESPACE", "NAME", "TEMPLATE"), rows)
@@ -206,8 +206,8 @@ def _print(steps: Iterable[Step], output: Output, as_applied: bool) -> None:
         printing.objects([made.body if as_applied else made.document.body for _, made in found], output)
 
 
-def _line(place: Place) -> str:
-    return f"{place.file}:{place.line}"
+def _line(location: SourceLocation) -> str:
+    return f"{location.file}:{location.line}"
 
 
 def _parents(files: list[Path]) -> list[Document]:

@@ -76,8 +76,8 @@ def run(
     """Run the operator: render and apply the templates of every parent, until it is stopped."""
     import asyncio
 
-    from ssa_operator.cli import session
     from ssa_operator.cli import logging_setup as journal
+    from ssa_operator.cli import session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.objects.durations import parse_duration
 

@@ -23,10 +23,10 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation as definitions
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth import credentials
 
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server

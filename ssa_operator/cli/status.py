@@ -52,9 +52,9 @@ def status(
 
     from ssa_operator.cli import session
     from ssa_operator.cli.parents import entries, parents
-    from ssa_operator.kube.auth.credentials import CredentialsError
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
 
     check_folders(templates)
     namespaces = namespaces_of(namespace)

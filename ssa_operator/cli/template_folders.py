@@ -16,9 +16,9 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.watches import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
+from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.rendering.folder.sources import Folder, Sources
 
 # Built-in kinds that live in no namespace; https://kubernetes.io/docs/concepts/overview/working-with-
@@ -80,7 +80,7 @@ def _kind_of(definition: Document) -> tuple[GroupKind, Known]:
         return GroupKind(group, names["kind"]), known
     except (KeyError, TypeError) as error:
         raise CommandError(
-            f"{definition.place}: a CRD needs spec.group, spec.names.kind and spec.names.plural"
+            f"{definition.location}: a CRD needs spec.group, spec.names.kind and spec.names.plural"
         ) from error
 
 

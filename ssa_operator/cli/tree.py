@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ssa_operator.core.objects.durations import age
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 
 _COLOURS = {
     "Current": "green",
@@ -47,7 +47,7 @@ def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] 
     return root
 
 
-def entry(live: Live, status: Mapping[str, Any]) -> dict[str, Any]:
+def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
     """What is shown of a parent with this status."""
     identity = live.identity
     return {
@@ -60,7 +60,7 @@ def entry(live: Live, status: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def conditions_of(live: Live) -> list[Mapping[str, Any]]:
+def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
     """The conditions of an object, whatever else somebody wrote into its status."""
     status = live.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
@@ -69,8 +69,8 @@ def conditions_of(live: Live) -> list[Mapping[str, Any]]:
 
 def line(named: Mapping[str, Any], state: str, colour: str, message: str, now: float) -> Text:
     """`Kind namespace/name  State  age  message`; what says nothing of when it was made has no age."""
-    place = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
-    text = Text.assemble((f"{named['kind']} ", "bold"), place, "  ", (state, _COLOURS.get(colour, "")))
+    location = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
+    text = Text.assemble((f"{named['kind']} ", "bold"), location, "  ", (state, _COLOURS.get(colour, "")))
     if made := named.get("creationTimestamp"):
         text.append(f"  {age(made, now)}")
     return text.append(f"  {message}", "dim") if message else text

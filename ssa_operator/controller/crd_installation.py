@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.watches.crds import RESOURCE
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.readiness.rules import Readiness, State, readiness
-from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.crd_schema import unreported
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
@@ -41,16 +41,18 @@ def load(*folders: Path) -> list[Document]:
         documents = load_objects(dict.fromkeys(folders))
     except FileError as error:
         raise DefinitionError(str(error)) from error
-    places: dict[str, Place] = {}
+    places: dict[str, SourceLocation] = {}
     for document in documents:
         if document.body["kind"] != "CustomResourceDefinition":
             raise DefinitionError(
-                f"{document.place}: this is a {document.body['kind']}; only CRDs belong into a folder of CRDs"
+                f"{document.location}: this is a {document.body['kind']}; only CRDs belong into a folder of CRDs"
             )
         name = document.body["metadata"]["name"]
         if name in places:
-            raise DefinitionError(f"{document.place}: {name} is defined at {places[name]} already; remove one of them")
-        places[name] = document.place
+            raise DefinitionError(
+                f"{document.location}: {name} is defined at {places[name]} already; remove one of them"
+            )
+        places[name] = document.location
     return documents
 
 
@@ -62,7 +64,7 @@ def remarks(documents: Iterable[Document]) -> list[str]:
         for version in document.body["spec"].get("versions", ())
         if version.get("served")
     )
-    return [f"{document.place}: {sentence}" for document, sentence in told if sentence]
+    return [f"{document.location}: {sentence}" for document, sentence in told if sentence]
 
 
 async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:
@@ -72,7 +74,7 @@ async def install(client: Client, documents: Sequence[Document], deadline: float
         try:
             await client.apply(RESOURCE, "", name, encode(document.body))
         except ApiError as error:
-            raise DefinitionError(f"{document.place}: {error}") from error
+            raise DefinitionError(f"{document.location}: {error}") from error
     await established(client, [document.body["metadata"]["name"] for document in documents], deadline)
 
 
@@ -90,9 +92,9 @@ async def established(client: Client, names: Collection[str], deadline: float = 
                 for name in list(waiting):
                     found = await _state(client, name)
                     waiting[name] = found.message
-                    if found.state is State.FAILED:
+                    if found.state is ReadinessState.FAILED:
                         raise DefinitionError(f"CRD {name}: {found.message}")
-                    if found.state is State.CURRENT:
+                    if found.state is ReadinessState.CURRENT:
                         del waiting[name]
                 if waiting:
                     await asyncio.sleep(POLL)
@@ -106,7 +108,7 @@ async def _state(client: Client, name: str) -> Readiness:
         live = await client.get(RESOURCE, name)
     except ApiError as error:
         if error.not_found:
-            return Readiness(State.NOT_FOUND, "does not exist")
+            return Readiness(ReadinessState.NOT_FOUND, "does not exist")
         raise DefinitionError(f"CRD {name}: {error}") from error
     body: dict[str, Any] = live.body
     return readiness(body, 0)

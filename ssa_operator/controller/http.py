@@ -18,8 +18,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.watches.parents import Parents
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.controller.watches.parents import ParentInformer
+from ssa_operator.core.objects.live_object import LiveObject
 
 
 class Server:
@@ -86,7 +86,7 @@ class Server:
             raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
         return _json(_view(parents, live))
 
-    def _parents(self, request: web.Request) -> Parents:
+    def _parents(self, request: web.Request) -> ParentInformer:
         folder = request.match_info["folder"]
         if folder in self._operator.folders:
             return self._operator.folders[folder]
@@ -107,12 +107,12 @@ async def _local_objects(request: web.Request, handler: Handler) -> web.StreamRe
     return await handler(request)
 
 
-def _name(live: Live) -> str:
+def _name(live: LiveObject) -> str:
     identity = live.identity
     return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
 
 
-def _view(parents: Parents, live: Live) -> dict[str, Any]:
+def _view(parents: ParentInformer, live: LiveObject) -> dict[str, Any]:
     """The parent as the operator sees it, and its verdict: the conditions and resources of the last pass."""
     report = parents.report(live)
     status: Mapping[str, Any] = report.status if report is not None else {}

@@ -18,25 +18,25 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.controller.watches.children import Children
-from ssa_operator.controller.watches.object_claims import Claims
-from ssa_operator.controller.reconcile.cluster_access import Cluster
-from ssa_operator.controller.watches.crds import Definitions
-from ssa_operator.controller.reconcile.events import Recorder
-from ssa_operator.controller.watches.lookups import Lookups
-from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.watches.parents import ParentKey, Parents, Served
 from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.events import Recorder
+from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.workers import Chance, Workers
+from ssa_operator.controller.watches.children import ChildInformers
+from ssa_operator.controller.watches.crds import CRDInformer
+from ssa_operator.controller.watches.lookups import LookupInformers
+from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parents import ParentInformer, ParentKey, Served
+from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 
@@ -61,11 +61,11 @@ class Operator:
     def __init__(self, client: Client, mapper: RESTMapper, options: Options) -> None:
         self.options = options
         self.metrics = Metrics()
-        self.folders: dict[str, Parents] = {}
+        self.folders: dict[str, ParentInformer] = {}
         self.missing: dict[str, str] = {}
-        self.children = Children(client, mapper, options.namespaces, self)
-        self.definitions = Definitions(client, self._definition_changed)
-        self.lookups = Lookups(client, mapper, self.definitions, self, confined=bool(options.namespaces))
+        self.children = ChildInformers(client, mapper, options.namespaces, self)
+        self.definitions = CRDInformer(client, self._definition_changed)
+        self.lookups = LookupInformers(client, mapper, self.definitions, self, confined=bool(options.namespaces))
         self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
         self._client = client
         self._mapper = mapper
@@ -73,16 +73,16 @@ class Operator:
         self._defined: set[str] = set()
         self._uids: dict[str, ParentKey] = {}
         self._recorder = Recorder(client, self.metrics, self.queue.empty)
-        cluster = Cluster(
+        cluster = ClusterAccess(
             client=client,
             children=self.children,
             lookups=self.lookups,
             definitions=self.definitions,
             recorder=self._recorder,
-            announces=self._announces,
+            reports_status=self._announces,
         )
         self._identities: dict[str, Identity] = {}
-        self._claims = Claims(self._identities, lambda: self.ready, self.child_changed)
+        self._claims = ObjectClaims(self._identities, lambda: self.ready, self.child_changed)
         self._reconciler = Reconciler(cluster, self._claims, options, self.queue.urges)
         self._unsettled: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
@@ -99,7 +99,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then end in order."""
         self._take(load_all(self.options.templates))
-        chance = Chance(now=time.time, jitter=random.random)
+        chance = Clock(now=time.time, jitter=random.random)
         workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, chance)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         passes = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(self.options.workers)]
@@ -141,10 +141,10 @@ class Operator:
             time.monotonic(),
         )
 
-    def came(self, live: Live, key: ParentKey) -> None:
+    def on_added(self, live: LiveObject, key: ParentKey) -> None:
         self._uids[live.uid], self._identities[live.uid] = key, live.identity
 
-    def went(self, uid: str, memory: Memory) -> None:
+    def on_deleted(self, uid: str, memory: Memory) -> None:
         self._uids.pop(uid, None)
         self._identities.pop(uid, None)
         self._claims.forget(memory, uid)
@@ -164,10 +164,10 @@ class Operator:
     def child_left(self, identity: Identity) -> None:
         self._claims.free(identity)
 
-    def child_written(self, live: Live) -> None:
+    def child_written(self, live: LiveObject) -> None:
         self.lookups.written(live)
 
-    def child_deleted(self, live: Live) -> None:
+    def child_deleted(self, live: LiveObject) -> None:
         self.lookups.deleted(live)
 
     def looked_up(self, parent_uid: str, cause: Cause) -> None:
@@ -180,7 +180,7 @@ class Operator:
         promises that.
         """
         ours = any(each.writes_a_generation(kind) for each in self.folders.values())
-        return ours or self.definitions.announces(kind)
+        return ours or self.definitions.reports_status(kind)
 
     def _definition_changed(self, name: str, kind: GroupKind) -> None:
         self._kind_changed(kind, 0)
@@ -288,16 +288,16 @@ class Operator:
         if running is not None:
             await self._close(name, running)
         log.info("%s: starts with %s", name, served.resource.api_version)
-        self.folders[name] = Parents(self._client, folder, served, self.options, self)
+        self.folders[name] = ParentInformer(self._client, folder, served, self.options, self)
 
-    async def _close(self, name: str, running: Parents) -> None:
+    async def _close(self, name: str, running: ParentInformer) -> None:
         del self.folders[name]
         self.metrics.forget(name)
         await running.close()
         for live in running:
-            self.went(live.uid, running.memory(live))
+            self.on_deleted(live.uid, running.memory(live))
 
-    async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
+    async def _served(self, folder: Folder, running: ParentInformer | None) -> Served | None:
         """How the cluster serves the folder's resource; None, and the reason in `missing`, where it doesn't."""
         name = folder.name
         definition = self.definitions.get(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ssa_operator.core.policies.field_conflicts import Tolerance
+from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 
 
 class ApplyMode(StrEnum):
@@ -37,4 +37,4 @@ class Options:
     workers: int = 16
     apply: ApplyMode = ApplyMode.ALWAYS
     listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)
-    tolerance: Tolerance = field(default_factory=Tolerance)
+    conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

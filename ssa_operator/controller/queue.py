@@ -31,7 +31,7 @@ class Cause(IntFlag):
     TICK = 1
     """The timer, not granted by the budget yet."""
     TICK_GRANTED = 2
-    INITIAL = 4
+    RESYNC = 4
     """It was in the first list and its status says that it has been seen before."""
     RETRY = 8
     STATUS = 16
@@ -42,14 +42,14 @@ class Cause(IntFlag):
     """Something that it made changed."""
     PARENT = 128
     """Somebody changed the parent itself."""
-    OVERDUE = 256
+    STATUS_OVERDUE = 256
     """Its status has waited for long."""
 
 
-WHOLE = Cause.PARENT | Cause.TEMPLATE | Cause.INITIAL
+APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.RESYNC
 """Each of these has everything applied, also what is proven unchanged."""
 
-WRITING = Cause.STATUS | Cause.OVERDUE
+STATUS_ONLY = Cause.STATUS | Cause.STATUS_OVERDUE
 """These alone have a status written, without another pass."""
 
 
@@ -160,9 +160,9 @@ class Backlog(Generic[Key]):
     def _first(self) -> Key | None:
         """Whose turn it is now."""
         while self._line:
-            place, _, key = self._line[0]
+            location, _, key = self._line[0]
             causes = self._waiting.get(key)
-            if causes is not None and key not in self._working and place == rank(causes):
+            if causes is not None and key not in self._working and location == rank(causes):
                 return key
             # It stands elsewhere in line by now, or is being worked on.
             heapq.heappop(self._line)

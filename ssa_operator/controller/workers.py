@@ -17,19 +17,19 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ssa_operator.controller.reconcile.parent_cache import Memory, Subject
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.watches.parents import ParentKey, Parents
-from ssa_operator.controller.queue import WHOLE, WRITING, Cause, Queue
+from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
+from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.policies.backoff import ResyncBudget, backoff, next_resync
+from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.core.status.report import Report
-from ssa_operator.core.policies.backoff import Budget, backoff, next_tick
-from ssa_operator.core.redaction.secret_values import NOTHING
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 log = logging.getLogger("ssa_operator")
 
@@ -41,7 +41,7 @@ UNEXPECTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
+class Clock:
     """Time and chance: `now` in seconds since the epoch, `jitter` in [0, 1)."""
 
     now: Callable[[], float]
@@ -54,11 +54,11 @@ class Workers:
     def __init__(
         self,
         queue: Queue[ParentKey],
-        folders: Mapping[str, Parents],
+        folders: Mapping[str, ParentInformer],
         reconciler: Reconciler,
         metrics: Metrics,
         options: Options,
-        chance: Chance,
+        chance: Clock,
     ) -> None:
         self._queue = queue
         self._folders = folders
@@ -66,7 +66,9 @@ class Workers:
         self._metrics = metrics
         self._options = options
         self._chance = chance
-        self._budget: Budget[ParentKey] | None = Budget(options.tick_rate) if options.tick_rate > 0 else None
+        self._budget: ResyncBudget[ParentKey] | None = (
+            ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
+        )
 
     async def run(self) -> None:
         """Work until the queue is closed."""
@@ -84,10 +86,10 @@ class Workers:
     def _complain(self, key: ParentKey, error: Exception) -> None:
         parents = self._folders.get(key.folder)
         parent = parents.find(key.namespace, key.name) if parents is not None else None
-        secrecy = parents.memory(parent).secrecy if parents is not None and parent is not None else NOTHING
-        if secrecy:
+        redactor = parents.memory(parent).redactor if parents is not None and parent is not None else NO_SECRETS
+        if redactor:
             # Python's own messages quote values.
-            trace = secrecy.redacted("".join(traceback.format_exception(error)))
+            trace = redactor.redacted("".join(traceback.format_exception(error)))
             log.error("%s: the pass failed unexpectedly\n%s", key, trace)
         else:
             log.error("%s: the pass failed unexpectedly", key, exc_info=error)
@@ -101,7 +103,7 @@ class Workers:
             return
         memory = parents.memory(parent)
         causes = self._granted(key, memory, causes)
-        if not causes & ~WRITING:
+        if not causes & ~STATUS_ONLY:
             if causes and memory.unwritten is not None:
                 await self._write_status(key, parents.subject(parent), memory)
                 self._tick_later(key, parents, parent, memory)
@@ -128,12 +130,12 @@ class Workers:
         """Have the status written that the pass left unwritten."""
         if memory.unwritten is not None:
             self._queue.add(key, Cause.STATUS)
-            self._queue.add_after(key, Cause.OVERDUE, PATIENCE)
+            self._queue.add_after(key, Cause.STATUS_OVERDUE, PATIENCE)
         else:
-            self._queue.cancel(key, Cause.OVERDUE)
+            self._queue.cancel(key, Cause.STATUS_OVERDUE)
 
-    async def _write_status(self, key: ParentKey, subject: Subject, memory: Memory) -> None:
-        self._queue.cancel(key, Cause.OVERDUE)
+    async def _write_status(self, key: ParentKey, subject: Parent, memory: Memory) -> None:
+        self._queue.cancel(key, Cause.STATUS_OVERDUE)
         try:
             again_at = await self._reconciler.write_status(subject, memory)
         except (ApiError, CredentialsError) as error:
@@ -147,7 +149,7 @@ class Workers:
         """
         if self._budget is None:
             return causes
-        if causes & WHOLE:
+        if causes & APPLY_ALL:
             self._withdraw(key)
             return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
         now = self._chance.now()
@@ -176,12 +178,12 @@ class Workers:
         if turn is not None and not self._queue.awaits(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
-    def _tick_later(self, key: ParentKey, parents: Parents, parent: Live, memory: Memory) -> None:
+    def _tick_later(self, key: ParentKey, parents: ParentInformer, parent: LiveObject, memory: Memory) -> None:
         # A tick that the budget has not granted yet stands for the next one, too.
         if self._budget is not None and key not in self._budget and not self._at_rest(memory):
             now = self._chance.now()
             interval = parents.folder.settings.interval or self._options.interval
-            self._queue.add_after(key, Cause.TICK, next_tick(parent.uid, interval, now) - now)
+            self._queue.add_after(key, Cause.TICK, next_resync(parent.uid, interval, now) - now)
 
     def _at_rest(self, memory: Memory) -> bool:
         """Whether a tick could not find anything to do: everything that a pass looks at wakes the parent when it
@@ -190,14 +192,14 @@ class Workers:
         if self._options.apply is ApplyMode.ALWAYS or memory.trouble or memory.report is None:
             return False
         # What has no proof may be an object of somebody else's, which no watch shows.
-        return memory.report.complete and memory.rendered <= memory.proofs.keys()
+        return memory.report.complete and memory.rendered <= memory.apply_records.keys()
 
     def _reported(self, key: ParentKey, memory: Memory, report: Report) -> None:
         self._metrics.passes.labels(
             key.folder, "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
         ).inc()
         memory.trouble, memory.unfinished = "", 0
-        if report.passing:
+        if report.retryable:
             self._retry(key, memory.failures, report.retry_after)
         else:
             self._queue.cancel(key, Cause.RETRY)
@@ -215,7 +217,7 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        words = memory.secrecy.redacted(str(error))
+        words = memory.redactor.redacted(str(error))
         if words != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
             memory.trouble = words
             # That the API server is out of reach is said once, by the watches, and not by every parent.

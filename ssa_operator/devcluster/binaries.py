@@ -21,9 +21,9 @@ from pathlib import Path
 import platformdirs
 
 from ssa_operator.devcluster import build, release
+from ssa_operator.devcluster.file_lock import turn
 from ssa_operator.devcluster.progress import Progress, Report, silent
 from ssa_operator.devcluster.release import Platform, Sources
-from ssa_operator.devcluster.file_lock import turn
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
 
 CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"
@@ -64,31 +64,31 @@ def from_environment() -> Place:
     )
 
 
-async def acquire(place: Place, report: Report = silent) -> Path:
+async def acquire(location: Place, report: Report = silent) -> Path:
     """The folder that has all five programs; raises BinariesError."""
     reasons: list[str] = []
     for name, way in (("KUBEBUILDER_ASSETS", _find_assets), ("the cache", _find_cached)):
         try:
-            return way(place)
+            return way(location)
         except UnavailableError as error:
             reasons.append(f"{name}: {error}")
-            if name == "KUBEBUILDER_ASSETS" and place.assets is not None:
+            if name == "KUBEBUILDER_ASSETS" and location.assets is not None:
                 report(Progress(message=f"Not using {ASSETS_VARIABLE}: {error}"))
-    async with turn(_lock(place), "downloading or building the control plane", report):
+    async with turn(_lock(location), "downloading or building the control plane", report):
         try:
-            return _find_cached(place)  # whoever had the turn before has got them
+            return _find_cached(location)  # whoever had the turn before has got them
         except UnavailableError:
-            return await _get(place, report, reasons)
+            return await _get(location, report, reasons)
 
 
-def _find_assets(place: Place) -> Path:
-    if place.assets is None:
+def _find_assets(location: Place) -> Path:
+    if location.assets is None:
         raise UnavailableError("not set")
-    return _complete(place.assets)
+    return _complete(location.assets)
 
 
-def _find_cached(place: Place) -> Path:
-    return _complete(place.directory / "bin")
+def _find_cached(location: Place) -> Path:
+    return _complete(location.directory / "bin")
 
 
 def _complete(folder: Path) -> Path:
@@ -100,18 +100,18 @@ def _complete(folder: Path) -> Path:
     return folder
 
 
-def _lock(place: Place) -> Path:
-    return place.directory.with_name(f"{place.directory.name}.lock")
+def _lock(location: Place) -> Path:
+    return location.directory.with_name(f"{location.directory.name}.lock")
 
 
-async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
+async def _get(location: Place, report: Report, reasons: list[str]) -> Path:
     """Downloads or builds; `reasons` are those of the ways before."""
 
     async def download(folder: Path) -> None:
-        await release.download(place.sources, place.platform, folder, report)
+        await release.download(location.sources, location.platform, folder, report)
 
     async def compile_modules(folder: Path) -> None:
-        await build.build(place.cache, folder, report)
+        await build.build(location.cache, folder, report)
 
     ways: tuple[tuple[str, Callable[[Path], Awaitable[None]]], ...] = (
         ("the official releases", download),
@@ -119,7 +119,7 @@ async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
     )
     for name, way in ways:
         try:
-            return await _install(place, way)
+            return await _install(location, way)
         except UnavailableError as error:
             report(Progress(message=f"Cannot use {name}: {error}"))
             reasons.append(f"{name}: {error}")
@@ -127,21 +127,21 @@ async def _get(place: Place, report: Report, reasons: list[str]) -> Path:
     raise BinariesError(
         f"the programs of the control plane ({', '.join(PROGRAMS)}) could not be had. Tried:{tried}\n"
         f"Connect to the internet and start again, or put all five into one folder and set {ASSETS_VARIABLE} to it, or "
-        f"copy {place.directory} from a machine of the same kind that has it."
+        f"copy {location.directory} from a machine of the same kind that has it."
     )
 
 
-async def _install(place: Place, way: Callable[[Path], Awaitable[None]]) -> Path:
+async def _install(location: Place, way: Callable[[Path], Awaitable[None]]) -> Path:
     """What `way` leaves in a new folder becomes the cached one, as a whole or not at all."""
-    new = place.directory.with_name(f"{place.directory.name}.new")
+    new = location.directory.with_name(f"{location.directory.name}.new")
     await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
     (new / "bin").mkdir(parents=True)
     try:
         await way(new / "bin")
         _complete(new / "bin")
-        await asyncio.to_thread(shutil.rmtree, place.directory, ignore_errors=True)
-        new.rename(place.directory)
+        await asyncio.to_thread(shutil.rmtree, location.directory, ignore_errors=True)
+        new.rename(location.directory)
     except BaseException:
         await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
         raise
-    return place.directory / "bin"
+    return location.directory / "bin"

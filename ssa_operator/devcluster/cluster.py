@@ -28,11 +28,11 @@ import platformdirs
 
 from ssa_operator.devcluster import api, binaries, components, credentials, objects, processes
 from ssa_operator.devcluster import cluster_record as record
+from ssa_operator.devcluster.cluster_record import Record
 from ssa_operator.devcluster.components import Commands, Layout, Ports
+from ssa_operator.devcluster.file_lock import turn
 from ssa_operator.devcluster.processes import ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, Report, silent
-from ssa_operator.devcluster.cluster_record import Record
-from ssa_operator.devcluster.file_lock import turn
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.core.objects.source_location import field_text
-from ssa_operator.core.objects.render_result import Document, Problem, Rendered
-from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection, World
 from ssa_operator.rendering.difference import difference
-from ssa_operator.rendering.render import render
 from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.render import render
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
@@ -31,13 +31,19 @@ if TYPE_CHECKING:
 _REMEDY = "a manifest must always be the same; remove what the template finds by chance"
 
 
-def verified(templates: Templates | Folder, parent: Mapping[str, Any], world: World, rendered: Rendered) -> Rendered:
+def verified(
+    templates: Templates | Folder, parent: Mapping[str, Any], world: ClusterView, rendered: Rendered
+) -> Rendered:
     """What the parent's render gave, but for the documents that another render in the same world makes differently."""
     if not rendered.documents:
         return rendered
-    drawn: list[int] = []
-    one = render(templates, parent, _Drawing(world, drawn=drawn)) if rendered.generated else rendered
-    other = render(templates, parent, _Drawing(world, again=iter(drawn)))
+    generated_values: list[int] = []
+    one = (
+        render(templates, parent, _Drawing(world, generated_values=generated_values))
+        if rendered.generated
+        else rendered
+    )
+    other = render(templates, parent, _Drawing(world, again=iter(generated_values)))
     found = dict(_problems(one.documents, other.documents))
     if not found:
         return rendered
@@ -45,7 +51,7 @@ def verified(templates: Templates | Folder, parent: Mapping[str, Any], world: Wo
     return replace(rendered, documents=documents, problems=(*rendered.problems, *found.values()))
 
 
-def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iterator[tuple[int, Problem]]:
+def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iterator[tuple[int, RenderProblem]]:
     """Those of the documents that are not the same among the others, by position."""
     left: dict[Identity, list[Document]] = {}
     for other in others:
@@ -55,7 +61,7 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
         same = left.get(identity)
         if not same:
             message = f"the document is not there in each render of the same input; {_REMEDY}"
-            yield at, Problem(message, document.place, (identity,))
+            yield at, RenderProblem(message, document.location, (identity,))
             continue
         body = same.pop(0).body
         # The text tells order and types, too, in a tenth of the time that looking for a difference takes.
@@ -63,15 +69,15 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
         if path is not None:
             what = field_text(path) or "the document"
             message = f"{what} is another one in each render of the same input; {_REMEDY}"
-            yield at, Problem(message, document.place_of(path), (identity,))
+            yield at, RenderProblem(message, document.location_of(path), (identity,))
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     """A world that remembers the numbers that it draws; first of all it draws those of another one again."""
 
-    world: World
-    drawn: list[int] = field(default_factory=list)
+    world: ClusterView
+    generated_values: list[int] = field(default_factory=list)
     again: Iterator[int] = field(default_factory=lambda: iter(()))
 
     @property
@@ -90,17 +96,17 @@ class _Drawing:
     def done(self, kind: str, name: str, /) -> bool:
         return self.world.done(kind, name)
 
-    def announces(self, kind: GroupKind, /) -> bool:
-        return self.world.announces(kind)
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        return self.world.reports_status(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
         return self.world.lookup(identity)
 
-    def answer(self, question: Lookup | Selection, /) -> Answer:
-        return self.world.answer(question)
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        return self.world.answer(query)
 
     def random(self, below: int, /) -> int:
         number = next(self.again, None)
         number = self.world.random(below) if number is None else number % below
-        self.drawn.append(number)
+        self.generated_values.append(number)
         return number

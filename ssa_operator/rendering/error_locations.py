@@ -17,31 +17,33 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
-from ssa_operator.core.objects.source_location import FieldPath, Place, field_text
-from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
-from ssa_operator.rendering.jinja.templates import SHARED, Templates
 
 _CHAIN_LIMIT = 8
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
-def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> Problem:
+def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
     """The problem that an exception of a render is; `name` is the file that was rendered."""
     if isinstance(error, DocumentError):
-        return Problem(_with_line(str(error), templates, error.place), error.place)
+        return RenderProblem(_with_line(str(error), templates, error.location), error.location)
     lines = list(_lines(error))
-    place = _place(lines) or Place(name, 1)
+    location = _place(lines) or SourceLocation(name, 1)
     if isinstance(error, TemplateSyntaxError):
-        return Problem(error.message or "syntax error", Place(error.name or name, error.lineno, tuple(lines)))
-    return Problem(_message(error, variables), place)
+        return RenderProblem(
+            error.message or "syntax error", SourceLocation(error.name or name, error.lineno, tuple(lines))
+        )
+    return RenderProblem(_message(error, variables), location)
 
 
-def line_of(error: BaseException, name: str) -> Place:
+def line_of(error: BaseException, name: str) -> SourceLocation:
     """The template line that raised an exception, and those that led there."""
-    return _place(list(_lines(error))) or Place(name, 1)
+    return _place(list(_lines(error))) or SourceLocation(name, 1)
 
 
 def _message(error: Exception, variables: Mapping[str, Any]) -> str:
@@ -92,27 +94,27 @@ def _unknown(name: str, variables: Mapping[str, Any]) -> str:
     return f"{name} is not defined; {hint}"
 
 
-def _lines(error: BaseException) -> Iterator[Place]:
+def _lines(error: BaseException) -> Iterator[SourceLocation]:
     """The template lines of a traceback, innermost first."""
-    places: list[Place] = []
+    places: list[SourceLocation] = []
     trace = error.__traceback__
     while trace is not None:
         template = trace.tb_frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.name is not None:
-            here = Place(template.name, template.get_corresponding_lineno(trace.tb_lineno))
+            here = SourceLocation(template.name, template.get_corresponding_lineno(trace.tb_lineno))
             if not places or places[-1] != here:
                 places.append(here)
         trace = trace.tb_next
     return reversed(places)
 
 
-def _place(lines: list[Place]) -> Place | None:
+def _place(lines: list[SourceLocation]) -> SourceLocation | None:
     if not lines:
         return None
     first, *chain = lines
-    return Place(first.file, first.line, tuple(chain[:_CHAIN_LIMIT]))
+    return SourceLocation(first.file, first.line, tuple(chain[:_CHAIN_LIMIT]))
 
 
-def _with_line(message: str, templates: Templates, place: Place) -> str:
-    line = templates.line(place)
+def _with_line(message: str, templates: Templates, location: SourceLocation) -> str:
+    line = templates.line(location)
     return f"{message}: {line}" if line else message

@@ -14,16 +14,16 @@ from typing import TypeAlias
 
 from jinja2 import TemplateRuntimeError
 
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.source_location import field_text
-from ssa_operator.core.objects.render_result import Awaited, Document, Problem, Wait
 from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
-from ssa_operator.rendering.jinja.generated_values import Location, changed, locations
-from ssa_operator.rendering.jinja.template_api import Inquiry
+from ssa_operator.rendering.jinja.generated_values import ValueLocation, changed, locations
+from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.references import annotated, identity
 
-Result: TypeAlias = "Document | Problem | Wait"
+Result: TypeAlias = "Document | RenderProblem | Wait"
 Once: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
 
 
@@ -33,7 +33,7 @@ _ALONE = (
 )
 
 
-def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: Inquiry) -> list[Result]:
+def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: TemplateAPI) -> list[Result]:
     """The results of a file with the generated values that the cluster has, and those of `values` that it has not.
 
     `results` were rendered with `values`; `once` renders the file with others.
@@ -65,13 +65,13 @@ def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: Inqu
     return [_drawn(result, given, holders, inquiry) for result in judged]
 
 
-def _drawn(result: Result, values: Sequence[str], holders: AbstractSet[Identity], inquiry: Inquiry) -> Result:
+def _drawn(result: Result, values: Sequence[str], holders: AbstractSet[Identity], inquiry: TemplateAPI) -> Result:
     if not isinstance(result, Document):
         return result
-    return replace(result, drawn=tuple(values), holder=identity(result, inquiry) in holders)
+    return replace(result, generated_values=tuple(values), holder=identity(result, inquiry) in holders)
 
 
-def _live_value(candidates: Sequence[Location], inquiry: Inquiry) -> str | None:
+def _live_value(candidates: Sequence[ValueLocation], inquiry: TemplateAPI) -> str | None:
     """The first of the values that the cluster has where a generated one stands."""
     for location in candidates:
         value = location.live_value(inquiry.world.lookup(identity(location.document, inquiry)))
@@ -80,7 +80,7 @@ def _live_value(candidates: Sequence[Location], inquiry: Inquiry) -> str | None:
     return None
 
 
-def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: Inquiry) -> Result:
+def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: TemplateAPI) -> Result:
     """A result, unless a value that could not be found again is in it."""
     if not isinstance(one, Document) or not isinstance(other, Document):
         return one
@@ -90,24 +90,24 @@ def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: Inquiry)
     if waits:
         # It may stand alone in what waits.
         return _wait(one, waits[0].awaited, inquiry)
-    return Problem(f"{field_text(field)} is made of a generated value; {_ALONE}", one.place_of(field))
+    return RenderProblem(f"{field_text(field)} is made of a generated value; {_ALONE}", one.location_of(field))
 
 
-def _until_synced(result: Result, inquiry: Inquiry) -> Result:
+def _until_synced(result: Result, inquiry: TemplateAPI) -> Result:
     if not isinstance(result, Document):
         return result
     named = identity(result, inquiry)
     version = result.body["apiVersion"]
-    question = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
-    awaited = Awaited(question, state=f"be known: the watch of {named.group_kind} is not synced")
+    query = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
+    awaited = Awaited(query, state=f"be known: the watch of {named.group_kind} is not synced")
     return _wait(result, (awaited,), inquiry)
 
 
-def _wait(document: Document, awaited: tuple[Awaited, ...], inquiry: Inquiry) -> Wait:
+def _wait(document: Document, awaited: tuple[Awaited, ...], inquiry: TemplateAPI) -> Wait:
     return Wait(
-        place=document.place,
+        location=document.location,
         awaited=awaited,
         identity=identity(document, inquiry),
-        uses=document.uses,
+        dependencies=document.dependencies,
         annotations=annotated(document),
     )

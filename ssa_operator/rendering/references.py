@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.annotations import PREFIX, Reference, at_deletion
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Awaited, Document, Problem, Wait
-from ssa_operator.rendering.jinja.template_api import Inquiry
+from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
 WAIT = f"{PREFIX}wait"
 """The annotation of a manifest whose readiness counts for nobody, with the value "false"."""
@@ -24,7 +24,7 @@ WAIT = f"{PREFIX}wait"
 _NAMES_LIMIT = 8
 
 
-def identity(document: Document, inquiry: Inquiry) -> Identity:
+def identity(document: Document, inquiry: TemplateAPI) -> Identity:
     """What a document is called."""
     return inquiry.placed(document.identity)
 
@@ -35,7 +35,9 @@ def annotated(document: Document) -> Mapping[str, Any]:
     return found
 
 
-def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> list[Document | Problem | Wait]:
+def resolved(
+    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
+) -> list[Document | RenderProblem | Wait]:
     """The results of all files once it is known which children there are: without those that are made of a child that
     no template renders, and a wait in place of those that are made of a child that can't be judged yet.
     """
@@ -44,14 +46,13 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
         return list(results)
     identities = dict.fromkeys(_identities(results, inquiry))
     meant = {
-        question: [each for each in identities if (each.kind, each.name) == (question.kind, question.name)]
-        for question in asked
+        query: [each for each in identities if (each.kind, each.name) == (query.kind, query.name)] for query in asked
     }
     faults = dict(_faults(meant, results, inquiry, identities))
     unsynced = {
-        question: matches[0].group_kind
-        for question, matches in meant.items()
-        if question not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
+        query: matches[0].group_kind
+        for query, matches in meant.items()
+        if query not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
     }
     hooks = {
         Reference(each.kind, each.name)
@@ -59,35 +60,33 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
         if _is_hook(result)
         for each in _identities([result], inquiry)
     }
-    settled: list[Document | Problem | Wait] = []
-    lost: dict[Reference, list[Identity]] = {question: [] for question in faults}
+    settled: list[Document | RenderProblem | Wait] = []
+    lost: dict[Reference, list[Identity]] = {query: [] for query in faults}
     for result in results:
-        if isinstance(result, Problem):
+        if isinstance(result, RenderProblem):
             settled.append(result)
             continue
-        questions = [use.question for use in result.uses]
-        if wrong := [question for question in questions if isinstance(question, Reference) and question in faults]:
+        queries = [use.query for use in result.dependencies]
+        if wrong := [query for query in queries if isinstance(query, Reference) and query in faults]:
             lost[wrong[0]] += _identities([result], inquiry)
             continue
-        if never := [use for use in result.uses if use.awaited and use.question in hooks and not _is_hook(result)]:
-            message = (
-                f"{never[0].question} is applied only when the parent is being deleted; nothing else can wait for it"
-            )
-            settled.append(Problem(message, never[0].place, tuple(_identities([result], inquiry))))
+        if never := [use for use in result.dependencies if use.awaited and use.query in hooks and not _is_hook(result)]:
+            message = f"{never[0].query} is applied only when the parent is being deleted; nothing else can wait for it"
+            settled.append(RenderProblem(message, never[0].location, tuple(_identities([result], inquiry))))
             continue
-        unknown = [question for question in questions if question in unsynced]
+        unknown = [query for query in queries if query in unsynced]
         if unknown and isinstance(result, Document):
             awaited = tuple(
-                Awaited(question, state=f"be known: the watch of {kind} is not synced")
-                for question, kind in unsynced.items()
-                if question in unknown
+                Awaited(query, state=f"be known: the watch of {kind} is not synced")
+                for query, kind in unsynced.items()
+                if query in unknown
             )
             settled.append(
                 Wait(
-                    place=result.place,
+                    location=result.location,
                     awaited=awaited,
                     identity=identity(result, inquiry),
-                    uses=result.uses,
+                    dependencies=result.dependencies,
                     annotations=annotated(result),
                 )
             )
@@ -95,11 +94,11 @@ def resolved(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> 
             settled.append(result)
     return [
         *settled,
-        *(Problem(message, asked[question], tuple(lost[question])) for question, message in faults.items()),
+        *(RenderProblem(message, asked[query], tuple(lost[query])) for query, message in faults.items()),
     ]
 
 
-def uncounted(results: Sequence[Document | Problem | Wait]) -> set[Reference]:
+def uncounted(results: Sequence[Document | RenderProblem | Wait]) -> set[Reference]:
     """The children whose readiness counts for nobody, as their manifests say."""
     found = set()
     for result in results:
@@ -112,10 +111,10 @@ def uncounted(results: Sequence[Document | Problem | Wait]) -> set[Reference]:
     return found
 
 
-def _is_hook(result: Document | Problem | Wait) -> bool:
-    if isinstance(result, Problem):
+def _is_hook(result: Document | RenderProblem | Wait) -> bool:
+    if isinstance(result, RenderProblem):
         return False
-    return at_deletion(
+    return is_finalize_hook(
         result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
     )
 
@@ -124,17 +123,19 @@ def _says_no_wait(annotations: Mapping[str, Any] | None) -> bool:
     return annotations is not None and annotations.get(WAIT) == "false"
 
 
-def _references(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> dict[Reference, Place | None]:
+def _references(
+    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
+) -> dict[Reference, SourceLocation | None]:
     """Every child that is asked for, also by `after` alone, and the first line that does."""
-    asked = {question: place for question, place in inquiry.asked.items() if isinstance(question, Reference)}
+    asked = {query: location for query, location in inquiry.asked.items() if isinstance(query, Reference)}
     for result in results:
-        for use in () if isinstance(result, Problem) else result.uses:
-            if use.after and isinstance(use.question, Reference):
-                asked.setdefault(use.question, use.place)
+        for use in () if isinstance(result, RenderProblem) else result.dependencies:
+            if use.after and isinstance(use.query, Reference):
+                asked.setdefault(use.query, use.location)
     return asked
 
 
-def _identities(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) -> Iterator[Identity]:
+def _identities(results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI) -> Iterator[Identity]:
     for result in results:
         if isinstance(result, Document):
             yield identity(result, inquiry)
@@ -144,44 +145,44 @@ def _identities(results: Sequence[Document | Problem | Wait], inquiry: Inquiry) 
 
 def _faults(
     meant: dict[Reference, list[Identity]],
-    results: Sequence[Document | Problem | Wait],
-    inquiry: Inquiry,
+    results: Sequence[Document | RenderProblem | Wait],
+    inquiry: TemplateAPI,
     identities: Collection[Identity],
 ) -> Iterator[tuple[Reference, str]]:
     """The questions that can't be answered, and why."""
-    failed = any(isinstance(result, Problem) for result in results)
+    failed = any(isinstance(result, RenderProblem) for result in results)
     open_waits = [result for result in results if isinstance(result, Wait) and result.identity is None]
     waiting = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
     stuck = bool(open_waits) and all(_is_stuck(wait, meant, waiting, inquiry) for wait in open_waits)
-    for question, matches in meant.items():
+    for query, matches in meant.items():
         if len(matches) > 1:
             names = " or ".join(map(str, matches))
-            apart = "use lookup with a namespace" if question in inquiry.asked else "give one of them another name"
-            yield question, f"{question} could be {names}; {apart}"
+            apart = "use lookup with a namespace" if query in inquiry.asked else "give one of them another name"
+            yield query, f"{query} could be {names}; {apart}"
         elif not matches and not failed and not open_waits:
-            yield question, f"no template renders {question}; {_hint(question, identities)}"
+            yield query, f"no template renders {query}; {_hint(query, identities)}"
         elif not matches and not failed and stuck:
             who = "those that wait as a whole, and one of them for it"
-            yield question, f"no template renders {question} but {who}; give it a file of its own"
+            yield query, f"no template renders {query} but {who}; give it a file of its own"
 
 
 def _is_stuck(
     wait: Wait,
     meant: Mapping[Reference, Sequence[Identity]],
     waiting: Mapping[Identity, Wait],
-    inquiry: Inquiry,
+    inquiry: TemplateAPI,
     seen: frozenset[Identity] = frozenset(),
 ) -> bool:
     """Whether something waits, itself or by way of others, for a child that is not there and that only a file which
     waits as a whole can render.
     """
     for awaited in wait.awaited:
-        question = awaited.question
-        if not isinstance(question, Reference) or inquiry.world.child(question.kind, question.name) is not None:
+        query = awaited.query
+        if not isinstance(query, Reference) or inquiry.world.child(query.kind, query.name) is not None:
             continue
-        if not meant[question]:
+        if not meant[query]:
             return True
-        for identity in meant[question]:
+        for identity in meant[query]:
             if identity in waiting and identity not in seen:
                 behind = seen | {identity}
                 if _is_stuck(waiting[identity], meant, waiting, inquiry, behind):
@@ -189,16 +190,16 @@ def _is_stuck(
     return False
 
 
-def _hint(question: Reference, identities: Collection[Identity]) -> str:
+def _hint(query: Reference, identities: Collection[Identity]) -> str:
     names = [f"{identity.kind}/{identity.name}" for identity in identities]
-    near = difflib.get_close_matches(str(question), names, n=2)
+    near = difflib.get_close_matches(str(query), names, n=2)
     if near:
         return f"did you mean {' or '.join(near)}?"
     shown = ", ".join(names[:_NAMES_LIMIT]) + (", ..." if len(names) > _NAMES_LIMIT else "")
     return f"rendered are {shown}" if names else "nothing else is rendered"
 
 
-def placed(result: Document | Problem | Wait, inquiry: Inquiry) -> Document | Problem | Wait:
+def placed(result: Document | RenderProblem | Wait, inquiry: TemplateAPI) -> Document | RenderProblem | Wait:
     """A result whose identity, if it waits, is the one that it will have."""
     if isinstance(result, Wait) and result.identity is not None:
         return replace(result, identity=inquiry.placed(result.identity))

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ssa_operator.core.objects.source_location import FieldPath, field_text
-from ssa_operator.core.redaction.secret_values import Secrecy, texts, union, values_of
 from ssa_operator.core.objects.cluster_view import Body
-from ssa_operator.rendering.values.tracked_containers import settled
-from ssa_operator.rendering.values.tracked_values import Observed, Source
+from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.core.redaction.secret_values import Redactor, texts, union, values_of
 from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.values.tracked_containers import settled
+from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue
 
 
 def spelled(templates: Templates | None, parent: Mapping[str, Any]) -> str:
@@ -29,36 +29,36 @@ def spelled(templates: Templates | None, parent: Mapping[str, Any]) -> str:
     return said if templates is None else f"{said}\n{templates.text}"
 
 
-def secrecy_of(secrets: Iterable[Body], templates: Templates, parent: Mapping[str, Any]) -> Secrecy:
+def secrecy_of(secrets: Iterable[Body], templates: Templates, parent: Mapping[str, Any]) -> Redactor:
     """What is known of some Secrets."""
-    return Secrecy(union(map(values_of, secrets)), partial(spelled, templates, parent))
+    return Redactor(union(map(values_of, secrets)), partial(spelled, templates, parent))
 
 
-def discreet(status: Any, secrecy: Secrecy, branches: Iterable[Source]) -> tuple[Any, tuple[str, ...]]:
+def discreet(status: Any, redactor: Redactor, branches: Iterable[Provenance]) -> tuple[Any, tuple[str, ...]]:
     """Status fields that are not settled yet without those that hold a Secret's content, and what these are called.
     `branches` is what all of them depend on.
     """
-    left_out = dict(_confided(status, secrecy, _is_made_of_secret(branches), ()))
+    left_out = dict(_confided(status, redactor, _is_made_of_secret(branches), ()))
     return _without(status, left_out.keys(), ()), tuple(map(field_text, left_out))
 
 
-def _is_made_of_secret(sources: Iterable[Source]) -> bool:
-    return any(source.question.kind == "Secret" for source in sources)
+def _is_made_of_secret(sources: Iterable[Provenance]) -> bool:
+    return any(source.query.kind == "Secret" for source in sources)
 
 
-def _confided(value: Any, secrecy: Secrecy, everything: bool, path: FieldPath) -> Iterator[tuple[FieldPath, None]]:
+def _confided(value: Any, redactor: Redactor, everything: bool, path: FieldPath) -> Iterator[tuple[FieldPath, None]]:
     if type(value) is dict:
         for key, item in value.items():
-            if secrecy.holds(str(key)):
+            if redactor.holds(str(key)):
                 yield (*path, key), None
             else:
-                yield from _confided(item, secrecy, everything, (*path, key))
+                yield from _confided(item, redactor, everything, (*path, key))
     elif type(value) is list:
         for at, item in enumerate(value):
-            yield from _confided(item, secrecy, everything, (*path, at))
-    elif everything or (isinstance(value, Observed) and _is_made_of_secret(value.sources)):
+            yield from _confided(item, redactor, everything, (*path, at))
+    elif everything or (isinstance(value, TrackedValue) and _is_made_of_secret(value.sources)):
         found = settled(value, [])
-        if any(secrecy.holds(text) for text in texts(found)):
+        if any(redactor.holds(text) for text in texts(found)):
             yield path, None
 
 

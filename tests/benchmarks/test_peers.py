@@ -19,14 +19,14 @@ from benchmarks.peers import contenders, job
 from benchmarks.peers.board import Board
 from benchmarks.peers.ground import Latency
 from benchmarks.process import Process, StuckError
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
 from tests.devcluster.waiting import until
 
 
-def deployment(generation: int) -> Live:
+def deployment(generation: int) -> LiveObject:
     metadata = {"name": "echo", "namespace": job.NAMESPACE, "generation": generation}
-    return Live.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
+    return LiveObject.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
 
 
 def test_a_reaction_is_seen_when_the_child_has_a_newer_generation_and_not_before() -> None:

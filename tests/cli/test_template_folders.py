@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.cli.template_folders import kinds_of, returned
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request
 from ssa_operator.rendering.folder.sources import Folder
 from tests.controller.harness import Desk, definition

@@ -20,20 +20,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ssa_operator.controller.reconcile.parent_cache import Memory, Subject
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.report import Report
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.auth import credentials
-from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from tests.devcluster.audit import own_requests
 
@@ -94,7 +94,7 @@ class View:
     async def until(self, name: str, wanted: Callable[[dict[str, Any]], object], since: int = 0) -> dict[str, Any]:
         """The body of the object once it exists, in the version `since` or a later one, and is as wanted."""
 
-        def judge(live: Live | None) -> bool:
+        def judge(live: LiveObject | None) -> bool:
             return live is not None and int(live.resource_version) >= since and bool(wanted(live.body))
 
         found = await self._until(name, judge)
@@ -105,7 +105,7 @@ class View:
         """Return once the watch shows no such object."""
         await self._until(name, lambda live: live is None)
 
-    async def _until(self, name: str, wanted: Callable[[Live | None], bool]) -> Live | None:
+    async def _until(self, name: str, wanted: Callable[[LiveObject | None], bool]) -> LiveObject | None:
         try:
             async with asyncio.timeout(PATIENCE):
                 while not wanted(self.find(name)):
@@ -122,7 +122,7 @@ class View:
             self._changed.clear()
             await self._changed.wait()
 
-    def find(self, name: str) -> Live | None:
+    def find(self, name: str) -> LiveObject | None:
         return next((live for live in self.cache if live.identity.name == name), None)
 
 
@@ -154,7 +154,7 @@ class Desk:
                 await reflector.settled()
         return self._views[resource_name]
 
-    async def _list(self, resource_name: str) -> tuple[list[Live], str]:
+    async def _list(self, resource_name: str) -> tuple[list[LiveObject], str]:
         """All objects of a resource as the API server has them now, and the version of that list."""
         reflector = (await self.view(resource_name)).reflector
         try:
@@ -319,7 +319,7 @@ class Running:
         reconciler = self.operator._reconciler
         reconcile = reconciler.reconcile
 
-        async def noted(subject: Subject, memory: Memory, causes: Cause) -> Report:
+        async def noted(subject: Parent, memory: Memory, causes: Cause) -> Report:
             self.passes.append((subject.parent.identity.name, causes))
             reports = self.reports  # a pass that was begun before `forget` ends uncounted
             report = await reconcile(subject, memory, causes)

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from tests.controller.harness import Desk
 
 API = "rbac.authorization.k8s.io"

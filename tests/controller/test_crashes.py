@@ -17,7 +17,7 @@ import pytest
 from ssa_operator.controller import operator as operators
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -81,7 +81,7 @@ class Death:
     at: int = 0
     after: bool = False
     writes: int = 0
-    came: asyncio.Event = field(default_factory=asyncio.Event)
+    on_added: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class MortalClient(Client):
@@ -90,7 +90,7 @@ class MortalClient(Client):
     death: Death
 
     async def send(self, request: Request) -> Response:
-        if self.death.came.is_set():
+        if self.death.on_added.is_set():
             await asyncio.Event().wait()
         if not request.writes or "/events" in request.path:
             return await super().send(request)
@@ -99,7 +99,7 @@ class MortalClient(Client):
             return await super().send(request)
         if self.death.after:
             await super().send(request)
-        self.death.came.set()
+        self.death.on_added.set()
         await asyncio.Event().wait()
         raise AssertionError("a dead process goes on")
 
@@ -113,16 +113,16 @@ async def living(cluster: Cluster, options: Options, death: Death) -> AsyncItera
             async with MortalClient(await administrator(cluster)) as client:
                 client.death = death
                 work = asyncio.create_task(Operator(client, RESTMapper(client), options).run(asyncio.Event()))
-                end = asyncio.create_task(death.came.wait())
+                end = asyncio.create_task(death.on_added.wait())
                 try:
                     await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
-                    if not death.came.is_set():
+                    if not death.on_added.is_set():
                         work.result()
                 finally:
                     work.cancel()
                     end.cancel()
                     await asyncio.gather(work, end, return_exceptions=True)
-            death.came.clear()
+            death.on_added.clear()
 
     reigning = asyncio.create_task(reign())
     try:
@@ -137,14 +137,14 @@ class Witness:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.came: set[str] = set()
-        self.went: list[str] = []
+        self.on_added: set[str] = set()
+        self.on_deleted: list[str] = []
 
-    def __call__(self, old: Live | None, new: Live | None) -> None:
+    def __call__(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if new is not None and self.name in new.identity.name:
-            self.came.add(new.identity.name)
+            self.on_added.add(new.identity.name)
         if old is not None and self.name in old.identity.name and (new is None or new.uid != old.uid):
-            self.went.append(old.identity.name)
+            self.on_deleted.append(old.identity.name)
 
 
 async def tell(desk: Desk, name: str) -> None:
@@ -166,11 +166,11 @@ async def tell(desk: Desk, name: str) -> None:
         await desk.until(MAPS, f"{name}-frozen", holds(n=str(version)))
         await desk.ready(ECHOES, name)
     replaced = [f"{name}-named-1", f"{name}-first", f"{name}-frozen", f"{desk.namespace}-{name}-first"]
-    assert sorted(witness.went) == sorted(replaced)
+    assert sorted(witness.on_deleted) == sorted(replaced)
     await desk.kubectl("delete", "echo", name, "--wait=false")
     await desk.gone(ECHOES, name)
     await desk.gone(ROLES, f"{desk.namespace}-{name}")
-    assert f"{name}-bye" in witness.came
+    assert f"{name}-bye" in witness.on_added
 
 
 async def writes_of(desk: Desk, cluster: Cluster, options: Options) -> int:

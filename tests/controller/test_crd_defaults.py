@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.crd_defaults import defaulted
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request
 from tests.controller.harness import Desk, definition
 

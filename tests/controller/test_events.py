@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.controller.reconcile.events import EVENTS, Recorder
 from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.reconcile.events import EVENTS, Recorder
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.events import Event
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from tests.controller.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, uid
 from tests.controller.permissions import with_token
 
@@ -126,7 +126,7 @@ async def test_a_note_with_more_than_the_api_server_takes_is_cut(client: Client,
     metrics = Metrics()
     recorder = Recorder(client, metrics, at_once)
     await desk.apply(echo("web"))
-    parent: Live = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
+    parent: LiveObject = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
     recorder.tell(parent, [Event(reason="Long", action="A", note="ä" * 3000)])
     await ended(recorder)
     assert counted(metrics, "written") == 1

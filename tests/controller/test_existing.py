@@ -13,7 +13,7 @@ import pytest
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client
-from ssa_operator.kube.api.errors import ApiError, Refusal
+from ssa_operator.kube.api.errors import ApiError, StatusError
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import (
     DEPLOYMENT,
@@ -197,7 +197,7 @@ class Strict(Client):
     async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
         if json.loads(body)["metadata"].get("resourceVersion") == "1":
             self.refusals += 1
-            raise ApiError(f"apply of {name}", Refusal(code=409, reason="Conflict", message="was modified"))
+            raise ApiError(f"apply of {name}", StatusError(code=409, reason="Conflict", message="was modified"))
         return await super().apply(resource, namespace, name, body, **more)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.policies.field_conflicts import Tolerance
+from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import MERGE_PATCH, Deletion, Request
 from tests.controller.harness import (
@@ -44,8 +44,8 @@ data:
   word: ours
   number: '{{ spec.replicas }}'
 """
-PATIENT = Tolerance(changes=3, base=3600.0, cap=3600.0)
-HASTY = Tolerance(changes=2, base=0.01, cap=0.05, quiet=0.5)
+PATIENT = ConflictPolicy(changes=3, base=3600.0, cap=3600.0)
+HASTY = ConflictPolicy(changes=2, base=0.01, cap=0.05, quiet=0.5)
 
 Strike = Callable[[Desk, str], Awaitable[None]]
 
@@ -143,7 +143,7 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
     desk: Desk, operate: Operate, map_templates: Path, strike: Strike, words: tuple[str, ...]
 ) -> None:
     async with (
-        operate(templates=map_templates, tolerance=PATIENT),
+        operate(templates=map_templates, conflict_policy=PATIENT),
         fighting(desk, strike) as rival,
     ):
         await desk.apply(echo("web"))
@@ -158,7 +158,7 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
 async def test_neither_ticks_nor_changes_of_the_parent_shorten_the_pause_of_a_fight(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    ticking = operate(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.2)
+    ticking = operate(templates=map_templates, conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2)
     async with ticking as running, fighting(desk, by_apply) as rival:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
@@ -173,7 +173,7 @@ async def test_a_child_beside_the_one_that_is_fought_over_is_kept_as_ever(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     (map_templates / ECHOES / "other.yaml.j2").write_text(MAP.replace("{{ name }}", "other"))
-    async with operate(templates=map_templates, tolerance=PATIENT), fighting(desk, by_apply):
+    async with operate(templates=map_templates, conflict_policy=PATIENT), fighting(desk, by_apply):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         await desk.patch("configmap", "other", data={"word": "changed"})
@@ -183,7 +183,7 @@ async def test_a_child_beside_the_one_that_is_fought_over_is_kept_as_ever(
 async def test_a_repair_follows_each_pause_and_the_last_word_is_ours(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    async with operate(templates=map_templates, tolerance=HASTY):
+    async with operate(templates=map_templates, conflict_policy=HASTY):
         view = await desk.view("configmaps")
         async with fighting(desk, by_apply) as rival:
             await desk.apply(echo("web"))
@@ -195,7 +195,7 @@ async def test_a_repair_follows_each_pause_and_the_last_word_is_ours(
 
 
 async def test_reconcile_at_repairs_at_once(desk: Desk, operate: Operate, map_templates: Path) -> None:
-    async with operate(templates=map_templates, tolerance=PATIENT):
+    async with operate(templates=map_templates, conflict_policy=PATIENT):
         async with fighting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
@@ -206,7 +206,7 @@ async def test_reconcile_at_repairs_at_once(desk: Desk, operate: Operate, map_te
 async def test_a_template_that_gives_the_field_up_ends_the_fight(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    async with operate(templates=map_templates, tolerance=PATIENT) as running:
+    async with operate(templates=map_templates, conflict_policy=PATIENT) as running:
         async with fighting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
@@ -221,7 +221,7 @@ async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
 ) -> None:
     async with operate(templates=map_templates):
         await desk.apply_until_ready(echo("web"))
-        for number in range(Tolerance().changes):
+        for number in range(ConflictPolicy().changes):
             await by_update(desk, f"edit {number}")
             await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
         parent = await desk.apply_until_ready(echo("web", 2))
@@ -245,8 +245,8 @@ async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
     other = second(map_templates, tmp_path, MAP.replace("ours", "theirs"))
     versions = await written(desk, "configmaps")
     async with (
-        operate(templates=map_templates, tolerance=PATIENT),
-        operate(templates=other, tolerance=PATIENT),
+        operate(templates=map_templates, conflict_policy=PATIENT),
+        operate(templates=other, conflict_policy=PATIENT),
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
@@ -282,7 +282,7 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
             else:
                 await view.change(view.changes)
 
-    async with operate(templates=map_templates, tolerance=PATIENT, tick_rate=1000.0, interval=0.1) as running:
+    async with operate(templates=map_templates, conflict_policy=PATIENT, tick_rate=1000.0, interval=0.1) as running:
         task = asyncio.create_task(rival())
         try:
             await desk.apply(echo("web"))
@@ -312,8 +312,8 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
 ) -> None:
     one, two = two_minds
     async with (
-        operate(templates=one, tolerance=HASTY),
-        operate(templates=two, tolerance=HASTY),
+        operate(templates=one, conflict_policy=HASTY),
+        operate(templates=two, conflict_policy=HASTY),
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator rewrites this status"))
@@ -325,8 +325,8 @@ async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_
 ) -> None:
     versions = await written(desk, ECHOES)
     async with (
-        operate(templates=two_minds[0], tolerance=PATIENT, tick_rate=1000.0, interval=0.2) as one,
-        operate(templates=two_minds[1], tolerance=PATIENT, tick_rate=1000.0, interval=0.2) as two,
+        operate(templates=two_minds[0], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as one,
+        operate(templates=two_minds[1], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as two,
     ):
         await desk.apply(echo("web"))
         async with asyncio.timeout(PATIENCE):

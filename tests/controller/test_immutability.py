@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.policies.immutable_fields import Refusal, changed_field, immutable_field
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.core.policies.recreate import probe, proves_nothing
 from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
+from ssa_operator.core.policies.recreate import probe, proves_nothing
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import Desk, definition
@@ -54,21 +54,21 @@ class Bench:
         kept = merged(body, {"metadata": {"annotations": {"ssa-operator.dev/prune": "false"}}})
         return manifest(document(kept), self._parent, Rules(namespaced=namespaced, cluster_scope=True))
 
-    async def apply(self, body: dict[str, Any]) -> Live:
+    async def apply(self, body: dict[str, Any]) -> LiveObject:
         made = await self.manifest(body)
         resource = await self.resource(body)
         return (await self._client.apply(resource, made.identity.namespace, made.identity.name, made.encoded)).live
 
-    async def refusals(self, body: dict[str, Any]) -> list[Refusal]:
+    async def refusals(self, body: dict[str, Any]) -> list[FieldRefusal]:
         with pytest.raises(ApiError) as caught:
             await self.apply(body)
-        return [Refusal(cause.field, cause.message) for cause in caught.value.causes]
+        return [FieldRefusal(cause.field, cause.message) for cause in caught.value.causes]
 
     @property
     def schema(self) -> Any:
         return object_schema(self._definition, "v1") if self._definition else None
 
-    async def prove(self, body: dict[str, Any], live: Live) -> None:
+    async def prove(self, body: dict[str, Any], live: LiveObject) -> None:
         """What is done before an object is deleted. Raises ApiError where the manifest isn't valid."""
         made = await self.manifest(body)
         probed = probe(made, live)
@@ -77,7 +77,7 @@ class Bench:
                 await self.resource(body), made.identity.namespace, probed.name, probed.encoded, dry_run=True
             )
         except ApiError as error:
-            refusals = [Refusal(cause.field, cause.message) for cause in error.causes]
+            refusals = [FieldRefusal(cause.field, cause.message) for cause in error.causes]
             if not proves_nothing(probed, refusals, error.message, self.schema):
                 raise
 
@@ -87,14 +87,14 @@ def bench(desk: Desk) -> Bench:
     return Bench(desk)
 
 
-def drawn(value: Any) -> Any:
+def generated_values(value: Any) -> Any:
     """The same, with addresses and ports that no other object has."""
     number = uuid.uuid4().int
     places = {"NODEPORT": 30000 + number % 900, "FREE_ADDRESS": f"10.0.{number % 100}.{number % 251 + 1}"}
     if isinstance(value, dict):
-        return {key: drawn(item) for key, item in value.items()}
+        return {key: generated_values(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [drawn(item) for item in value]
+        return [generated_values(item) for item in value]
     return places.get(value, value) if isinstance(value, str) else value
 
 
@@ -121,9 +121,9 @@ def label(case: dict[str, Any]) -> str:
 async def test_a_change_of_an_immutable_field_is_known_as_one_and_can_be_proven_valid(
     bench: Bench, case: dict[str, Any]
 ) -> None:
-    body = named(drawn(case["object"]))
+    body = named(generated_values(case["object"]))
     live = await bench.apply(body)
-    changed = merged(body, drawn(case["change"]))
+    changed = merged(body, generated_values(case["change"]))
     made = await bench.manifest(changed)
     kind = made.identity.group_kind
     assert immutable_field(kind, await bench.refusals(changed)) == case["field"]
@@ -133,7 +133,7 @@ async def test_a_change_of_an_immutable_field_is_known_as_one_and_can_be_proven_
 
 @pytest.mark.parametrize("case", CASES["invalid"], ids=label)
 async def test_a_change_that_is_wrong_in_itself_is_not_taken_for_one(bench: Bench, case: dict[str, Any]) -> None:
-    body = named(drawn(case["object"]))
+    body = named(generated_values(case["object"]))
     live = await bench.apply(body)
     assert immutable_field(live.identity.group_kind, await bench.refusals(merged(body, case["change"]))) == ""
 

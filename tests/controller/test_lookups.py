@@ -14,14 +14,14 @@ from typing import Protocol
 
 import pytest
 
-from ssa_operator.controller.watches import lookups
-from ssa_operator.controller.watches.crds import RESOURCE, Definitions
-from ssa_operator.controller.watches.lookups import Lookups
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause
-from ssa_operator.core.policies.watch_scope import FEW
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.controller.watches import lookups
+from ssa_operator.controller.watches.crds import RESOURCE, CRDInformer
+from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.watch_scope import FEW
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from tests.controller.harness import (
@@ -450,12 +450,12 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
 async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: Client, desk: Desk) -> None:
     """As when an API server starts: what is optional must not be taken for gone."""
     crd = (await client.get(RESOURCE, ECHOES)).body
-    definitions = Definitions(client, lambda _name, _kind: None)
+    definitions = CRDInformer(client, lambda _name, _kind: None)
     ignorant = RESTMapper(client)
-    found = Lookups(client, ignorant, definitions, Deaf(), confined=True)
-    question = Lookup(api_version="example.com/v1", kind="Echo", namespace=desk.namespace, name="web")
-    assert found.answer(question).absent
-    definitions.reflector.cache.upsert(Live.of(crd))
-    assert "has not yet begun to serve Echo" in found.answer(question).unknown
-    other = dataclasses.replace(question, api_version="example.com/v7")
+    found = LookupInformers(client, ignorant, definitions, Deaf(), confined=True)
+    query = Lookup(api_version="example.com/v1", kind="Echo", namespace=desk.namespace, name="web")
+    assert found.answer(query).absent
+    definitions.reflector.cache.upsert(LiveObject.of(crd))
+    assert "has not yet begun to serve Echo" in found.answer(query).unknown
+    other = dataclasses.replace(query, api_version="example.com/v7")
     assert found.answer(other).absent

@@ -15,14 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ssa_operator.controller.reconcile.parent_cache import Memory, remember
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.observed import Demand, Observed
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.objects.render_result import StatusFields
-from ssa_operator.core.status.report import make_report
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies.parent_records import Records, read, written
+from ssa_operator.core.policies.parent_records import ParentRecords, parent_records_body, read_parent_records
+from ssa_operator.core.status.report import make_report
 from tests.core.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
 
 NAMES = tuple("abcdef")
@@ -35,12 +35,12 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.objects: dict[Identity, Live] = {}
+        self.objects: dict[Identity, LiveObject] = {}
         self.foreign = child("theirs", uid="t-1", owner=OTHER_UID)
         self.templates = "all"
         self.spec = frozenset(NAMES)
         self.reconcile_at = "0"
-        self.kept = Records()
+        self.kept = ParentRecords()
         self.memory = Memory()
         self.brought_to: str | None = None
         self.rendered_here: dict[str, set[str]] = {}
@@ -103,7 +103,7 @@ class Life(RuleBasedStateMachine):
         """A pass, or the first so many steps of one."""
         before, wanted = dict(self.objects), self._wanted()
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
-        kept = read(Live.of(written(parent(), self.kept)))
+        kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
         plan = make_plan(self._observed(kept), given)
         self.kept = replace(kept, held=plan.hold)  # on record before anything is done
         outcomes = []
@@ -122,18 +122,18 @@ class Life(RuleBasedStateMachine):
                 self.kept = replace(self.kept, held=None)
         return plan
 
-    def _observed(self, kept: Records) -> Observed:
+    def _observed(self, kept: ParentRecords) -> Observed:
         memory = self.memory
         fields: dict[str, Any] = {
-            "proofs": memory.proofs,
-            "demand": Demand.UNPROVEN,
+            "apply_records": memory.apply_records,
+            "apply_scope": ApplyScope.CHANGED,
             "converged": memory.converged,
             "settled": memory.settled,
             "outlived": memory.rendered if memory.digest == self.templates else frozenset(),
             "reconcile_at": self.reconcile_at,
             "successors": memory.successors,
             "records": replace(kept, held=kept.held or memory.hold),
-            "begun": memory.report is not None,
+            "reconciled_before": memory.report is not None,
         }
         return observed(*self.objects.values(), others=(self.foreign,), **fields)
 
@@ -152,7 +152,7 @@ class Life(RuleBasedStateMachine):
             case _:
                 return Outcome(step=step, result=Result.UNCHANGED, live=self.objects.get(step.identity))
 
-    def _judge(self, plan: Plan, before: dict[Identity, Live]) -> None:
+    def _judge(self, plan: Plan, before: dict[Identity, LiveObject]) -> None:
         """Whether this pass was allowed to delete what it deleted."""
         identities = [step.identity for step in plan.steps]
         assert len(identities) == len(set(identities))

@@ -51,7 +51,7 @@ class BacklogModel(RuleBasedStateMachine):
         self.backlog.forget(key)
         self.waiting.pop(key, None)
         self.since.pop(key, None)
-        self.later = {place: when for place, when in self.later.items() if place[0] != key}
+        self.later = {location: when for location, when in self.later.items() if location[0] != key}
 
     @rule(seconds=st.integers(0, 4))
     def wait(self, seconds: int) -> None:
@@ -102,26 +102,26 @@ TestBacklog.settings = settings(max_examples=100, stateful_step_count=40, deadli
 def test_parents_of_one_rank_are_handed_out_in_the_order_in_which_they_came() -> None:
     backlog: Backlog[str] = Backlog()
     for key in "cab":
-        backlog.add(key, Cause.INITIAL, 0.0)
+        backlog.add(key, Cause.RESYNC, 0.0)
     assert [item[0] for item in iter(lambda: backlog.pop(0.0), None) if item] == ["c", "a", "b"]
 
 
 def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:
     backlog: Backlog[int] = Backlog()
     for number in range(1000):
-        backlog.add(number, Cause.INITIAL, 0.0)
+        backlog.add(number, Cause.RESYNC, 0.0)
     backlog.add(999, Cause.PARENT, 0.0)
-    assert backlog.pop(0.0) == (999, Cause.INITIAL | Cause.PARENT, 0.0)
+    assert backlog.pop(0.0) == (999, Cause.RESYNC | Cause.PARENT, 0.0)
 
 
 def test_a_status_lets_users_changes_go_first_but_not_for_ever() -> None:
     backlog: Backlog[str] = Backlog()
     backlog.add("a", Cause.STATUS, 0.0)
-    backlog.add_at("a", Cause.OVERDUE, 10.0)
+    backlog.add_at("a", Cause.STATUS_OVERDUE, 10.0)
     for key in "bc":
         backlog.add(key, Cause.PARENT, 0.0)
     assert backlog.pop(9.0) == ("b", Cause.PARENT, 0.0)
-    assert backlog.pop(10.0) == ("a", Cause.STATUS | Cause.OVERDUE, 0.0)
+    assert backlog.pop(10.0) == ("a", Cause.STATUS | Cause.STATUS_OVERDUE, 0.0)
 
 
 async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:

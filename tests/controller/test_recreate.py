@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api.client import Applied, Client
 from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth import credentials
 from tests.controller.harness import (
     Desk,
     MakeOptions,
@@ -386,7 +386,7 @@ class Meddler(Client):
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
-    ) -> Live | None:
+    ) -> LiveObject | None:
         if self.before_delete is not None:
             meddle, self.before_delete = self.before_delete, None
             await meddle(resource, namespace, name)
@@ -427,7 +427,7 @@ class Unlucky(Client):
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
-    ) -> Live | None:
+    ) -> LiveObject | None:
         left = await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
         self.lost = resource.kind == self.kind
         return left

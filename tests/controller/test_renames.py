@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from tests.controller.harness import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
@@ -40,7 +40,7 @@ async def ready_when_gone(desk: Desk) -> list[bool]:
     view = await desk.view("deployments.apps")
     noted: list[bool] = []
 
-    def note(_old: Live | None, new: Live | None) -> None:
+    def note(_old: LiveObject | None, new: LiveObject | None) -> None:
         if new is None:
             other = view.find("web-2")
             noted.append(other is not None and other.body["status"].get("readyReplicas") == 1)

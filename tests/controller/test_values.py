@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api.client import Client
 from tests.controller.harness import Desk, Operate, definition
 from tests.rendering.hostile_values import NASTY

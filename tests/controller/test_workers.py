@@ -9,22 +9,22 @@ from typing import Any, cast
 
 import pytest
 
-from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.watches.parents import ParentKey, Parents
 from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.workers import Chance, Workers
-from ssa_operator.core.status.child_status import Child
+from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
+from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.rules import Readiness, State
-from ssa_operator.core.status.report import Report
 from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState
+from ssa_operator.core.status.child_status import ChildStatus
+from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.verdict import Verdict
-from ssa_operator.kube.api.errors import ApiError, Refusal
+from ssa_operator.kube.api.errors import ApiError, StatusError
 from ssa_operator.rendering.folder.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")
@@ -43,15 +43,15 @@ class Scripted:
         self.written = 0
         self._report = report
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
-        self._parent = Live.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
+        self._parent = LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
 
-    def find(self, namespace: str, name: str) -> Live | None:
+    def find(self, namespace: str, name: str) -> LiveObject | None:
         return self._parent if (namespace, name) == (KEY.namespace, KEY.name) else None
 
-    def memory(self, _: Live) -> Memory:
+    def memory(self, _: LiveObject) -> Memory:
         return self.known
 
-    def subject(self, live: Live) -> Any:
+    def subject(self, live: LiveObject) -> Any:
         return live
 
     async def reconcile(self, _: Any, memory: Memory, causes: Cause) -> Report:
@@ -68,7 +68,9 @@ class Scripted:
 
 def report(*outcomes: Outcome) -> Report:
     children = tuple(
-        Child(identity=Identity("", "ConfigMap", "default", name), uid=name, readiness=Readiness(State.CURRENT))
+        ChildStatus(
+            identity=Identity("", "ConfigMap", "default", name), uid=name, readiness=Readiness(ReadinessState.CURRENT)
+        )
         for name in "abcd"
     )
     verdict = Verdict(ready=True, reason="Ready", message="")
@@ -83,11 +85,11 @@ async def looked_at(
     """
     workers = Workers(
         queue,
-        {KEY.folder: cast("Parents", script)},
+        {KEY.folder: cast("ParentInformer", script)},
         cast("Reconciler", script),
         Metrics(),
         Options(tick_rate=1.0, apply=apply),
-        Chance(now=lambda: now, jitter=lambda: 0.0),
+        Clock(now=lambda: now, jitter=lambda: 0.0),
     )
     task = asyncio.create_task(workers.run())
     for cause in causes:
@@ -147,7 +149,7 @@ async def test_a_status_that_was_put_off_is_written_without_another_pass() -> No
     script.puts_off = True
     await looked_at(script, queue, Cause.PARENT)
     assert (script.causes, script.written) == ([Cause.PARENT], 1)
-    assert not queue.awaits(KEY, Cause.OVERDUE)
+    assert not queue.awaits(KEY, Cause.STATUS_OVERDUE)
 
 
 async def test_a_pass_that_writes_its_status_writes_the_one_that_was_put_off_too() -> None:
@@ -159,6 +161,6 @@ async def test_a_pass_that_writes_its_status_writes_the_one_that_was_put_off_too
 async def test_a_status_that_was_put_off_and_cannot_be_written_is_tried_again() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     script.puts_off = True
-    script.refusal = ApiError("apply of Echo", Refusal(code=503, reason="ServiceUnavailable", message="not now"))
+    script.refusal = ApiError("apply of Echo", StatusError(code=503, reason="ServiceUnavailable", message="not now"))
     await looked_at(script, queue, Cause.PARENT)
     assert queue.awaits(KEY, Cause.RETRY)

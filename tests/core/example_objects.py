@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.core.planning.observed import Demand, Kind, Observed
-from ssa_operator.core.objects.source_location import FieldPath, Place
-from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.objects.render_result import Document, Rendered
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
+from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
@@ -21,7 +21,7 @@ CONFIG_MAP = GroupKind("", "ConfigMap")
 NAMESPACE = GroupKind("", "Namespace")
 
 
-def parent(**metadata: Any) -> Live:
+def parent(**metadata: Any) -> LiveObject:
     status = metadata.pop("status", None)
     body: dict[str, Any] = {
         "apiVersion": "example.com/v1",
@@ -32,7 +32,9 @@ def parent(**metadata: Any) -> Live:
     }
     if status is not None:
         body["status"] = status
-    return Live.of({**body, "metadata": {key: value for key, value in body["metadata"].items() if value is not None}})
+    return LiveObject.of(
+        {**body, "metadata": {key: value for key, value in body["metadata"].items() if value is not None}}
+    )
 
 
 def config_map(name: str = "settings", **fields: Any) -> dict[str, Any]:
@@ -41,12 +43,12 @@ def config_map(name: str = "settings", **fields: Any) -> dict[str, Any]:
 
 
 def document(body: Mapping[str, Any], line: int = 1) -> Document:
-    place = Place("echoes.example.com/a.yaml.j2", line)
+    location = SourceLocation("echoes.example.com/a.yaml.j2", line)
 
-    def place_of(path: FieldPath) -> Place:
-        return Place(place.file, line + len(path))
+    def location_of(path: FieldPath) -> SourceLocation:
+        return SourceLocation(location.file, line + len(path))
 
-    return Document(body=body, place=place, place_of=place_of)
+    return Document(body=body, location=location, location_of=location_of)
 
 
 def rendered(*bodies: Mapping[str, Any], **fields: Any) -> Rendered:
@@ -54,9 +56,9 @@ def rendered(*bodies: Mapping[str, Any], **fields: Any) -> Rendered:
     return Rendered(documents=documents, **({"digest": "t1"} | fields))
 
 
-def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **metadata: Any) -> Live:
+def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **metadata: Any) -> LiveObject:
     """A ConfigMap as our apply left it."""
-    return Live.of(
+    return LiveObject.of(
         config_map(
             name,
             metadata={
@@ -74,22 +76,22 @@ def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **m
     )
 
 
-def made(body: Mapping[str, Any], owner: Live | None = None, **rules: Any) -> Manifest:
+def made(body: Mapping[str, Any], owner: LiveObject | None = None, **rules: Any) -> Manifest:
     return manifest(document(body), owner or parent(), Rules(**({"namespaced": True} | rules)))
 
 
-def observed(*own: Live, others: tuple[Live, ...] = (), **fields: Any) -> Observed:
+def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **fields: Any) -> Observed:
     defaults: dict[str, Any] = {
         "parent": parent(),
         "objects": {live.identity: live for live in (*own, *others)},
         "own": own,
         "kinds": {
-            CONFIG_MAP: Kind(namespaced=True, synced=True),
-            DEPLOYMENT: Kind(namespaced=True, synced=True),
-            NAMESPACE: Kind(namespaced=False, synced=True),
+            CONFIG_MAP: KindState(namespaced=True, synced=True),
+            DEPLOYMENT: KindState(namespaced=True, synced=True),
+            NAMESPACE: KindState(namespaced=False, synced=True),
         },
-        "proofs": {},
-        "demand": Demand.EVERYTHING,
+        "apply_records": {},
+        "apply_scope": ApplyScope.ALL,
         "parents": {
             PARENT_UID: Identity("example.com", "Echo", "default", "web"),
             OTHER_UID: Identity("example.com", "Echo", "default", "other"),

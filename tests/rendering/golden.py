@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.render import render, render_status
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import Filling
-from ssa_operator.rendering.values.line_marks import Lines
-from ssa_operator.rendering.render import render, render_status
-from ssa_operator.rendering.folder.sources import Folder
 from tests.rendering.template_files import FakeWorld
 
 
@@ -36,7 +36,7 @@ def check(case: Path, folder: Folder) -> None:
     )
     result = render(folder, owner, world)
     assert [str(problem) for problem in result.problems] == _text(case / "problems.txt").splitlines()
-    assert [f"{wait.place}: {wait}" for wait in result.waits] == _text(case / "waits.txt").splitlines()
+    assert [f"{wait.location}: {wait}" for wait in result.waits] == _text(case / "waits.txt").splitlines()
     assert [document.body for document in result.documents] == read(case / "expected.yaml")
     if (case / "status.yaml").exists():
         status = render_status(folder, owner, world)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.objects.cluster_view import Answer, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
-from ssa_operator.core.objects.cluster_view import Answer, Lookup, Selection, World
-from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.render import render, render_status
 
 FOLDER = "echoes.example.com"
 
@@ -42,7 +42,7 @@ class FakeWorld:
     others: tuple[Mapping[str, Any], ...] = ()
     unsynced: frozenset[str] = frozenset()
     finished: frozenset[str] = frozenset()
-    announced: frozenset[str] = frozenset()
+    status_kinds: frozenset[str] = frozenset()
     now: float = 0.0
     draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
@@ -59,25 +59,25 @@ class FakeWorld:
     def done(self, _: str, name: str, /) -> bool:
         return name in self.finished
 
-    def announces(self, kind: GroupKind, /) -> bool:
-        return kind.kind in self.announced
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        return kind.kind in self.status_kinds
 
     def lookup(self, identity: Identity, /) -> Mapping[str, Any] | None:
         return next((body for body in (*self.children, *self.others) if identity_of(body) == identity), None)
 
-    def answer(self, question: Lookup | Selection, /) -> Answer:
-        if question.kind in self.unsynced:
-            return Answer(unknown=f"the watch of {question.kind} is not synced")
-        if isinstance(question, Lookup):
-            found = self.lookup(question.identity)
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        if query.kind in self.unsynced:
+            return Answer(unknown=f"the watch of {query.kind} is not synced")
+        if isinstance(query, Lookup):
+            found = self.lookup(query.identity)
             return Answer(objects=() if found is None else (found,))
         return Answer(
             objects=[
                 body
                 for body in (*self.children, *self.others)
-                if (body["apiVersion"], body["kind"]) == (question.api_version, question.kind)
-                and question.namespace in ("", body["metadata"].get("namespace"))
-                and set(question.labels) <= set(body["metadata"].get("labels", {}).items())
+                if (body["apiVersion"], body["kind"]) == (query.api_version, query.kind)
+                and query.namespace in ("", body["metadata"].get("namespace"))
+                and set(query.labels) <= set(body["metadata"].get("labels", {}).items())
             ]
         )
 
@@ -104,7 +104,9 @@ def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | No
     return render_status(templates(files), parent(spec), FakeWorld(children=children))
 
 
-def in_world(files: Mapping[str, str], world: World, spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
+def in_world(
+    files: Mapping[str, str], world: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
+) -> Rendered:
     return render(templates(files), parent(spec, **more), world)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.rendering.render import render
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import Filling
-from ssa_operator.rendering.values.line_marks import Lines
-from ssa_operator.rendering.render import render
 from tests.rendering.template_files import HEAD, FakeWorld, live, manifest, templates
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "templates.md"
@@ -46,7 +46,7 @@ def test_an_example_does_what_the_page_says(number: int) -> None:
     secret = live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"})
     result = render(templates(files), read(BLOCKS[0][1]), FakeWorld(children=(*objects, secret)))
     if kind == "text":
-        waits = [f"{wait.place}: {wait}" for wait in result.waits]
+        waits = [f"{wait.location}: {wait}" for wait in result.waits]
         assert [*map(str, result.problems), *waits] == [expected.strip()]
         return
     assert (result.problems, result.waits) == ((), ())

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered
-from ssa_operator.core.objects.cluster_view import Offline
 from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
@@ -33,11 +33,11 @@ def world(*others: Mapping[str, Any], start: int = 0) -> FakeWorld:
     return FakeWorld(others=others, draws=itertools.count(start))
 
 
-def render(text: str, in_: FakeWorld | Offline) -> Rendered:
+def render(text: str, in_: FakeWorld | OfflineClusterView) -> Rendered:
     return in_world({"a.yaml.j2": text}, in_)
 
 
-def body(text: str, in_: FakeWorld | Offline, position: int = 0) -> Any:
+def body(text: str, in_: FakeWorld | OfflineClusterView, position: int = 0) -> Any:
     result = render(text, in_)
     assert (result.problems, result.waits) == ((), ())
     return result.documents[position].body
@@ -61,8 +61,8 @@ def test_a_generated_value_is_letters_and_digits_of_the_length() -> None:
 
 def test_each_call_draws_another_value() -> None:
     text = manifest("Secret", "s", "stringData: {a: {{ generated() }}, b: {{ generated() }}}\n")
-    for drawn in (world(), Offline()):
-        data = body(text, drawn)["stringData"]
+    for generated_values in (world(), OfflineClusterView()):
+        data = body(text, generated_values)["stringData"]
         assert data["a"] != data["b"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import PREFIX, Reference
-from ssa_operator.core.objects.render_result import Rendered, Use
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Dependency, Rendered
 from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 JOB = Reference("Job", "j")
@@ -30,22 +30,22 @@ def problems(result: Rendered) -> list[str]:
 
 def test_after_is_a_use_of_the_document_with_the_line_that_says_it() -> None:
     result = in_world({"a.yaml.j2": after('"Job/{{ spec.n }}, Job/j"'), **JOB_FILE}, EMPTY, {"n": "j"})
-    (use,) = result.documents[0].uses
-    assert use == Use(JOB, awaited=True, after=True)
-    assert str(use.place) == "echoes.example.com/a.yaml.j2:6"
+    (use,) = result.documents[0].dependencies
+    assert use == Dependency(JOB, awaited=True, after=True)
+    assert str(use.location) == "echoes.example.com/a.yaml.j2:6"
 
 
 def test_after_and_a_value_of_the_same_child_are_one_use() -> None:
     result = in_world(
         {"a.yaml.j2": after("Job/j", "v: {{ child('Job', 'j').spec.x | default(1) }}\n"), **JOB_FILE}, EMPTY
     )
-    assert result.documents[0].uses == (Use(JOB, awaited=True, after=True),)
+    assert result.documents[0].dependencies == (Dependency(JOB, awaited=True, after=True),)
 
 
 def test_after_is_known_of_a_document_that_waits_for_a_value() -> None:
     result = in_world({"a.yaml.j2": after("Job/j", "v: {{ lookup('v1', 'Secret', 'x').data }}\n"), **JOB_FILE}, EMPTY)
     (wait,) = result.waits
-    assert Use(JOB, awaited=True, after=True) in wait.uses
+    assert Dependency(JOB, awaited=True, after=True) in wait.dependencies
 
 
 def test_after_a_manifest_that_nobody_renders_is_a_problem_that_suggests_names() -> None:

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from ssa_operator.core.objects.render_result import Rendered
-from ssa_operator.rendering.values import limits as bounds
 from ssa_operator.rendering.jinja.templates import LoadError
+from ssa_operator.rendering.values import limits as bounds
 from tests.rendering.template_files import HEAD, document, fault, problem, rendered, value
 
 PLACE = "echoes.example.com/a.yaml.j2:5: "

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.render import render_status
 from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.render import render_status
 from tests.rendering.template_files import HEAD, FakeWorld, in_world, live, parent, rendered, status, templates
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
-from tests.rendering.template_files import HEAD, document, fault, field, parent, problem, rendered, templates, value
 from tests.rendering.hostile_values import NASTY, POSITIONS, config_map, config_map_data, wanted
+from tests.rendering.template_files import HEAD, document, fault, field, parent, problem, rendered, templates, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(-(2**63), 2**63 - 1)

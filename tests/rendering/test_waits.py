@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.render_result import Rendered, Use
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Dependency, Rendered
 from tests.rendering.template_files import FakeWorld, in_world, live, manifest
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
@@ -43,7 +43,7 @@ def names(result: Rendered) -> list[str]:
 
 
 def waits(result: Rendered) -> list[str]:
-    return [f"{wait.place}: {wait}" for wait in result.waits]
+    return [f"{wait.location}: {wait}" for wait in result.waits]
 
 
 KNOWN: list[tuple[str, Any]] = [
@@ -162,7 +162,7 @@ def test_asking_alone_waits_for_nothing() -> None:
     result = in_world({"a.yaml.j2": text, **SERVICE_FILE}, EMPTY)
     assert names(result) == ["c", "s"]
     assert (result.documents[0].body["v"], result.documents[0].body["w"]) == (False, False)
-    assert result.documents[0].uses == (Use(CHILD, awaited=False), Use(MAP, awaited=False))
+    assert result.documents[0].dependencies == (Dependency(CHILD, awaited=False), Dependency(MAP, awaited=False))
     assert result.asked == (CHILD, MAP)
 
 
@@ -177,13 +177,19 @@ def test_only_the_document_that_reads_what_is_unknown_waits() -> None:
     result = in_world({"a.yaml.j2": text}, EMPTY)
     assert names(result) == ["s", "free"]
     assert [wait.identity and wait.identity.name for wait in result.waits] == ["waits", "waits-too", None]
-    assert {use for wait in result.waits for use in wait.uses} == {Use(CHILD, awaited=True)}
-    assert [document.uses for document in result.documents] == [(), ()]
+    assert {use for wait in result.waits for use in wait.dependencies} == {Dependency(CHILD, awaited=True)}
+    assert [document.dependencies for document in result.documents] == [(), ()]
     known = in_world({"a.yaml.j2": text}, WORLD)
     assert names(known) == ["s", "waits", "waits-too", "10.0.0.1", "free"]
     assert known.documents[2].body["data"] == {"url": "http://10.0.0.1:80"}
-    uses = [document.uses for document in known.documents]
-    assert uses == [(), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), (Use(CHILD, awaited=True),), ()]
+    uses = [document.dependencies for document in known.documents]
+    assert uses == [
+        (),
+        (Dependency(CHILD, awaited=True),),
+        (Dependency(CHILD, awaited=True),),
+        (Dependency(CHILD, awaited=True),),
+        (),
+    ]
 
 
 IP = "child('Service', 's').spec.clusterIP"
@@ -220,11 +226,11 @@ def test_what_a_filter_makes_of_a_list_or_a_mapping_came_from_where_its_items_di
     """The other documents of the file don't: not the one that is read of either, which would wait for itself."""
     text = manifest("Service", "s") + "---\n" + manifest("ConfigMap", "c", f"v: {{{{ {expression} }}}}\n")
     known = in_world({"a.yaml.j2": text}, WORLD)
-    assert [document.uses for document in known.documents] == [(), (Use(CHILD, awaited=True),)]
+    assert [document.dependencies for document in known.documents] == [(), (Dependency(CHILD, awaited=True),)]
     assert known.documents[1].body["v"] == made
     unknown = in_world({"a.yaml.j2": text}, EMPTY)
     assert names(unknown) == ["s"]
-    assert [wait.uses for wait in unknown.waits] == [(Use(CHILD, awaited=True),)]
+    assert [wait.dependencies for wait in unknown.waits] == [(Dependency(CHILD, awaited=True),)]
 
 
 def test_an_item_of_a_list_waits_alone() -> None:
@@ -259,8 +265,8 @@ def test_a_file_that_branches_on_what_is_unknown_waits_as_a_whole(text: str) -> 
     (wait,) = result.waits
     assert str(wait) == "waiting for ConfigMap n/x .data.a"
     assert wait.identity is None
-    assert wait.place.line >= 10
-    assert wait.uses == (Use(MAP, awaited=True),)
+    assert wait.location.line >= 10
+    assert wait.dependencies == (Dependency(MAP, awaited=True),)
     assert result.asked == (MAP,)
 
 
@@ -268,9 +274,9 @@ def test_what_a_branch_knew_is_used_by_every_document_of_the_file() -> None:
     text = "{% if lookup('v1', 'ConfigMap', 'x').data.n == '3' %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
     text += "---\n" + manifest("ConfigMap", "b")
     result = in_world({"a.yaml.j2": text, "c.yaml.j2": manifest("ConfigMap", "c")}, WORLD)
-    assert [document.uses for document in result.documents] == [
-        (Use(MAP, awaited=True),),
-        (Use(MAP, awaited=True),),
+    assert [document.dependencies for document in result.documents] == [
+        (Dependency(MAP, awaited=True),),
+        (Dependency(MAP, awaited=True),),
         (),
     ]
 
@@ -283,7 +289,7 @@ def test_loops_over_what_is_looked_up_see_each_object() -> None:
     result = in_world({"a.yaml.j2": manifest("ConfigMap", "c", text)}, WORLD)
     assert result.documents[0].body["v"] == ["p1=10.0.0.2/false", "p2=10.0.0.3/false"]
     selection = Selection(api_version="v1", kind="Pod", namespace="n", labels=(("app", "e"),))
-    assert result.documents[0].uses == (Use(selection, awaited=False),)
+    assert result.documents[0].dependencies == (Dependency(selection, awaited=False),)
     assert str(selection) == "every Pod in n with app=e"
 
 
@@ -416,7 +422,7 @@ def test_labels_may_be_what_another_lookup_gives() -> None:
     labels = "{'app': lookup('v1', 'ConfigMap', 'x').data.n | replace('3', 'e')}"
     document, _ = one(f"lookup_all('v1', 'Pod', {labels}) | length", WORLD).documents
     assert document.body["v"] == 2
-    assert {use.question.kind for use in document.uses} == {"ConfigMap", "Pod"}
+    assert {use.query.kind for use in document.dependencies} == {"ConfigMap", "Pod"}
 
 
 @pytest.mark.parametrize(
@@ -455,14 +461,14 @@ def test_text_with_a_value_in_it_carries_where_the_value_came_from() -> None:
         "ConfigMap", "c", "v: {{ url }}\nw: {{ url | b64encode }}\nx: {{ url ~ '/' }}\ny: {{ url.split(':') }}\n"
     )
     known = in_world({"a.yaml.j2": text}, WORLD)
-    assert [document.uses for document in known.documents] == [(), (Use(CHILD, awaited=True),)]
+    assert [document.dependencies for document in known.documents] == [(), (Dependency(CHILD, awaited=True),)]
     assert known.documents[1].body["v"] == "http://10.0.0.1:80"
     assert known.documents[1].body["w"] == "aHR0cDovLzEwLjAuMC4xOjgw"
     assert known.documents[1].body["x"] == "http://10.0.0.1:80/"
     assert known.documents[1].body["y"] == ["http", "//10.0.0.1", "80"]
     unknown = in_world({"a.yaml.j2": text}, EMPTY)
     assert names(unknown) == ["s"]
-    assert [wait.uses for wait in unknown.waits] == [(Use(CHILD, awaited=True),)]
+    assert [wait.dependencies for wait in unknown.waits] == [(Dependency(CHILD, awaited=True),)]
 
 
 def test_values_of_the_cluster_are_data_in_every_position() -> None:
@@ -514,7 +520,7 @@ def test_a_field_that_the_parent_lacks_is_no_reason_to_wait(of: str, key: str, n
 def test_a_field_that_is_looked_up_by_name_may_be_missing() -> None:
     result = one("spec[lookup('v1', 'ConfigMap', 'q').data.k] | default('none')", HUSH)
     assert result.documents[0].body["v"] == "none"
-    assert [str(use.question) for use in result.documents[0].uses] == ["ConfigMap n/q"]
+    assert [str(use.query) for use in result.documents[0].dependencies] == ["ConfigMap n/q"]
 
 
 @pytest.mark.parametrize(
@@ -533,9 +539,9 @@ def test_no_way_leads_out_of_what_was_asked(expression: str) -> None:
 def test_a_document_with_a_default_does_not_wait_but_tells_its_use() -> None:
     result = one("child('Service', 's').spec.clusterIP | default('none')", EMPTY)
     assert result.documents[0].body["v"] == "none"
-    assert result.documents[0].uses == (Use(CHILD, awaited=False),)
+    assert result.documents[0].dependencies == (Dependency(CHILD, awaited=False),)
     known = one("child('Service', 's').spec.clusterIP | default('none')", WORLD)
-    assert known.documents[0].uses == (Use(CHILD, awaited=False),)
+    assert known.documents[0].dependencies == (Dependency(CHILD, awaited=False),)
 
 
 @given(expressions=st.lists(st.sampled_from([each for each, _ in KNOWN]), min_size=1, max_size=4))
@@ -543,11 +549,13 @@ def test_what_a_document_uses_does_not_depend_on_what_the_cluster_has(expression
     text = "---\n".join(manifest("ConfigMap", f"c{at}", f"v: {{{{ {x} }}}}\n") for at, x in enumerate(expressions))
     files = {"a.yaml.j2": text, **SERVICE_FILE}
 
-    def uses(world: FakeWorld) -> dict[str, set[Use]]:
+    def uses(world: FakeWorld) -> dict[str, set[Dependency]]:
         result = in_world(files, world)
         assert result.problems == ()
-        waiting = {wait.identity.name: set(wait.uses) for wait in result.waits if wait.identity}
-        return {document.body["metadata"]["name"]: set(document.uses) for document in result.documents} | waiting
+        waiting = {wait.identity.name: set(wait.dependencies) for wait in result.waits if wait.identity}
+        return {
+            document.body["metadata"]["name"]: set(document.dependencies) for document in result.documents
+        } | waiting
 
     assert uses(WORLD) == uses(EMPTY)
     assert in_world(files, WORLD).asked == in_world(files, EMPTY).asked

@@ -17,34 +17,34 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.controller.reconcile.cluster_access import Cluster
-from ssa_operator.controller.reconcile.failures import failed, failed_request, place_of_error
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, place_of_error
 from ssa_operator.controller.reconcile.recreate import immutable, recreate
-from ssa_operator.core.planning.decide import judged
-from ssa_operator.core.policies.unchanged import alike
-from ssa_operator.core.policies.adoption import only_if_absent, takeover
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.planning.decide import decide_step
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.ordering import depths, held
+from ssa_operator.core.planning.ordering import depths, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.readiness.rules import State, readiness
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent
 from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.policies.unchanged import is_same_apply
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 from ssa_operator.core.status.previous_status import KEPT_UNTIL
-from ssa_operator.core.planning.step import Action, Problem, Step
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
 
-async def act(plan: Plan, cluster: Cluster, now: float) -> tuple[Outcome, ...]:
+async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
     """Carry out every step; the outcomes stand in the order of the steps. The step of an outcome is another one than
     was planned where its object turned out to exist. `now` is in seconds since the epoch.
     """
@@ -80,7 +80,7 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
         turn = depth.get(step.identity, 0)
         prune = step.action is Action.PRUNE
         later = prune or turn > 0 or step.identity.group_kind not in _FIRST
-        stages.setdefault((prune, turn, later, step.proven), []).append((position, step))
+        stages.setdefault((prune, turn, later, step.unchanged), []).append((position, step))
     return [stages[key] for key in sorted(stages)]
 
 
@@ -95,7 +95,7 @@ def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float
 def _is_ready(outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.live is None:
         return False
-    return readiness(outcome.live.body, now, announced=outcome.step.announces).state is State.CURRENT
+    return readiness(outcome.live.body, now, status_kinds=outcome.step.reports_status).state is ReadinessState.CURRENT
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str:
@@ -114,13 +114,13 @@ def _kept(step: Step, why: str) -> Outcome:
 
 
 async def _in_turn(
-    step: Step, before: Mapping[Identity, Outcome], observed: Observed, cluster: Cluster, now: float
+    step: Step, before: Mapping[Identity, Outcome], observed: Observed, cluster: ClusterAccess, now: float
 ) -> Outcome:
-    waiting = held(step, before, now) if step.after or step.lost else None
+    waiting = waiting_outcome(step, before, now) if step.after or step.lost else None
     return waiting or await _perform(step, observed, cluster)
 
 
-async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
+async def _perform(step: Step, observed: Observed, cluster: ClusterAccess) -> Outcome:
     match step.action:
         case Action.APPLY:
             assert step.manifest is not None
@@ -132,14 +132,14 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
         case Action.WAIT:
             # What waits for another child is woken by that child's event; only what has a manifest could go on by
             # itself. What is fought over or changes without end has its own time.
-            passing = step.manifest is not None and not step.contest and not step.unrest
-            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, passing=passing)
+            retryable = step.manifest is not None and not step.conflict and not step.feedback_loops
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await _prune(step, cluster)
             if removed.result is not Result.PRUNED:
                 return removed
             # It is made again when the deletion is over; where that was at once, nobody tells us.
-            return replace(removed, result=Result.RECREATED, message=step.reason, passing=True)
+            return replace(removed, result=Result.RECREATED, message=step.reason, retryable=True)
         case Action.REFUSE:
             return Outcome(
                 step=step,
@@ -147,21 +147,21 @@ async def _perform(step: Step, observed: Observed, cluster: Cluster) -> Outcome:
                 live=step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
-                passing=step.problem is Problem.APPLY_FAILED and not step.barred,
+                retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
             )
 
 
-async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cluster) -> Outcome:
+async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: ClusterAccess) -> Outcome:
     try:
         resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
     except (UnknownKind, CredentialsError) as error:
-        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         return failed_request(step, error)
     try:
         with cluster.children.writing(manifest.identity):
             applied = step.live or await _make(manifest, resource, cluster)
-            if isinstance(applied, Live):
+            if isinstance(applied, LiveObject):
                 if step.live is None:
                     step = _judged(observed, step, manifest, applied)
                     if step.action is not Action.APPLY:
@@ -169,9 +169,9 @@ async def _apply(step: Step, manifest: Manifest, observed: Observed, cluster: Cl
                 applied = await _take(applied, manifest, resource, cluster)
             cluster.children.written(applied.live)
     except CredentialsError as error:
-        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
-        return failed(step, str(error), problem=Problem.INVALID_MANIFEST)
+        return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         found = immutable(step, manifest, resource, error, cluster)
         if found is None:
@@ -186,7 +186,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     if not applied.created:
         # An apply that went through ends the row of refusals.
         step = replace(step, recreation=None)
-        same = step.live is not None and alike(step.live, applied.live)
+        same = step.live is not None and is_same_apply(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
     elif step.recreation is not None and not step.recreation.made:
         step = replace(step, recreation=Recreation(digest=manifest.digest, made=True))
@@ -196,16 +196,16 @@ def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
 
 
-def _judged(observed: Observed, step: Step, manifest: Manifest, live: Live) -> Step:
+def _judged(observed: Observed, step: Step, manifest: Manifest, live: LiveObject) -> Step:
     """The step of what was to be made and turned out to be there."""
-    step = judged(observed, replace(step, live=live))
+    step = decide_step(observed, replace(step, live=live))
     if step.action is Action.APPLY and manifest.document.holder:
         # The next pass, which follows by itself, reads the values that it has, and keeps them.
         return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")
     return step
 
 
-async def _make(manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied | Live:
+async def _make(manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     """Apply what shall not be there yet; where something is, that is returned."""
     try:
         return await _send(manifest, only_if_absent(manifest), resource, cluster)
@@ -221,7 +221,7 @@ async def _make(manifest: Manifest, resource: Resource, cluster: Cluster) -> App
     return await _send(manifest, manifest.encoded, resource, cluster)
 
 
-async def _take(live: Live, manifest: Manifest, resource: Resource, cluster: Cluster) -> Applied:
+async def _take(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied:
     """Apply to what is there; the first time with all that its former managers wrote, so that it goes."""
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)
@@ -233,9 +233,9 @@ async def _take(live: Live, manifest: Manifest, resource: Resource, cluster: Clu
     return applied
 
 
-async def _take_over(live: Live, manifest: Manifest, resource: Resource, cluster: Cluster) -> bool:
+async def _take_over(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> bool:
     """Make the fields of an object's former managers ours; whether there were any."""
-    patch = takeover(live, manifest.api_version, cluster.former)
+    patch = adopt_fields_patch(live, manifest.api_version, cluster.former)
     if patch is None:
         return False
     identity = manifest.identity
@@ -243,12 +243,12 @@ async def _take_over(live: Live, manifest: Manifest, resource: Resource, cluster
     return True
 
 
-async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cluster) -> Applied:
+async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
     identity = manifest.identity
-    return await cluster.client.apply(resource, identity.namespace, identity.name, body, secrecy=cluster.secrecy)
+    return await cluster.client.apply(resource, identity.namespace, identity.name, body, redactor=cluster.redactor)
 
 
-async def _prune(step: Step, cluster: Cluster) -> Outcome:
+async def _prune(step: Step, cluster: ClusterAccess) -> Outcome:
     live = step.live
     assert live is not None
     try:
@@ -257,7 +257,7 @@ async def _prune(step: Step, cluster: Cluster) -> Outcome:
     except UnknownKind:
         return Outcome(step=step, result=Result.PRUNED)
     except CredentialsError as error:
-        return failed(step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         # Made again by somebody else under the same name: not ours to delete.
         if error.conflict:
@@ -276,9 +276,9 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
         message = (
             f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
         )
-        return failed(step, message, problem=Problem.CONFLICT)
+        return failed_outcome(step, message, problem=FailureReason.CONFLICT)
     outcome = failed_request(step, error, place_of_error(manifest, error))
     if step.recreation is not None and not step.recreation.made:
         # We have deleted it: it is missing until this goes through, as when a quota still counts the old object.
-        return replace(outcome, passing=True)
+        return replace(outcome, retryable=True)
     return outcome

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ssa_operator.controller.watches.children import Children
-from ssa_operator.controller.watches.crds import Definitions
 from ssa_operator.controller.reconcile.events import Recorder
-from ssa_operator.controller.watches.lookups import Lookups
+from ssa_operator.controller.watches.children import ChildInformers
+from ssa_operator.controller.watches.crds import CRDInformer
+from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterAccess:
     """The client, the watches of children, of what templates look up, and of CRDs, and who writes events.
 
     announces: whether a controller, this one or another, writes the status of a kind's objects: they are ready only
@@ -29,10 +29,10 @@ class Cluster:
     """
 
     client: Client
-    children: Children
-    lookups: Lookups
-    definitions: Definitions
+    children: ChildInformers
+    lookups: LookupInformers
+    definitions: CRDInformer
     recorder: Recorder
-    announces: Callable[[GroupKind], bool]
-    secrecy: Secrecy = NOTHING
+    reports_status: Callable[[GroupKind], bool]
+    redactor: Redactor = NO_SECRETS
     former: AbstractSet[str] = frozenset()

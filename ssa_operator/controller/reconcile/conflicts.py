@@ -12,13 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.policies.field_conflicts import Feud, Scene, Tolerance, answered, watched
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.policies.status_conflicts import Written, rewritten
-from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.field_conflicts import (
+    AppliedChildren,
+    ConflictHistory,
+    ConflictPolicy,
+    update_histories,
+    with_revert,
+)
+from ssa_operator.core.policies.status_conflicts import WrittenStatus, update_status_history
 
 
 @dataclass(slots=True)
@@ -28,28 +34,30 @@ class Rivalry:
     the status, in seconds since the epoch.
     """
 
-    feuds: Mapping[Identity, Feud] = field(default_factory=dict)
-    status: Feud | None = None
-    written: Written | None = None
+    conflict_histories: Mapping[Identity, ConflictHistory] = field(default_factory=dict)
+    status: ConflictHistory | None = None
+    written: WrittenStatus | None = None
     warned: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
     looked: float = 0.0
     looked_at_status: float = 0.0
 
-    def look(self, scene: Scene, now: float, tolerance: Tolerance, *, renewed: bool) -> Mapping[Identity, Feud]:
+    def look(
+        self, scene: AppliedChildren, now: float, conflict_policy: ConflictPolicy, *, renewed: bool
+    ) -> Mapping[Identity, ConflictHistory]:
         """The feuds as a pass over the children finds them; `renewed` is whether `reconcile-at` has a new value."""
-        feuds = watched(self.feuds, scene, now, tolerance)
+        histories = update_histories(self.conflict_histories, scene, now, conflict_policy)
         if renewed:
-            feuds = {identity: replace(feud, due=now) for identity, feud in feuds.items()}
-        self.feuds, self.looked = feuds, now
-        return feuds
+            histories = {identity: replace(history, due=now) for identity, history in histories.items()}
+        self.conflict_histories, self.looked = histories, now
+        return histories
 
     def acted(self, outcomes: Sequence[Outcome], now: float) -> tuple[Outcome, ...]:
         """Take what a pass did; the outcomes are given back with only those warnings that are new."""
         done = {outcome.step.identity: outcome for outcome in outcomes}
-        self.feuds = {
-            identity: answered(feud, now) if _applied(done[identity]) else feud
-            for identity, feud in self.feuds.items()
-            if identity in done and _is_about(feud, done[identity])
+        self.conflict_histories = {
+            identity: with_revert(history, now) if _applied(done[identity]) else history
+            for identity, history in self.conflict_histories.items()
+            if identity in done and _is_about(history, done[identity])
         }
         warned = {identity: texts for identity, texts in self.warned.items() if identity in done}
         told = []
@@ -62,10 +70,10 @@ class Rivalry:
         self.warned = warned
         return tuple(told)
 
-    def look_at_status(self, parent: Live, now: float, tolerance: Tolerance) -> Feud | None:
+    def look_at_status(self, parent: LiveObject, now: float, conflict_policy: ConflictPolicy) -> ConflictHistory | None:
         """The feud over the parent's status as a pass finds it."""
         self.looked_at_status = now
-        self.status = rewritten(self.status, self.written, parent, now, tolerance)
+        self.status = update_status_history(self.status, self.written, parent, now, conflict_policy)
         return self.status
 
     @property
@@ -76,21 +84,21 @@ class Rivalry:
     def status_stands(self, now: float) -> None:
         """The status is as we want it."""
         if self.status is not None:
-            self.status = answered(self.status, now)
+            self.status = with_revert(self.status, now)
 
-    def status_written(self, desired: Mapping[str, Any], left: Live, now: float) -> None:
+    def status_written(self, desired: Mapping[str, Any], left: LiveObject, now: float) -> None:
         """We wrote the status."""
-        self.written = Written(desired, left)
+        self.written = WrittenStatus(desired, left)
         self.status_stands(now)
 
     def again_at(self) -> float | None:
         """When something has to be put back, or is found to be over."""
         status = self.status.again_at(self.looked_at_status) if self.status is not None else None
-        return earliest(status, *(feud.again_at(self.looked) for feud in self.feuds.values()))
+        return earliest(status, *(history.again_at(self.looked) for history in self.conflict_histories.values()))
 
 
-def _is_about(feud: Feud, outcome: Outcome) -> bool:
-    return outcome.step.manifest is not None and outcome.step.manifest.digest == feud.digest
+def _is_about(history: ConflictHistory, outcome: Outcome) -> bool:
+    return outcome.step.manifest is not None and outcome.step.manifest.digest == history.digest
 
 
 def _applied(outcome: Outcome) -> bool:

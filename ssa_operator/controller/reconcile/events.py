@@ -20,15 +20,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.core.status.event_aggregation import HEARTBEAT, Correlator, Dropped, Write
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.status.event_aggregation import HEARTBEAT, Correlator, Dropped, Write
 from ssa_operator.core.status.events import Event, series_body
-from ssa_operator.core.objects.live_object import Live
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 log = logging.getLogger("ssa_operator")
 
@@ -69,7 +69,7 @@ class Recorder:
         self._silent: dict[str, float] = {}
         self._complained = False
 
-    def tell(self, parent: Live, events: Iterable[Event]) -> None:
+    def tell(self, parent: LiveObject, events: Iterable[Event]) -> None:
         """Have events written on a parent."""
         for event in events:
             try:

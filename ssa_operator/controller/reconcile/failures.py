@@ -11,13 +11,15 @@ import re
 from dataclasses import replace
 
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.objects.source_location import Place, parse_field
-from ssa_operator.core.planning.step import Problem, Step
+from ssa_operator.core.planning.step import FailureReason, Step
 from ssa_operator.kube.api.errors import ApiError
 
 
-def failed(step: Step, message: str, *, problem: Problem, passing: bool = False, place: Place | None = None) -> Outcome:
+def failed_outcome(
+    step: Step, message: str, *, problem: FailureReason, retryable: bool = False, location: SourceLocation | None = None
+) -> Outcome:
     """A step that came to nothing, in a sentence that names the object."""
     return Outcome(
         step=step,
@@ -25,23 +27,25 @@ def failed(step: Step, message: str, *, problem: Problem, passing: bool = False,
         live=step.live,
         message=message,
         problem=problem,
-        passing=passing,
-        place=place or step.place,
+        retryable=retryable,
+        location=location or step.location,
     )
 
 
-def failed_request(step: Step, error: ApiError, place: Place | None = None) -> Outcome:
+def failed_request(step: Step, error: ApiError, location: SourceLocation | None = None) -> Outcome:
     """A step whose request failed, in the API server's words."""
-    outcome = failed(step, str(error), problem=Problem.APPLY_FAILED, passing=not error.terminal, place=place)
+    outcome = failed_outcome(
+        step, str(error), problem=FailureReason.APPLY_FAILED, retryable=not error.terminal, location=location
+    )
     return replace(outcome, retry_after=error.retry_after or 0.0)
 
 
-def place_of_error(manifest: Manifest, error: ApiError) -> Place | None:
+def place_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:
     """The template line that wrote the first field that an error names."""
     for field in _fields(error):
         path = parse_field(field, manifest.body)
         if path:
-            return manifest.document.place_of(path)
+            return manifest.document.location_of(path)
     return None
 
 

@@ -12,28 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.controller.reconcile.conflicts import Rivalry
-from ssa_operator.core.policies.unchanged import Proof, proof
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.ordering import Series
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.readiness.pod_failures import Doubt
-from ssa_operator.core.policies.recreate import Recreation
-from ssa_operator.core.status.report import Report
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
 from ssa_operator.core.planning.step import Action
-from ssa_operator.core.policies.feedback_loops import Unrest
-from ssa_operator.core.policies.parent_records import Hold
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.policies.feedback_loops import FeedbackLoop
+from ssa_operator.core.policies.parent_records import HeldPrune
+from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
+from ssa_operator.core.readiness.pod_failures import PodCheck
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.folder.sources import Folder
 
 RECONCILE_AT = "ssa-operator.dev/reconcile-at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Parent:
     """The parent of a pass: its live object, the folder that it is rendered through, how it is served, and what its
     status may hold.
 
@@ -43,7 +43,7 @@ class Subject:
     status.
     """
 
-    parent: Live
+    parent: LiveObject
     folder: Folder
     resource: Resource
     writes_status: bool
@@ -72,17 +72,17 @@ class Memory:
     `spelling` says.
     """
 
-    proofs: Mapping[Identity, Proof] = field(default_factory=dict)
+    apply_records: Mapping[Identity, ApplyRecord] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     claimed: frozenset[Identity] = frozenset()
     refused: frozenset[Identity] = frozenset()
     failures: int = 0
-    series: Series = field(default_factory=Series)
+    series: Requeues = field(default_factory=Requeues)
     converged: str | None = None
     settled: frozenset[Identity] | None = None
     digest: str = ""
     rendered: frozenset[Identity] = frozenset()
-    hold: Hold | None = None
+    hold: HeldPrune | None = None
     unfinished: int = 0
     trouble: str = ""
     report: Report | None = None
@@ -90,21 +90,21 @@ class Memory:
     hook_failures: dict[Identity, int] = field(default_factory=dict)
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
-    doubts: Mapping[Identity, Doubt] = field(default_factory=dict)
-    left: Mapping[Identity, Live] = field(default_factory=dict)
+    pod_checks: Mapping[Identity, PodCheck] = field(default_factory=dict)
+    left: Mapping[Identity, LiveObject] = field(default_factory=dict)
     asked: str = ""
-    rivalry: Rivalry = field(default_factory=Rivalry)
+    conflicts: Rivalry = field(default_factory=Rivalry)
     confided: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict, repr=False)
-    secrecy: Secrecy = NOTHING
+    redactor: Redactor = NO_SECRETS
     spelling: tuple[int | None, str] = (None, "")
-    unrest: Mapping[Identity, Unrest] = field(default_factory=dict)
+    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=dict)
 
 
 def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: Report) -> None:
     """Take into the memory what a pass over the parent did."""
     acted(memory, outcomes)
     memory.successors = {step.identity: step.successors for step in plan.steps if step.successors}
-    memory.failures = memory.failures + 1 if report.passing else 0
+    memory.failures = memory.failures + 1 if report.retryable else 0
     memory.rendered = _rendered(memory, plan)
     memory.digest = plan.rendered.digest
     memory.asked = plan.observed.reconcile_at
@@ -115,7 +115,7 @@ def remember(memory: Memory, plan: Plan, outcomes: tuple[Outcome, ...], report: 
 
 def _rendered(memory: Memory, plan: Plan) -> frozenset[Identity]:
     """What this template set has rendered, as far as it is there or rendered now."""
-    now = frozenset(step.identity for step in plan.steps if step.place is not None)
+    now = frozenset(step.identity for step in plan.steps if step.location is not None)
     if memory.digest != plan.rendered.digest or memory.rendered <= now:
         return now
     return now | memory.rendered.intersection(live.identity for live in plan.observed.own)
@@ -124,20 +124,22 @@ def _rendered(memory: Memory, plan: Plan) -> frozenset[Identity]:
 def acted(memory: Memory, outcomes: Iterable[Outcome]) -> None:
     """Take into the memory what became of the children."""
     outcomes = tuple(outcomes)
-    proofs: dict[Identity, Proof] = {}
-    left: dict[Identity, Live] = {}
+    apply_records: dict[Identity, ApplyRecord] = {}
+    left: dict[Identity, LiveObject] = {}
     for outcome in outcomes:
         step, live = outcome.step, outcome.live
         if step.manifest is None or live is None:
             continue
         if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
-            proofs[step.identity], left[step.identity] = proof(step.manifest, live), live
-        elif step.identity in memory.proofs and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
+            apply_records[step.identity], left[step.identity] = apply_record(step.manifest, live), live
+        elif step.identity in memory.apply_records and (
+            outcome.result is Result.WAITING or step.action is Action.UNCHANGED
+        ):
             # It was not applied now; what an earlier apply left behind is as good as before.
-            proofs[step.identity] = memory.proofs[step.identity]
-            same = step.action is Action.UNCHANGED and step.intrusion is None
+            apply_records[step.identity] = memory.apply_records[step.identity]
+            same = step.action is Action.UNCHANGED and step.foreign_change is None
             left[step.identity] = live if same else memory.left.get(step.identity, live)
-    memory.proofs, memory.left = proofs, left
+    memory.apply_records, memory.left = apply_records, left
     recreated(memory, outcomes)
 
 
@@ -154,7 +156,7 @@ def recreated(memory: Memory, outcomes: Iterable[Outcome]) -> None:
     memory.recreations = found
 
 
-def remembered(memory: Memory) -> dict[Identity, Live]:
+def remembered(memory: Memory) -> dict[Identity, LiveObject]:
     """What was deleted to be made anew, as it was, where the new one gets its generated values."""
     return {
         identity: recreation.old

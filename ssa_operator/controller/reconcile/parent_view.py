@@ -11,16 +11,16 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ssa_operator.controller.watches.lookups import Lookups
-from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.observed import Kind
-from ssa_operator.core.policies.apply_once import is_done
+from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
+from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.policies.apply_once import is_done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class ParentView:
     """What is known around one parent. `now` is in seconds since the epoch.
 
     children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
@@ -29,13 +29,13 @@ class Family:
     """
 
     now: float
-    parent: Live
-    lookups: Lookups
-    children: Sequence[Live]
-    objects: Mapping[Identity, Live]
-    kinds: Mapping[GroupKind, Kind]
-    strangers: Mapping[Identity, Live] = field(default_factory=dict)
-    announced: Callable[[GroupKind], bool]
+    parent: LiveObject
+    lookups: LookupInformers
+    children: Sequence[LiveObject]
+    objects: Mapping[Identity, LiveObject]
+    kinds: Mapping[GroupKind, KindState]
+    unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    status_kinds: Callable[[GroupKind], bool]
     once: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -63,17 +63,17 @@ class Family:
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         return self.kinds[kind].namespaced if kind in self.kinds else self.lookups.namespaced(kind)
 
-    def announces(self, kind: GroupKind, /) -> bool:
-        return self.announced(kind)
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        return self.status_kinds(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        live = self.objects.get(identity) or self.strangers.get(identity)
+        live = self.objects.get(identity) or self.unlabelled.get(identity)
         return live.body if live is not None else None
 
-    def answer(self, question: Lookup | Selection, /) -> Answer:
-        if question == self.itself:
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        if query == self.itself:
             return Answer(objects=(self.parent.body,))
-        return self.lookups.answer(question)
+        return self.lookups.answer(query)
 
     def random(self, below: int, /) -> int:
         return secrets.randbelow(below)

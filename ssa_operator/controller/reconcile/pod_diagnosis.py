@@ -11,43 +11,43 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ssa_operator.controller.reconcile.cluster_access import Cluster
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.pod_failures import POD, Doubt, cause, doubt, selector
-from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.core.readiness.pod_failures import POD, PodCheck, failure_cause, pod_check, selector
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 log = logging.getLogger("ssa_operator")
 
 
-async def diagnosed(
-    outcomes: Sequence[Outcome], before: Mapping[Identity, Doubt], cluster: Cluster, now: float
-) -> tuple[tuple[Outcome, ...], Mapping[Identity, Doubt]]:
+async def diagnose_pods(
+    outcomes: Sequence[Outcome], before: Mapping[Identity, PodCheck], cluster: ClusterAccess, now: float
+) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
     """The outcomes, those of workloads that aren't ready with what their pods told; and all that is in doubt."""
-    doubts: dict[Identity, Doubt] = {}
+    pod_checks: dict[Identity, PodCheck] = {}
     explained = []
     for outcome in outcomes:
         found = outcome
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
-            held = doubt(outcome.live, before.get(identity), now)
+            held = pod_check(outcome.live, before.get(identity), now)
             if held is not None and held.due <= now:
                 held = held.looked(await _look(outcome.live, cluster, now), now)
             if held is not None:
-                doubts[identity] = held
+                pod_checks[identity] = held
                 found = replace(outcome, cause=held.cause, again_at=held.due)
         explained.append(found)
-    return tuple(explained), doubts
+    return tuple(explained), pod_checks
 
 
-async def _look(live: Live, cluster: Cluster, now: float) -> str:
+async def _look(live: LiveObject, cluster: ClusterAccess, now: float) -> str:
     try:
         resource = await cluster.children.resource(POD, "v1")
         pods, _ = await cluster.client.list(resource, live.identity.namespace, selector(live))
     except (ApiError, CredentialsError, UnknownKind) as error:
         log.debug("the pods of %s can't be looked at: %s", live.identity, error)
         return ""
-    return cause(pods, now)
+    return failure_cause(pods, now)

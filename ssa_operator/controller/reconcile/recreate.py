@@ -16,36 +16,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssa_operator.controller.reconcile.cluster_access import Cluster
-from ssa_operator.controller.reconcile.failures import failed, failed_request, place_of_error
-from ssa_operator.core.policies.immutable_fields import Refusal, changed_field, immutable_field
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, place_of_error
 from ssa_operator.core.objects.annotations import Recreate
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.core.objects.messages import shortened
+from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.objects.source_location import Place, parse_field
+from ssa_operator.core.planning.step import FailureReason, Step
+from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
 from ssa_operator.core.policies.recreate import (
     ANNOTATION,
     CLAIM,
     Growth,
     Recreation,
-    advice,
+    deletion_message,
     grown_templates,
     growths,
-    leaving,
-    obstacle,
+    immutable_advice,
     probe,
     propagation,
     proves_nothing,
-    repeated,
+    reason_to_keep,
+    repeated_refusal,
 )
-from ssa_operator.core.objects.crd_schema import object_schema
-from ssa_operator.core.planning.step import Problem, Step
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 _CAUSE_LIMIT = 300
 """Characters of one of the API server's causes: it quotes values, and the one of a Job is its whole pod template."""
@@ -63,8 +63,8 @@ class Immutable:
     field: str
 
     @property
-    def place(self) -> Place:
-        return self.manifest.document.place_of(parse_field(self.field, self.manifest.body))
+    def location(self) -> SourceLocation:
+        return self.manifest.document.location_of(parse_field(self.field, self.manifest.body))
 
     @property
     def words(self) -> str:
@@ -76,7 +76,7 @@ class Immutable:
 
 
 def immutable(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: Cluster
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
 ) -> Immutable | None:
     """What a refused apply says of an immutable field, None where it was refused for another reason."""
     if not error.invalid:
@@ -92,29 +92,29 @@ def immutable(
     return Immutable(step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field)
 
 
-async def recreate(found: Immutable, cluster: Cluster) -> Outcome | Step:
+async def recreate(found: Immutable, cluster: ClusterAccess) -> Outcome | Step:
     """Delete the object if its manifest asks for that. When it is gone, the step that makes it anew at once."""
     try:
         return await _recreate(found, cluster)
     except CredentialsError as error:
-        return failed(found.step, str(error), problem=Problem.APPLY_FAILED, passing=True)
+        return failed_outcome(found.step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        outcome = failed_request(found.step, error, found.place)
+        outcome = failed_request(found.step, error, found.location)
         return replace(outcome, message=f"{_kept(found)}: {error}")
 
 
-async def _recreate(found: Immutable, cluster: Cluster) -> Outcome | Step:
+async def _recreate(found: Immutable, cluster: ClusterAccess) -> Outcome | Step:
     identity, recreation = found.manifest.identity, found.step.recreation
     if found.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
-        return _conflict(found, f"{advice(identity, found.field)} ({found.words})")
+        return _conflict(found, f"{immutable_advice(identity, found.field)} ({found.words})")
     if recreation is not None and recreation.digest == found.manifest.digest:
-        return _conflict(found, f"{repeated(identity, found.field)} ({found.words})")
+        return _conflict(found, f"{repeated_refusal(identity, found.field)} ({found.words})")
     live = found.step.live
     if live is None:
         live = await cluster.client.get(found.resource, identity.name, identity.namespace)
     if live.deleting:
-        return _waits(found.step, live, leaving(live, recreation))
-    why = obstacle(found.manifest, live)
+        return _waits(found.step, live, deletion_message(live, recreation))
+    why = reason_to_keep(found.manifest, live)
     if why:
         return _conflict(found, f"{_kept(found)}: {why} ({found.words})")
     invalid = await _disproved(found, live, cluster)
@@ -128,7 +128,7 @@ async def _recreate(found: Immutable, cluster: Cluster) -> Outcome | Step:
     return await _delete(found, live, cluster)
 
 
-async def _disproved(found: Immutable, live: Live, cluster: Cluster) -> Outcome | None:
+async def _disproved(found: Immutable, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
     """The outcome where the new manifest isn't valid, or can't be shown to be."""
     identity, probed = found.manifest.identity, probe(found.manifest, live)
     try:
@@ -138,18 +138,18 @@ async def _disproved(found: Immutable, live: Live, cluster: Cluster) -> Outcome 
             probed.name,
             probed.encoded,
             dry_run=True,
-            secrecy=cluster.secrecy,
+            redactor=cluster.redactor,
         )
     except ApiError as error:
         if error.terminal and proves_nothing(probed, _refusals(error), error.message, found.schema):
             return None
         words = str(error).replace(probed.name, identity.name)
-        outcome = failed_request(found.step, error, place_of_error(found.manifest, error) or found.place)
+        outcome = failed_request(found.step, error, place_of_error(found.manifest, error) or found.location)
         return replace(outcome, message=f"{_kept(found)}: the new manifest was refused in a dry run: {words}")
     return None
 
 
-async def _grow(found: Immutable, live: Live, grown: Mapping[str, str], cluster: Cluster) -> Outcome | None:
+async def _grow(found: Immutable, live: LiveObject, grown: Mapping[str, str], cluster: ClusterAccess) -> Outcome | None:
     """Have the volumes that a StatefulSet keeps grow to what its new template says; all of them, or none.
 
     Whether they can is for the API server to say (the StorageClass's allowVolumeExpansion).
@@ -169,15 +169,15 @@ async def _grow(found: Immutable, live: Live, grown: Mapping[str, str], cluster:
 
 
 def _too_small(found: Immutable, growth: Growth, error: ApiError) -> Outcome:
-    outcome = failed_request(found.step, error, found.place)
+    outcome = failed_request(found.step, error, found.location)
     message = (
         f"{_kept(found)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
         f"{_first_line(error.message)}"
     )
-    return replace(outcome, message=message, passing=outcome.passing or not growth.bound)
+    return replace(outcome, message=message, retryable=outcome.retryable or not growth.bound)
 
 
-async def _delete(found: Immutable, live: Live, cluster: Cluster) -> Outcome | Step:
+async def _delete(found: Immutable, live: LiveObject, cluster: ClusterAccess) -> Outcome | Step:
     identity, holder = live.identity, found.manifest.document.holder
     pending = Recreation(
         digest=found.manifest.digest,
@@ -205,7 +205,7 @@ async def _delete(found: Immutable, live: Live, cluster: Cluster) -> Outcome | S
             cluster.children.deleted(live)
             return replace(found.step, live=None, reason=pending.why, recreation=pending)
         cluster.children.written(left)
-    return _waits(replace(found.step, recreation=pending), left, leaving(left, pending))
+    return _waits(replace(found.step, recreation=pending), left, deletion_message(left, pending))
 
 
 def _first_line(text: str) -> str:
@@ -218,12 +218,12 @@ def _kept(found: Immutable) -> str:
 
 
 def _conflict(found: Immutable, message: str) -> Outcome:
-    return failed(found.step, message, problem=Problem.CONFLICT, place=found.place)
+    return failed_outcome(found.step, message, problem=FailureReason.CONFLICT, location=found.location)
 
 
-def _waits(step: Step, live: Live | None, message: str) -> Outcome:
-    return Outcome(step=step, result=Result.WAITING, live=live, message=message, passing=True)
+def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
+    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
 
 
-def _refusals(error: ApiError) -> list[Refusal]:
-    return [Refusal(cause.field, cause.message) for cause in error.causes]
+def _refusals(error: ApiError) -> list[FieldRefusal]:
+    return [FieldRefusal(cause.field, cause.message) for cause in error.causes]

@@ -11,46 +11,46 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ssa_operator.controller.watches.children import Children
+from ssa_operator.controller.watches.children import ChildInformers
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
+class UnlabelledObjects:
     """The objects that were found, and why others could not be looked at, in words."""
 
-    found: Mapping[Identity, Live] = field(default_factory=dict)
-    hidden: Mapping[Identity, str] = field(default_factory=dict)
+    found: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    unreadable: Mapping[Identity, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.found or self.hidden)
+        return bool(self.found or self.unreadable)
 
-    def __or__(self, other: Strangers) -> Strangers:
-        return Strangers({**self.found, **other.found}, {**self.hidden, **other.hidden})
-
-
-NOBODY = Strangers()
+    def __or__(self, other: UnlabelledObjects) -> UnlabelledObjects:
+        return UnlabelledObjects({**self.found, **other.found}, {**self.unreadable, **other.unreadable})
 
 
-async def meet(identities: Iterable[Identity], client: Client, children: Children) -> Strangers:
+NONE_FOUND = UnlabelledObjects()
+
+
+async def get_unlabelled(identities: Iterable[Identity], client: Client, children: ChildInformers) -> UnlabelledObjects:
     """Ask for those of these objects that no watch shows."""
     unseen = [identity for identity in identities if identity not in children]
     if not unseen:
-        return NOBODY
+        return NONE_FOUND
     answers = await asyncio.gather(*(_look(identity, client, children) for identity in unseen))
     together = dict(zip(unseen, answers, strict=True))
-    return Strangers(
-        {identity: answer for identity, answer in together.items() if isinstance(answer, Live)},
+    return UnlabelledObjects(
+        {identity: answer for identity, answer in together.items() if isinstance(answer, LiveObject)},
         {identity: answer for identity, answer in together.items() if isinstance(answer, str)},
     )
 
 
-async def _look(identity: Identity, client: Client, children: Children) -> Live | str | None:
+async def _look(identity: Identity, client: Client, children: ChildInformers) -> LiveObject | str | None:
     try:
         resource = await children.resource(identity.group_kind)
         return await client.get(resource, identity.name, identity.namespace)

@@ -16,16 +16,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ssa_operator.controller.watches.informer import Watch, until_settled
+from ssa_operator.controller.watches.informer import Informer, until_settled
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
-from ssa_operator.core.planning.observed import Kind
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 DEPARTED = 1000
 """Objects whose last state is kept after they went."""
@@ -43,23 +43,26 @@ class ChildListener(Protocol):
     def kind_changed(self) -> None:
         """A kind can be watched now, or no longer."""
 
-    def child_written(self, live: Live) -> None:
+    def child_written(self, live: LiveObject) -> None:
         """One of our own requests returned this."""
 
-    def child_deleted(self, live: Live) -> None:
+    def child_deleted(self, live: LiveObject) -> None:
         """One of our own requests deleted this for good."""
 
 
-class Kinds(Mapping[GroupKind, Kind]):
+class KindStates(Mapping[GroupKind, KindState]):
     """What the watches say of their kinds now; nothing is put together for a kind that nobody asks for."""
 
-    def __init__(self, watches: Mapping[GroupKind, Watch]) -> None:
+    def __init__(self, watches: Mapping[GroupKind, Informer]) -> None:
         self._watches = watches
 
-    def __getitem__(self, kind: GroupKind) -> Kind:
+    def __getitem__(self, kind: GroupKind) -> KindState:
         watch = self._watches[kind]
-        return Kind(
-            namespaced=watch.resource.namespaced, synced=watch.synced, problem=watch.problem, barred=watch.forbidden
+        return KindState(
+            namespaced=watch.resource.namespaced,
+            synced=watch.synced,
+            problem=watch.problem,
+            needs_permission=watch.forbidden,
         )
 
     def __contains__(self, kind: object) -> bool:
@@ -72,7 +75,7 @@ class Kinds(Mapping[GroupKind, Kind]):
         return len(self._watches)
 
 
-class Children(Mapping[Identity, Live]):
+class ChildInformers(Mapping[Identity, LiveObject]):
     """All watched objects by identity, and the watches themselves."""
 
     def __init__(
@@ -82,11 +85,11 @@ class Children(Mapping[Identity, Live]):
         self._mapper = mapper
         self._namespaces = namespaces
         self._listener = listener
-        self._watches: dict[GroupKind, Watch] = {}
-        self._departed: OrderedDict[Identity, Live] = OrderedDict()
+        self._watches: dict[GroupKind, Informer] = {}
+        self._departed: OrderedDict[Identity, LiveObject] = OrderedDict()
         self._starting: dict[GroupKind, asyncio.Lock] = {}
 
-    def __getitem__(self, identity: Identity) -> Live:
+    def __getitem__(self, identity: Identity) -> LiveObject:
         live = self._watches[identity.group_kind].cache.get(identity.namespace, identity.name)
         if live is None:
             raise KeyError(identity)
@@ -99,19 +102,19 @@ class Children(Mapping[Identity, Live]):
         return sum(len(watch.cache) for watch in self._watches.values())
 
     @property
-    def kinds(self) -> Mapping[GroupKind, Kind]:
+    def kinds(self) -> Mapping[GroupKind, KindState]:
         """What is known of every kind that is watched."""
-        return Kinds(self._watches)
+        return KindStates(self._watches)
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
         return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
 
-    def of(self, parent_uid: str) -> tuple[Live, ...]:
+    def of(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
 
-    def last_seen(self, identity: Identity) -> Live | None:
+    def last_seen(self, identity: Identity) -> LiveObject | None:
         """An object as it is, or as it was last where it went not long ago: a Job that its TTL removes may be gone
         before anybody looked at it.
         """
@@ -121,7 +124,7 @@ class Children(Mapping[Identity, Live]):
         self,
         kinds: Iterable[GroupKind],
         places: Iterable[tuple[GroupKind, str]] = (),
-        secrecy: Secrecy = NOTHING,
+        redactor: Redactor = NO_SECRETS,
     ) -> None:
         """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
         namespace). Kinds that the cluster doesn't know are passed over. Nothing is said of a place whose name holds
@@ -133,7 +136,7 @@ class Children(Mapping[Identity, Live]):
         for kind, namespace in places if self._namespaces else ():
             watch = self._watches.get(kind)
             if watch is not None and namespace and namespace not in watch.namespaces:
-                self._widen(watch, namespace, secrecy if secrecy.holds(namespace) else NOTHING)
+                self._widen(watch, namespace, redactor if redactor.holds(namespace) else NO_SECRETS)
         await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
@@ -162,14 +165,14 @@ class Children(Mapping[Identity, Live]):
         watch = self._watches.get(identity.group_kind)
         return watch.cache.writing(identity.namespace, identity.name) if watch is not None else contextlib.nullcontext()
 
-    def written(self, live: Live) -> None:
+    def written(self, live: LiveObject) -> None:
         """Take what one of our own requests returned for the live object."""
         watch = self._watches.get(live.identity.group_kind)
         if watch is not None:
             watch.cache.written(live)
         self._listener.child_written(live)
 
-    def deleted(self, live: Live) -> None:
+    def deleted(self, live: LiveObject) -> None:
         """Take that one of our own requests deleted the object for good."""
         watch = self._watches.get(live.identity.group_kind)
         if watch is not None:
@@ -180,7 +183,7 @@ class Children(Mapping[Identity, Live]):
         """How the cluster serves a kind in a version, or the one that it prefers. Raises UnknownKind."""
         return await self._mapper.resource(kind, version)
 
-    async def _start(self, kind: GroupKind) -> Watch | None:
+    async def _start(self, kind: GroupKind) -> Informer | None:
         async with self._starting.setdefault(kind, asyncio.Lock()):
             if kind in self._watches:
                 return self._watches[kind]
@@ -190,12 +193,12 @@ class Children(Mapping[Identity, Live]):
                 return None
             cache = Cache()
             cache.listen(self._changed)
-            watch = self._watches[kind] = Watch(resource, cache, lambda _: self._listener.kind_changed())
+            watch = self._watches[kind] = Informer(resource, cache, lambda _: self._listener.kind_changed())
             for namespace in self._namespaces if resource.namespaced and self._namespaces else ("",):
                 self._widen(watch, namespace)
             return watch
 
-    def _widen(self, watch: Watch, namespace: str, secrecy: Secrecy = NOTHING) -> None:
+    def _widen(self, watch: Informer, namespace: str, redactor: Redactor = NO_SECRETS) -> None:
         """Watch one more namespace."""
         watch.add(
             Reflector(
@@ -204,11 +207,11 @@ class Children(Mapping[Identity, Live]):
                 watch.cache,
                 namespace=namespace,
                 label_selector=PARENT_UID_LABEL,
-                secrecy=secrecy,
+                redactor=redactor,
             )
         )
 
-    def _changed(self, old: Live | None, new: Live | None) -> None:
+    def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and new is None:
             self._departed[old.identity] = old
             self._departed.move_to_end(old.identity)
@@ -220,5 +223,5 @@ class Children(Mapping[Identity, Live]):
             self._listener.child_left(old.identity)
 
 
-def _owners(live: Live) -> tuple[object, ...]:
+def _owners(live: LiveObject) -> tuple[object, ...]:
     return live.uid, live.parent_uid, live.metadata.owner_references

@@ -14,15 +14,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.readiness.rules import State, readiness
-from ssa_operator.core.objects.crd_schema import announces
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 RESOURCE = Resource(
     group="apiextensions.k8s.io",
@@ -33,7 +33,7 @@ RESOURCE = Resource(
 )
 
 
-class Definitions:
+class CRDInformer:
     """A watch of all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
 
     def __init__(self, client: Client, on_change: Callable[[str, GroupKind], None]) -> None:
@@ -62,7 +62,7 @@ class Definitions:
         if definition is None:
             raise UnknownKind(f"there is no CRD {name}")
         state = readiness(definition, 0)
-        if state.state is not State.CURRENT:
+        if state.state is not ReadinessState.CURRENT:
             raise UnknownKind(f"its CRD {name} is not served: {state.message}")
         served = [each["name"] for each in definition["spec"]["versions"] if each.get("served")]
         if not served:
@@ -90,23 +90,23 @@ class Definitions:
                     return True
         return False
 
-    def announces(self, kind: GroupKind) -> bool:
+    def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's CRD says that a controller writes the status of its objects."""
         return kind in self._announcing
 
-    def _changed(self, old: Live | None, new: Live | None) -> None:
+    def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         live = new or old
         if live is None or (old is not None and new is not None and _same(old, new)):
             return
         spec = live.body["spec"]
         kind = GroupKind(spec["group"], spec["names"]["kind"])
         self._announcing.discard(kind)
-        if new is not None and announces(new.body):
+        if new is not None and reports_status(new.body):
             self._announcing.add(kind)
         self._on_change(live.identity.name, kind)
 
 
-def _same(old: Live, new: Live) -> bool:
+def _same(old: LiveObject, new: LiveObject) -> bool:
     """Whether nothing that decides changed: neither the spec nor whether it is served."""
     return (
         old.uid == new.uid

@@ -11,16 +11,16 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import Reflector, State
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector, WatchState
 
 SYNC_DEADLINE = 5.0
 """Seconds for which a pass waits for a new watch; after that it reports what it waits for and looks again later."""
 
 
 @dataclass(slots=True, eq=False)
-class Watch:
+class Informer:
     """The reflectors of one resource, one for each namespace that is looked at, or one for all.
 
     listener: is called when the state of a reflector changes. patience_ends: until when passes wait, by the loop's
@@ -59,12 +59,12 @@ class Watch:
     @property
     def forbidden(self) -> bool:
         """Whether we lack a right."""
-        return any(reflector.state is State.FORBIDDEN for reflector in self.reflectors)
+        return any(reflector.state is WatchState.FORBIDDEN for reflector in self.reflectors)
 
     @property
     def missing(self) -> bool:
         """Whether the server has no such resource."""
-        return any(reflector.state is State.MISSING for reflector in self.reflectors)
+        return any(reflector.state is WatchState.MISSING for reflector in self.reflectors)
 
     def cancel(self) -> None:
         """Have it end soon."""
@@ -77,7 +77,7 @@ class Watch:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def until_settled(watches: Iterable[Watch]) -> None:
+async def until_settled(watches: Iterable[Informer]) -> None:
     """Wait until these watches are synced or known not to be possible, at most until `SYNC_DEADLINE` after their start:
     what can't be listed holds passes up once, not each time.
     """

@@ -13,17 +13,17 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from ssa_operator.controller.queue import Cause
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
 
-Seen: TypeAlias = Hashable
+AnswerVersion: TypeAlias = Hashable
 """Tells one answer to a question from another."""
 
-Asked: TypeAlias = Lookup | Selection
+LookupQuery: TypeAlias = Lookup | Selection
 
 
-class User(NamedTuple):
+class Dependent(NamedTuple):
     """A parent's templates: the parent's uid, and what a change of the answers is a cause of."""
 
     uid: str
@@ -38,13 +38,13 @@ class _Place(NamedTuple):
     namespace: str
 
 
-class Users:
+class LookupIndex:
     """The questions of every user's last render, with what each of them saw."""
 
     def __init__(self) -> None:
-        self._asked: dict[User, Mapping[Asked, Seen]] = {}
-        self._users: dict[Asked, dict[User, Seen]] = {}
-        self._by_kind: dict[GroupKind, dict[Asked, None]] = {}
+        self._asked: dict[Dependent, Mapping[LookupQuery, AnswerVersion]] = {}
+        self._users: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
+        self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
         self._label_names: dict[_Place, Counter[tuple[str, ...]]] = {}
 
     @property
@@ -52,15 +52,17 @@ class Users:
         """The kinds that anybody asks for."""
         return tuple(self._by_kind)
 
-    def asked(self, kind: GroupKind) -> Collection[Asked]:
+    def asked(self, kind: GroupKind) -> Collection[LookupQuery]:
         """What anybody asks of a kind."""
         return tuple(self._by_kind.get(kind, ()))
 
-    def of(self, question: Asked) -> Mapping[User, Seen]:
+    def of(self, query: LookupQuery) -> Mapping[Dependent, AnswerVersion]:
         """Who asks this, with what they saw."""
-        return dict(self._users.get(question, {}))
+        return dict(self._users.get(query, {}))
 
-    def use(self, user: User, seen: Mapping[Asked, Seen]) -> tuple[list[Asked], list[Asked]]:
+    def use(
+        self, user: Dependent, seen: Mapping[LookupQuery, AnswerVersion]
+    ) -> tuple[list[LookupQuery], list[LookupQuery]]:
         """A user now asks this, and no longer what was asked before. Returns the questions that somebody asks only now
         and those that nobody asks any more.
         """
@@ -69,25 +71,25 @@ class Users:
             self._asked[user] = seen
         else:
             self._asked.pop(user, None)
-        came = [question for question in seen if question not in self._users]
-        for question, each in seen.items():
-            self._users.setdefault(question, {})[user] = each
+        came = [query for query in seen if query not in self._users]
+        for query, each in seen.items():
+            self._users.setdefault(query, {})[user] = each
         went = []
-        for question in before.keys() - seen.keys():
-            users = self._users[question]
+        for query in before.keys() - seen.keys():
+            users = self._users[query]
             del users[user]
             if not users:
-                del self._users[question]
-                went.append(question)
-        for question in came:
-            self._by_kind.setdefault(question.group_kind, {})[question] = None
-            if isinstance(question, Selection):
-                self._label_names.setdefault(_place(question), Counter())[_names(question)] += 1
-        for question in went:
-            self._drop(question)
+                del self._users[query]
+                went.append(query)
+        for query in came:
+            self._by_kind.setdefault(query.group_kind, {})[query] = None
+            if isinstance(query, Selection):
+                self._label_names.setdefault(_place(query), Counter())[_names(query)] += 1
+        for query in went:
+            self._drop(query)
         return came, went
 
-    def concerned(self, api_version: str, old: Live | None, new: Live | None) -> Iterator[Asked]:
+    def concerned(self, api_version: str, old: LiveObject | None, new: LiveObject | None) -> Iterator[LookupQuery]:
         """The questions that are asked and of whose answer an object is or was a part."""
         either = new or old
         if either is None:
@@ -105,19 +107,19 @@ class Users:
                     if selection in self._users:
                         yield selection
 
-    def _drop(self, question: Asked) -> None:
-        questions = self._by_kind[question.group_kind]
-        del questions[question]
-        if not questions:
-            del self._by_kind[question.group_kind]
-        if isinstance(question, Selection):
-            place = _place(question)
-            names = self._label_names[place]
-            names[_names(question)] -= 1
-            if not names[_names(question)]:
-                del names[_names(question)]
+    def _drop(self, query: LookupQuery) -> None:
+        queries = self._by_kind[query.group_kind]
+        del queries[query]
+        if not queries:
+            del self._by_kind[query.group_kind]
+        if isinstance(query, Selection):
+            location = _place(query)
+            names = self._label_names[location]
+            names[_names(query)] -= 1
+            if not names[_names(query)]:
+                del names[_names(query)]
             if not names:
-                del self._label_names[place]
+                del self._label_names[location]
 
 
 def _place(selection: Selection) -> _Place:
@@ -128,7 +130,7 @@ def _names(selection: Selection) -> tuple[str, ...]:
     return tuple(name for name, _ in selection.labels)
 
 
-def _chosen(names: tuple[str, ...], live: Live) -> tuple[tuple[str, str], ...] | None:
+def _chosen(names: tuple[str, ...], live: LiveObject) -> tuple[tuple[str, str], ...] | None:
     """An object's labels of these names, None where it lacks one."""
     labels = live.metadata.labels
     return tuple((name, labels[name]) for name in names) if all(name in labels for name in names) else None

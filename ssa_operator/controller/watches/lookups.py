@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ssa_operator.controller.watches.crds import Definitions
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.lookup_index import Asked, Seen, User, Users
-from ssa_operator.controller.watches.informer import Watch, until_settled
-from ssa_operator.core.policies.watch_scope import Area, worthwhile
+from ssa_operator.controller.watches.crds import CRDInformer
+from ssa_operator.controller.watches.informer import Informer, until_settled
+from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
+from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
-from ssa_operator.core.objects.cluster_view import Answer, Lookup, Question, Selection
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.watch_scope import WatchScope, choose_scope
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 
 log = logging.getLogger("ssa_operator")
 
@@ -59,17 +59,17 @@ class LookupListener(Protocol):
 class _Found:
     """An Answer of live objects."""
 
-    lives: Collection[Live] = ()
+    lives: Collection[LiveObject] = ()
     unknown: str = ""
-    barred: bool = False
+    needs_permission: bool = False
     absent: str = ""
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> AnswerVersion:
         return self.unknown, self.absent, hash(frozenset((live.uid, live.resource_version) for live in self.lives))
 
 
-class Lookups:
+class LookupInformers:
     """The watches by area. `confined`: whether the operator looks after some namespaces only, so that no watch may be
     widened to all of them.
     """
@@ -78,7 +78,7 @@ class Lookups:
         self,
         client: Client,
         mapper: RESTMapper,
-        definitions: Definitions,
+        definitions: CRDInformer,
         listener: LookupListener,
         *,
         confined: bool,
@@ -88,12 +88,12 @@ class Lookups:
         self._definitions = definitions
         self._listener = listener
         self._confined = confined
-        self._users = Users()
-        self._watches: dict[Area, Watch] = {}
-        self._asked_within: Counter[Area] = Counter()
-        self._widened: set[Area] = set()
-        self._refused: set[Area] = set()
-        self._discreet: dict[Area, Secrecy] = {}
+        self._users = LookupIndex()
+        self._watches: dict[WatchScope, Informer] = {}
+        self._asked_within: Counter[WatchScope] = Counter()
+        self._widened: set[WatchScope] = set()
+        self._refused: set[WatchScope] = set()
+        self._discreet: dict[WatchScope, Redactor] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
@@ -103,9 +103,9 @@ class Lookups:
     @property
     def missing(self) -> set[GroupKind]:
         """The kinds that are asked for and that the cluster doesn't have, or had until now."""
-        vanished = {area.group_kind for area, watch in self._watches.items() if watch.missing}
-        asked = (question for kind in self._users.kinds for question in self._users.asked(kind))
-        return vanished | {question.group_kind for question in asked if not self._is_served(Area.of(question))}
+        vanished = {scope.group_kind for scope, watch in self._watches.items() if watch.missing}
+        asked = (query for kind in self._users.kinds for query in self._users.asked(kind))
+        return vanished | {query.group_kind for query in asked if not self._is_served(WatchScope.of(query))}
 
     async def prepare(self) -> None:
         """Have it known what the cluster serves. Costs nothing where it is. Raises ApiError."""
@@ -118,56 +118,58 @@ class Lookups:
         except UnknownKind:
             return None
 
-    def answer(self, question: Asked) -> Answer:
+    def answer(self, query: LookupQuery) -> Answer:
         """What is known now."""
-        found = self._find(question)
+        found = self._find(query)
         objects = [live.body for live in found.lives]
-        return Answer(objects=objects, unknown=found.unknown, barred=found.barred, absent=found.absent)
+        return Answer(
+            objects=objects, unknown=found.unknown, needs_permission=found.needs_permission, absent=found.absent
+        )
 
     def look(
-        self, asked: Iterable[Question], itself: Lookup | None = None, secrecy: Secrecy = NOTHING
-    ) -> Mapping[Asked, Seen]:
+        self, asked: Iterable[Query], itself: Lookup | None = None, redactor: Redactor = NO_SECRETS
+    ) -> Mapping[LookupQuery, AnswerVersion]:
         """What a render that has just asked this saw; what isn't watched yet is from now on. `itself` is not looked
         at: the parent is known anyway. Where a question holds what `secrecy` knows, its watch doesn't say so.
         """
-        questions = [each for each in asked if isinstance(each, Lookup | Selection) and each != itself]
-        seen = {question: self._find(question).seen for question in questions}
-        for question in questions:
-            self._ensure(Area.of(question), secrecy)
+        queries = [each for each in asked if isinstance(each, Lookup | Selection) and each != itself]
+        seen = {query: self._find(query).seen for query in queries}
+        for query in queries:
+            self._ensure(WatchScope.of(query), redactor)
         return seen
 
-    async def settled(self, questions: Iterable[Asked]) -> None:
+    async def settled(self, queries: Iterable[LookupQuery]) -> None:
         """Wait until the answers are known, or known not to be had, within the patience of their watches."""
-        areas = {Area.of(question) for question in questions}
+        scopes = {WatchScope.of(query) for query in queries}
         for _ in range(_LEVELS):
-            watches = [watch for watch in map(self._serving, areas) if watch is not None and not watch.synced]
+            watches = [watch for watch in map(self._serving, scopes) if watch is not None and not watch.synced]
             if not watches:
                 return
             await until_settled(watches)
 
-    def use(self, user: User, seen: Mapping[Asked, Seen]) -> None:
+    def use(self, user: Dependent, seen: Mapping[LookupQuery, AnswerVersion]) -> None:
         """This is what a user's last render saw, and all that it asked. It is woken when that is no longer so."""
         came, went = self._users.use(user, seen)
-        for question in came:
-            self._count(Area.of(question), 1)
-        for question in went:
-            self._count(Area.of(question), -1)
-        for question, each in seen.items():
-            self._ensure(Area.of(question))
-            if self._find(question).seen != each:
+        for query in came:
+            self._count(WatchScope.of(query), 1)
+        for query in went:
+            self._count(WatchScope.of(query), -1)
+        for query, each in seen.items():
+            self._ensure(WatchScope.of(query))
+            if self._find(query).seen != each:
                 self._listener.looked_up(user.uid, user.cause)
 
     def forget(self, parent_uid: str) -> None:
         """A parent is gone."""
         for cause in (Cause.TEMPLATE, Cause.CHILD):
-            self.use(User(parent_uid, cause), {})
+            self.use(Dependent(parent_uid, cause), {})
 
-    def written(self, live: Live) -> None:
+    def written(self, live: LiveObject) -> None:
         """Take what one of our own requests returned for the live object."""
         for watch in self._around(live):
             watch.cache.written(live)
 
-    def deleted(self, live: Live) -> None:
+    def deleted(self, live: LiveObject) -> None:
         """Take that one of our own requests deleted the object for good."""
         for watch in self._around(live):
             watch.cache.deleted(live)
@@ -177,74 +179,74 @@ class Lookups:
         if kind not in self._users.kinds:
             return
         await self._mapper.discover()
-        for area, watch in list(self._watches.items()):
-            if area.group_kind != kind:
+        for scope, watch in list(self._watches.items()):
+            if scope.group_kind != kind:
                 continue
-            served = self._resource(area)
-            if served is None and self._definitions.serves(kind, area.version):
+            served = self._resource(scope)
+            if served is None and self._definitions.serves(kind, scope.version):
                 continue
             if served is None or (served.path(), served.namespaced) != (
                 watch.resource.path(),
                 watch.resource.namespaced,
             ):
-                self._drop(area)
-        for question in self._users.asked(kind):
-            self._ensure(Area.of(question))
+                self._drop(scope)
+        for query in self._users.asked(kind):
+            self._ensure(WatchScope.of(query))
         self._wake_whoever_saw_else(self._users.asked(kind))
 
     async def close(self) -> None:
         """Stop every watch."""
-        for area in list(self._watches):
-            self._drop(area)
+        for scope in list(self._watches):
+            self._drop(scope)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _find(self, question: Asked) -> _Found:
-        area = Area.of(question)
-        watch = self._serving(area)
+    def _find(self, query: LookupQuery) -> _Found:
+        scope = WatchScope.of(query)
+        watch = self._serving(scope)
         if watch is None:
             try:
-                resource = self._mapper.peek(area.group_kind, area.version)
+                resource = self._mapper.peek(scope.group_kind, scope.version)
             except UnknownKind as error:
-                if self._definitions.serves(area.group_kind, area.version):
-                    return _Found(unknown=f"the API server has not yet begun to serve {area.kind}")
+                if self._definitions.serves(scope.group_kind, scope.version):
+                    return _Found(unknown=f"the API server has not yet begun to serve {scope.kind}")
                 return _Found(absent=str(error))
-            problem = _unwatchable(resource, area)
-            return _Found(unknown=problem or f"{area.kind} is not watched yet", barred=bool(problem))
+            problem = _unwatchable(resource, scope)
+            return _Found(unknown=problem or f"{scope.kind} is not watched yet", needs_permission=bool(problem))
         if not watch.synced:
-            scope = watch.reflectors[0].scope
-            problem = watch.problem or f"the watch of {scope} is not synced"
-            hint = f"; {_right(scope)}" if watch.forbidden else ""
-            return _Found(unknown=problem + hint, barred=watch.forbidden)
-        if isinstance(question, Selection):
-            return _Found(lives=watch.cache.select(question.namespace, dict(question.labels)))
-        live = watch.cache.get(question.namespace, question.name)
+            watched = watch.reflectors[0].scope
+            problem = watch.problem or f"the watch of {watched} is not synced"
+            hint = f"; {_right(watched)}" if watch.forbidden else ""
+            return _Found(unknown=problem + hint, needs_permission=watch.forbidden)
+        if isinstance(query, Selection):
+            return _Found(lives=watch.cache.select(query.namespace, dict(query.labels)))
+        live = watch.cache.get(query.namespace, query.name)
         return _Found(lives=() if live is None else (live,))
 
-    def _serving(self, area: Area) -> Watch | None:
+    def _serving(self, scope: WatchScope) -> Informer | None:
         """The watch that answers for an area: the widest one that is synced, else the narrowest."""
-        watches = [watch for each in (area, *area.wider) if (watch := self._watches.get(each)) is not None]
+        watches = [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
         synced = [watch for watch in watches if watch.synced]
         return synced[-1] if synced else watches[0] if watches else None
 
-    def _around(self, live: Live) -> list[Watch]:
-        area = Area.around(live)
-        return [watch for each in (area, *area.wider) if (watch := self._watches.get(each)) is not None]
+    def _around(self, live: LiveObject) -> list[Informer]:
+        scope = WatchScope.around(live)
+        return [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
 
-    def _ensure(self, area: Area, secrecy: Secrecy = NOTHING) -> None:
+    def _ensure(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
         """Have an area watched, alone or as a part of a wider one."""
-        self._widened.discard(area)
-        serving = self._serving(area)
-        if serving is not None and (area in self._watches or not serving.forbidden):
+        self._widened.discard(scope)
+        serving = self._serving(scope)
+        if serving is not None and (scope in self._watches or not serving.forbidden):
             return
-        resource = self._resource(area)
-        if resource is None or _unwatchable(resource, area):
+        resource = self._resource(scope)
+        if resource is None or _unwatchable(resource, scope):
             return
-        wanted = self._worthwhile(area, resource)
-        if wanted != area:
+        wanted = self._worthwhile(scope, resource)
+        if wanted != scope:
             self._widened.add(wanted)
-        self._start(wanted, resource, secrecy)
+        self._start(wanted, resource, redactor)
 
-    def _try_again(self, refused: Area) -> None:
+    def _try_again(self, refused: WatchScope) -> None:
         """Watch a wider area that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
         self._refused.discard(refused)
         resource = self._resource(refused)
@@ -252,123 +254,123 @@ class Lookups:
         if resource is None or narrow is None or self._worthwhile(narrow, resource) != refused:
             return
         self._widened.add(refused)
-        self._start(refused, resource, NOTHING)
+        self._start(refused, resource, NO_SECRETS)
 
-    def _worthwhile(self, area: Area, resource: Resource) -> Area:
-        watched = [each for each in self._watches if (each.api_version, each.kind) == (area.api_version, area.kind)]
-        return worthwhile(area, watched, {each for each in area.wider if self._is_possible(each, resource)})
+    def _worthwhile(self, scope: WatchScope, resource: Resource) -> WatchScope:
+        watched = [each for each in self._watches if (each.api_version, each.kind) == (scope.api_version, scope.kind)]
+        return choose_scope(scope, watched, {each for each in scope.wider if self._is_possible(each, resource)})
 
-    def _is_possible(self, wider: Area, resource: Resource) -> bool:
+    def _is_possible(self, wider: WatchScope, resource: Resource) -> bool:
         confined = self._confined and resource.namespaced and not wider.namespace
         return not confined and wider not in self._refused and wider not in self._watches
 
-    def _start(self, area: Area, resource: Resource, secrecy: Secrecy) -> None:
+    def _start(self, scope: WatchScope, resource: Resource, redactor: Redactor) -> None:
         cache = Cache()
-        if secrecy.holds(area.name) or secrecy.holds(area.namespace):
-            self._discreet[area] = secrecy
-        said = self._discreet.get(area, NOTHING)
-        reflector = Reflector(self._client, resource, cache, namespace=area.namespace, name=area.name, secrecy=said)
-        cache.listen(partial(self._changed, area), own_writes=True)
-        watch = self._watches[area] = Watch(resource, cache, lambda _: self._state_changed(area))
+        if redactor.holds(scope.name) or redactor.holds(scope.namespace):
+            self._discreet[scope] = redactor
+        said = self._discreet.get(scope, NO_SECRETS)
+        reflector = Reflector(self._client, resource, cache, namespace=scope.namespace, name=scope.name, redactor=said)
+        cache.listen(partial(self._changed, scope), own_writes=True)
+        watch = self._watches[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
         watch.add(reflector)
-        self._end_later(area)
+        self._end_later(scope)
 
-    def _is_served(self, area: Area) -> bool:
-        return self._resource(area) is not None
+    def _is_served(self, scope: WatchScope) -> bool:
+        return self._resource(scope) is not None
 
-    def _resource(self, area: Area) -> Resource | None:
+    def _resource(self, scope: WatchScope) -> Resource | None:
         try:
-            return self._mapper.peek(area.group_kind, area.version)
+            return self._mapper.peek(scope.group_kind, scope.version)
         except UnknownKind:
             return None
 
-    def _count(self, area: Area, step: int) -> None:
-        for each in (area, *area.wider):
+    def _count(self, scope: WatchScope, step: int) -> None:
+        for each in (scope, *scope.wider):
             self._asked_within[each] += step
             if not self._asked_within[each]:
                 del self._asked_within[each]
                 self._end_later(each)
 
-    def _end_later(self, area: Area) -> None:
-        asyncio.get_running_loop().call_later(GRACE, self._end_unused, area)
+    def _end_later(self, scope: WatchScope) -> None:
+        asyncio.get_running_loop().call_later(GRACE, self._end_unused, scope)
 
-    def _end_unused(self, area: Area) -> None:
-        if area in self._watches and not self._asked_within[area]:
-            self._drop(area)
+    def _end_unused(self, scope: WatchScope) -> None:
+        if scope in self._watches and not self._asked_within[scope]:
+            self._drop(scope)
 
-    def _drop(self, area: Area) -> None:
+    def _drop(self, scope: WatchScope) -> None:
         # Also in the middle of a call of its own listener: it is not waited for here.
-        watch = self._watches.pop(area)
-        self._widened.discard(area)
+        watch = self._watches.pop(scope)
+        self._widened.discard(scope)
         watch.cancel()
         self._ending.update(watch.tasks)
         for task in watch.tasks:
             task.add_done_callback(self._ending.discard)
 
-    def _state_changed(self, area: Area) -> None:
-        watch = self._watches.get(area)
+    def _state_changed(self, scope: WatchScope) -> None:
+        watch = self._watches.get(scope)
         if watch is None:
             return
-        within = self._asked_in(area)
+        within = self._asked_in(scope)
         if watch.synced:
-            for narrower in [each for each in self._watches if each != area and area.holds(each)]:
+            for narrower in [each for each in self._watches if each != scope and scope.holds(each)]:
                 self._drop(narrower)
-        elif watch.forbidden and area in self._widened:
+        elif watch.forbidden and scope in self._widened:
             log.info("lookups: %s; what is asked for is watched one by one", watch.problem)
-            self._refused.add(area)
-            asyncio.get_running_loop().call_later(WIDER_RETRY, self._try_again, area)
-            self._drop(area)
-            for question in within:
-                self._ensure(Area.of(question))
+            self._refused.add(scope)
+            asyncio.get_running_loop().call_later(WIDER_RETRY, self._try_again, scope)
+            self._drop(scope)
+            for query in within:
+                self._ensure(WatchScope.of(query))
         elif watch.forbidden:
             log.warning("lookups: %s", watch.problem)
         self._wake_whoever_saw_else(within)
 
-    def _asked_in(self, area: Area) -> Collection[Asked]:
+    def _asked_in(self, scope: WatchScope) -> Collection[LookupQuery]:
         """What anybody asks that an area answers."""
-        if area.name:
-            return (Lookup(api_version=area.api_version, kind=area.kind, namespace=area.namespace, name=area.name),)
-        return [question for question in self._users.asked(area.group_kind) if area.holds(Area.of(question))]
+        if scope.name:
+            return (Lookup(api_version=scope.api_version, kind=scope.kind, namespace=scope.namespace, name=scope.name),)
+        return [query for query in self._users.asked(scope.group_kind) if scope.holds(WatchScope.of(query))]
 
-    def _changed(self, area: Area, old: Live | None, new: Live | None) -> None:
-        watch = self._watches.get(area)
+    def _changed(self, scope: WatchScope, old: LiveObject | None, new: LiveObject | None) -> None:
+        watch = self._watches.get(scope)
         if watch is None or not watch.synced:
             # Whoever uses it is woken when it is synced, if then it is not what was seen before.
             return
         live = new or old
         assert live is not None
-        for question in self._users.concerned(area.api_version, old, new):
-            for user in self._users.of(question):
+        for query in self._users.concerned(scope.api_version, old, new):
+            for user in self._users.of(query):
                 # For the parent and its children it is only one more way to hear of them.
                 kin = user.uid in (live.uid, live.parent_uid)
                 self._listener.looked_up(user.uid, Cause.CHILD if kin else user.cause)
 
-    def _wake_whoever_saw_else(self, questions: Iterable[Asked]) -> None:
-        for question in questions:
-            now = self._find(question).seen
-            for user, seen in self._users.of(question).items():
+    def _wake_whoever_saw_else(self, queries: Iterable[LookupQuery]) -> None:
+        for query in queries:
+            now = self._find(query).seen
+            for user, seen in self._users.of(query).items():
                 if seen != now:
                     self._listener.looked_up(user.uid, user.cause)
 
 
 def _right(scope: Scope) -> str:
     """What to allow."""
-    name = scope.secrecy.redacted(scope.name)
+    name = scope.redactor.redacted(scope.name)
     what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.secrecy.redacted(scope.namespace) or (
+    where = scope.redactor.redacted(scope.namespace) or (
         "all namespaces" if scope.resource.namespaced else "the cluster"
     )
     return f"allow the operator to list and watch {what} in {where}"
 
 
-def _unwatchable(resource: Resource, area: Area) -> str:
+def _unwatchable(resource: Resource, scope: WatchScope) -> str:
     """Why an area of a resource can't be watched at all, '' where it can."""
     if resource.verbs and not {"list", "watch"} <= resource.verbs:
         return f"the API server offers no watch of {resource.name}"
-    if area.namespace and not resource.namespaced:
-        return f"{resource.name} is cluster-scoped, and namespace {area.namespace} was asked"
+    if scope.namespace and not resource.namespaced:
+        return f"{resource.name} is cluster-scoped, and namespace {scope.namespace} was asked"
     try:
-        resource.path(area.namespace)
+        resource.path(scope.namespace)
     except ValueError as error:
         return str(error)
     return ""

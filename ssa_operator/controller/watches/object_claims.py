@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ssa_operator.controller.reconcile.parent_cache import Memory
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import ApplyPolicy
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.plan import Plan
 
 
-class Claims(Mapping[Identity, str]):
+class ObjectClaims(Mapping[Identity, str]):
     """The uid of the parent that each object belongs to.
 
     parents: all parents that exist, by uid. everyone: whether all of them are known already. wake: is called with the
@@ -23,10 +23,10 @@ class Claims(Mapping[Identity, str]):
     """
 
     def __init__(
-        self, parents: Mapping[str, Identity], everyone: Callable[[], bool], wake: Callable[[str], None]
+        self, parents: Mapping[str, Identity], all_parents_known: Callable[[], bool], wake: Callable[[str], None]
     ) -> None:
         self.parents = parents
-        self.everyone = everyone
+        self.all_parents_known = all_parents_known
         self._wake = wake
         self._owners: dict[Identity, str] = {}
         self._refused: dict[Identity, set[str]] = {}
@@ -53,7 +53,7 @@ class Claims(Mapping[Identity, str]):
             # What is made only where it is absent takes nothing away from anybody.
             if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
         )
-        refused = frozenset(step.identity for step in plan.steps if step.taken)
+        refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
         for identity in refused - memory.refused:
             self._refused.setdefault(identity, set()).add(uid)
         self._settle(memory.refused - refused, uid)

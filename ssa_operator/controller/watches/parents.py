@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from ssa_operator.controller.reconcile.parent_cache import Memory, Subject
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.status.report import Report
+from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.parent_records import FINALIZER
-from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.rendering.folder.sources import Folder
 
 
@@ -75,17 +75,17 @@ class Served:
 class Listener(Protocol):
     """Who is told what happens to parents."""
 
-    def came(self, live: Live, key: ParentKey) -> None:
+    def on_added(self, live: LiveObject, key: ParentKey) -> None:
         """There is a new parent."""
 
-    def went(self, uid: str, memory: Memory) -> None:
+    def on_deleted(self, uid: str, memory: Memory) -> None:
         """A parent is gone; `memory` is what was remembered of it."""
 
     def changed(self, key: ParentKey, cause: Cause) -> None:
         """A parent has to be looked at."""
 
 
-class Parents:
+class ParentInformer:
     """All parents of one folder, from the moment it is made until `close`."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Parents:
         )
         self._tasks = [asyncio.create_task(each.run(), name=f"watch {folder.name}") for each in self.reflectors]
 
-    def __iter__(self) -> Iterator[Live]:
+    def __iter__(self) -> Iterator[LiveObject]:
         return iter(self._cache)
 
     def __len__(self) -> int:
@@ -148,13 +148,13 @@ class Parents:
         reports = ((live, self.report(live)) for live in self._cache)
         return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
 
-    def find(self, namespace: str, name: str) -> Live | None:
+    def find(self, namespace: str, name: str) -> LiveObject | None:
         """The parent of that name, None where there is none."""
         return self._cache.get(namespace, name)
 
-    def subject(self, live: Live) -> Subject:
+    def subject(self, live: LiveObject) -> Parent:
         """The parent as a pass takes it."""
-        return Subject(
+        return Parent(
             parent=live,
             folder=self.folder,
             resource=self.served.resource,
@@ -165,11 +165,11 @@ class Parents:
             cache=self._cache,
         )
 
-    def memory(self, live: Live) -> Memory:
+    def memory(self, live: LiveObject) -> Memory:
         """What is remembered of this very object: one made again under the same name starts anew."""
         return self._memories.setdefault(live.uid, Memory())
 
-    def report(self, live: Live) -> Report | None:
+    def report(self, live: LiveObject) -> Report | None:
         """The last report of a parent, None where it has not been looked at yet."""
         memory = self._memories.get(live.uid)
         return memory.report if memory is not None else None
@@ -180,31 +180,31 @@ class Parents:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _key(self, live: Live) -> ParentKey:
+    def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
 
-    def _changed(self, old: Live | None, new: Live | None) -> None:
+    def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
-            self._listener.went(old.uid, self._memories.pop(old.uid, Memory()))
+            self._listener.on_deleted(old.uid, self._memories.pop(old.uid, Memory()))
         live = new or old
         if live is None:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
-            self._listener.came(new, key)
+            self._listener.on_added(new, key)
         cause = change(old, new)
         if cause:
             self._listener.changed(key, cause)
 
 
-def change(old: Live | None, new: Live | None) -> Cause:
+def change(old: LiveObject | None, new: LiveObject | None) -> Cause:
     """What a parent's event is worth: nothing, a look at its children, or a whole pass."""
     if new is None:
         return Cause.PARENT
     if old is None:
         status = new.body.get("status")
         seen = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
-        return Cause.INITIAL if seen else Cause.PARENT
+        return Cause.RESYNC if seen else Cause.PARENT
     before, after = old.metadata, new.metadata
     if (
         (before.uid, before.generation, before.labels, before.annotations)
@@ -218,6 +218,6 @@ def change(old: Live | None, new: Live | None) -> Cause:
     return Cause.CHILD if ours or old.body.get("status") != new.body.get("status") else Cause(0)
 
 
-def _content(live: Live) -> dict[str, Any]:
+def _content(live: LiveObject) -> dict[str, Any]:
     """What a kind without generations (Namespace, ConfigMap) is about."""
     return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

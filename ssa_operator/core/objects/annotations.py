@@ -33,7 +33,7 @@ class ApplyPolicy(StrEnum):
     ONCE = "Once"
 
 
-class InstructionError(ValueError):
+class AnnotationError(ValueError):
     """An instruction that can't be obeyed; the text says which one and what is allowed."""
 
 
@@ -68,12 +68,12 @@ class Instructions:
 DEFAULT = Instructions()
 
 
-def at_deletion(annotations: Mapping[str, object] | None) -> bool:
+def is_finalize_hook(annotations: Mapping[str, object] | None) -> bool:
     """Whether a manifest with these annotations is a finalize hook: applied only when the parent is being deleted."""
     return annotations is not None and annotations.get(f"{PREFIX}on") == "finalize"
 
 
-def instructions(annotations: Mapping[str, object]) -> Instructions:
+def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
     """The instructions among a manifest's annotations.
 
     Raises InstructionError for an unknown instruction or value.
@@ -86,12 +86,12 @@ def instructions(annotations: Mapping[str, object]) -> Instructions:
         if name not in allowed:
             near = difflib.get_close_matches(name, allowed, n=1)
             hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(allowed)}"
-            raise InstructionError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
+            raise AnnotationError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
     return Instructions(
         recreate=Recreate(_choice("recreate", found.get("recreate", Recreate.NEVER), tuple(Recreate))),
         prune=_choice("prune", found.get("prune", "true"), ("true", "false")) == "true",
         apply=ApplyPolicy(_choice("apply", found.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
-        after=references(found.get("after", "")),
+        after=parse_references(found.get("after", "")),
         finalize="on" in found and _choice("on", found["on"], ("finalize",)) == "finalize",
         wait=_choice("wait", found.get("wait", "true"), ("true", "false")) == "true",
     )
@@ -99,13 +99,13 @@ def instructions(annotations: Mapping[str, object]) -> Instructions:
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     if isinstance(value, bool):
-        raise InstructionError(f'annotation {PREFIX}{name} must be a string: write "{str(value).lower()}" in quotes')
+        raise AnnotationError(f'annotation {PREFIX}{name} must be a string: write "{str(value).lower()}" in quotes')
     if value not in allowed:
-        raise InstructionError(f"annotation {PREFIX}{name} is {value!r}; allowed are {', '.join(allowed)}")
+        raise AnnotationError(f"annotation {PREFIX}{name} is {value!r}; allowed are {', '.join(allowed)}")
     return str(value)
 
 
-def references(value: object) -> tuple[Reference, ...]:
+def parse_references(value: object) -> tuple[Reference, ...]:
     """The manifests that an annotation `after` names. Raises InstructionError where it is no list of `Kind/name`."""
     named = []
     for item in str(value).split(","):
@@ -113,6 +113,6 @@ def references(value: object) -> tuple[Reference, ...]:
             continue
         kind, slash, name = item.strip().partition("/")
         if not (kind.strip() and slash and name.strip()) or "/" in name:
-            raise InstructionError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
+            raise AnnotationError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
         named.append(Reference(kind.strip(), name.strip()))
     return tuple(named)

@@ -13,8 +13,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 
 Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
@@ -60,7 +60,7 @@ class Selection:
         return f"every {self.kind}{where}" + (f" with {labels}" if labels else "")
 
 
-Question: TypeAlias = Reference | Lookup | Selection
+Query: TypeAlias = Reference | Lookup | Selection
 """What a template can ask for; a Reference is a child of the same parent."""
 
 
@@ -74,11 +74,11 @@ class Answer:
 
     objects: Sequence[Body] = ()
     unknown: str = ""
-    barred: bool = False
+    needs_permission: bool = False
     absent: str = ""
 
 
-class World(Protocol):
+class ClusterView(Protocol):
     """The cluster as one parent's templates see it. `now` is in seconds since the epoch.
 
     The operator's own writes are in it: an object that an apply just made is not absent.
@@ -101,7 +101,7 @@ class World(Protocol):
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         """Whether a kind lives in namespaces, None where the kind is unknown."""
 
-    def announces(self, kind: GroupKind, /) -> bool:
+    def reports_status(self, kind: GroupKind, /) -> bool:
         """Whether a controller writes the status of a kind's objects, which are ready only then."""
 
     def lookup(self, identity: Identity, /) -> Body | None:
@@ -109,7 +109,7 @@ class World(Protocol):
         made anew counts as live until then.
         """
 
-    def answer(self, question: Lookup | Selection, /) -> Answer:
+    def answer(self, query: Lookup | Selection, /) -> Answer:
         """The live objects that a template looks up, whoever's they are."""
 
     def random(self, below: int, /) -> int:
@@ -117,7 +117,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Offline:
+class OfflineClusterView:
     """A cluster that holds nothing; a generated value is the same each time. All kinds live in namespaces but for those
     that are said to be `cluster_scoped`.
     """
@@ -137,7 +137,7 @@ class Offline:
     def done(self, _kind: str, _name: str, /) -> bool:
         return False
 
-    def announces(self, _: GroupKind, /) -> bool:
+    def reports_status(self, _: GroupKind, /) -> bool:
         return False
 
     def lookup(self, _: Identity, /) -> None:
@@ -150,4 +150,4 @@ class Offline:
         return 0
 
 
-OFFLINE = Offline()
+OFFLINE = OfflineClusterView()

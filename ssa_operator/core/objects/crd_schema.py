@@ -120,7 +120,7 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
-def announces(definition: Mapping[str, Any]) -> bool:
+def reports_status(definition: Mapping[str, Any]) -> bool:
     """Whether a CRD's schema says in any version that a controller writes conditions or an observed generation."""
     for served in definition.get("spec", {}).get("versions", ()):
         if has_status(definition, served.get("name")):

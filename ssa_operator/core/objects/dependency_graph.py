@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Rendered, Use
 from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Dependency, Rendered
+from ssa_operator.core.objects.source_location import SourceLocation
 
 N = TypeVar("N", bound=Hashable)
 
@@ -27,24 +27,24 @@ class Edge:
     """What a manifest depends on, and by which use of it."""
 
     target: Identity
-    use: Use
+    use: Dependency
 
     @property
     def ready(self) -> bool:
         """Whether the target has to be ready; a lookup only asks for it to be there."""
-        return isinstance(self.use.question, Reference)
+        return isinstance(self.use.query, Reference)
 
     @property
-    def place(self) -> Place | None:
+    def location(self) -> SourceLocation | None:
         """The template line that asks for it."""
-        return self.use.place
+        return self.use.location
 
     @property
     def why(self) -> str:
         return "after" if self.use.after else "value"
 
     def __str__(self) -> str:
-        return f"{self.use.question} to {'be ready' if self.ready else 'exist'}"
+        return f"{self.use.query} to {'be ready' if self.ready else 'exist'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +79,12 @@ class Graph:
         return " -> ".join(self.label(identity) for identity in (*cycle, cycle[0]))
 
 
-def graph(manifests: Iterable[tuple[Identity, Sequence[Use]]]) -> Graph:
+def graph(manifests: Iterable[tuple[Identity, Sequence[Dependency]]]) -> Graph:
     """The graph of the manifests of one parent, each with its uses; of two with one identity, the first counts.
 
     A child that two of them could be is none: such a manifest is refused for that.
     """
-    uses: dict[Identity, Sequence[Use]] = {}
+    uses: dict[Identity, Sequence[Dependency]] = {}
     for identity, own in manifests:
         uses.setdefault(identity, own)
     if not any(uses.values()):
@@ -103,8 +103,8 @@ def graph(manifests: Iterable[tuple[Identity, Sequence[Use]]]) -> Graph:
             target = _target(use, named, uses)
             if target is not None and (target not in found or not found[target].ready):
                 found[target] = Edge(target, use)
-            elif isinstance(use.question, Reference) and use.question not in named:
-                lost.append(use.question)
+            elif isinstance(use.query, Reference) and use.query not in named:
+                lost.append(use.query)
         edges[identity] = tuple(found.values())
         if lost:
             elsewhere[identity] = tuple(lost)
@@ -113,20 +113,20 @@ def graph(manifests: Iterable[tuple[Identity, Sequence[Use]]]) -> Graph:
 
 def graph_of(rendered: Rendered, placed: Callable[[Identity], Identity]) -> Graph:
     """The graph of everything that a render gave; `placed` puts what names no namespace where it belongs."""
-    manifests = [(placed(document.identity), document.uses) for document in rendered.documents]
-    manifests += [(placed(wait.identity), wait.uses) for wait in rendered.waits if wait.identity is not None]
+    manifests = [(placed(document.identity), document.dependencies) for document in rendered.documents]
+    manifests += [(placed(wait.identity), wait.dependencies) for wait in rendered.waits if wait.identity is not None]
     return graph(manifests)
 
 
 def _target(
-    use: Use, named: Mapping[Reference, Sequence[Identity]], all_of_them: Collection[Identity]
+    use: Dependency, named: Mapping[Reference, Sequence[Identity]], all_of_them: Collection[Identity]
 ) -> Identity | None:
-    question = use.question
-    if isinstance(question, Reference):
-        meant = named.get(question, ())
+    query = use.query
+    if isinstance(query, Reference):
+        meant = named.get(query, ())
         return meant[0] if len(meant) == 1 else None
-    if isinstance(question, Lookup) and question.identity in all_of_them:
-        return question.identity
+    if isinstance(query, Lookup) and query.identity in all_of_them:
+        return query.identity
     return None
 
 

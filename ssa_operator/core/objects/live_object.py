@@ -75,7 +75,7 @@ _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_body = msgspec.json.Encoder().encode
 
 
-class Live:
+class LiveObject:
     """A live object: `metadata` decoded, `body` on demand, `raw` as it came over the wire."""
 
     __slots__ = ("_body", "identity", "metadata", "raw", "version")
@@ -97,7 +97,7 @@ class Live:
         self._body: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, body: dict[str, Any]) -> Live:
+    def of(cls, body: dict[str, Any]) -> LiveObject:
         """The live object that encodes to `body`."""
         return cls(_encode_body(body))
 
@@ -149,7 +149,7 @@ class Live:
         return f"Live({self.identity}, {self.resource_version})"
 
 
-_decoded: deque[Live] = deque()
+_decoded: deque[LiveObject] = deque()
 """Those that have their body decoded, in the order in which that was done."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import Live, ManagedFields
+from ssa_operator.core.objects.live_object import LiveObject, ManagedFields
 from ssa_operator.core.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
@@ -29,20 +29,20 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
     return frozenset(_paths(_decode(fields_v1), ())) if fields_v1 else frozenset()
 
 
-def lost(before: bytes, after: bytes) -> tuple[Path, ...]:
+def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
     """The fields of one fieldsV1 tree that another has no more: where a whole item went, the item alone."""
     gone = owned(before) - owned(after)
     outermost = (path for path in gone if not any(path[:length] in gone for length in range(1, len(path))))
     return tuple(sorted(outermost))
 
 
-def changed(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Path, ...]:
+def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Path, ...]:
     """The outermost fields of a fieldsV1 tree whose values differ between two bodies."""
     leaves = _leaves(_decode(fields_v1), ()) if fields_v1 else ()
     return tuple(sorted(path for path in leaves if value_at(before, path) != value_at(after, path)))
 
 
-def holder(live: Live, path: Path, status: bool = False) -> ManagedFields | None:
+def manager_of(live: LiveObject, path: Path, status: bool = False) -> ManagedFields | None:
     """The entry of the manager that owns a field and wrote last, None where nobody does.
 
     `status` says which half of the object is looked at: what is written at the subresource `status`, or the rest.

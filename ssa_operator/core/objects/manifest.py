@@ -18,10 +18,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssa_operator.core.objects.json_encoding import EncodingError, encode
+from ssa_operator.core.objects.annotations import (
+    PREFIX,
+    AnnotationError,
+    ApplyPolicy,
+    Instructions,
+    Recreate,
+    parse_annotations,
+)
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
-from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy, InstructionError, Instructions, Recreate, instructions
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.json_encoding import EncodingError, encode
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.render_result import Document
 
 FOREGROUND = "foregroundDeletion"
@@ -116,7 +123,7 @@ def group_kind(document: Document) -> GroupKind:
     return GroupKind(split_api_version(document.body["apiVersion"])[0], document.body["kind"])
 
 
-def manifest(document: Document, parent: Live, rules: Rules) -> Manifest:
+def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     """The manifest that a document of `parent` becomes.
 
     Raises ManifestError where the document breaks a rule.
@@ -167,7 +174,7 @@ def may_own(parent_namespace: str, child_namespace: str) -> bool:
     return parent_namespace in ("", child_namespace)
 
 
-def owner_reference(parent: Live) -> dict[str, Any]:
+def owner_reference(parent: LiveObject) -> dict[str, Any]:
     """The controller reference to a live parent. The uid is the live one: with a stale uid the child would be
     collected.
     """
@@ -181,7 +188,7 @@ def owner_reference(parent: Live) -> dict[str, Any]:
     }
 
 
-def _namespace(metadata: dict[str, Any], parent: Live, rules: Rules) -> str:
+def _namespace(metadata: dict[str, Any], parent: LiveObject, rules: Rules) -> str:
     given: str = metadata.get("namespace") or ""
     if not rules.namespaced:
         if given:
@@ -195,10 +202,10 @@ def _namespace(metadata: dict[str, Any], parent: Live, rules: Rules) -> str:
 def _instructions(metadata: dict[str, Any]) -> Instructions:
     annotations = metadata.get("annotations")
     if not isinstance(annotations, dict):
-        return instructions({})
+        return parse_annotations({})
     try:
-        asked = instructions(annotations)
-    except InstructionError as error:
+        asked = parse_annotations(annotations)
+    except AnnotationError as error:
         raise ManifestError(f"has the {error}") from error
     for key in [key for key in annotations if key.startswith(PREFIX)]:
         del annotations[key]
@@ -216,7 +223,7 @@ def _check_recreate(asked: Instructions, kind: GroupKind) -> None:
         )
 
 
-def _own(metadata: dict[str, Any], parent: Live, owned: bool) -> None:
+def _own(metadata: dict[str, Any], parent: LiveObject, owned: bool) -> None:
     labels = metadata.setdefault("labels", {})
     if not isinstance(labels, dict):
         raise ManifestError("has metadata.labels that are no mapping")

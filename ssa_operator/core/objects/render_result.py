@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ssa_operator.core.objects.annotations import is_finalize_hook
+from ssa_operator.core.objects.cluster_view import Body, Query
 from ssa_operator.core.objects.identity import Identity, split_api_version
-from ssa_operator.core.objects.annotations import at_deletion
-from ssa_operator.core.objects.source_location import FieldPath, Place, field_text
-from ssa_operator.core.objects.cluster_view import Body, Question
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Dependency:
     """Something of the cluster that a document was made of, or (`after`) only comes after.
 
     awaited: whether the document waits where the cluster doesn't have it; false for `ready`, `default` and the like.
     place: the template line that asks.
     """
 
-    question: Question
+    query: Query
     awaited: bool
     after: bool = False
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Awaited:
     stalled: whether only a change by somebody can bring it about.
     """
 
-    question: Question
+    query: Query
     field: FieldPath = ()
     state: str = ""
     stalled: bool = False
 
     def __str__(self) -> str:
         if self.state:
-            return f"{self.question} to {self.state}"
-        return f"{self.question} .{field_text(self.field)}" if self.field else f"{self.question} to exist"
+            return f"{self.query} to {self.state}"
+        return f"{self.query} .{field_text(self.field)}" if self.field else f"{self.query} to exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,10 @@ class Document:
     """
 
     body: Mapping[str, Any]
-    place: Place
-    place_of: Callable[[FieldPath], Place]
-    uses: tuple[Use, ...] = ()
-    drawn: tuple[str, ...] = field(default=(), repr=False)
+    location: SourceLocation
+    location_of: Callable[[FieldPath], SourceLocation]
+    dependencies: tuple[Dependency, ...] = ()
+    generated_values: tuple[str, ...] = field(default=(), repr=False)
     holder: bool = False
 
     @property
@@ -81,10 +81,10 @@ class Wait:
     live object must not be pruned; where it is None, nothing may be. annotations: those that are known already.
     """
 
-    place: Place
+    location: SourceLocation
     awaited: tuple[Awaited, ...]
     identity: Identity | None = None
-    uses: tuple[Use, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RenderProblem:
     """Why a template or one of its documents can't be used; `str` is the sentence users read.
 
     of: the documents that it keeps from being made, where that is known. outdated: whether it keeps none from being
@@ -100,12 +100,12 @@ class Problem:
     """
 
     message: str
-    place: Place | None = None
+    location: SourceLocation | None = None
     of: tuple[Identity, ...] = ()
     outdated: bool = False
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" if self.place else self.message
+        return f"{self.location}: {self.message}" if self.location else self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +120,14 @@ class Rendered:
 
     documents: tuple[Document, ...] = ()
     waits: tuple[Wait, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    asked: tuple[Question, ...] = ()
+    problems: tuple[RenderProblem, ...] = ()
+    asked: tuple[Query, ...] = ()
     generated: tuple[Identity, ...] = ()
     again_at: float | None = None
     aged: bool = False
     digest: str = ""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
-    drawn: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    generated_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def standing(self) -> Rendered:
@@ -142,13 +142,13 @@ class Rendered:
     @property
     def has_hooks(self) -> bool:
         """Whether something has to happen before the parent may go."""
-        return any(map(_is_hook, self.documents)) or any(at_deletion(wait.annotations) for wait in self.waits)
+        return any(map(_is_hook, self.documents)) or any(is_finalize_hook(wait.annotations) for wait in self.waits)
 
     def _only(self, *, hooks: bool) -> Rendered:
         return replace(
             self,
             documents=tuple(document for document in self.documents if _is_hook(document) is hooks),
-            waits=tuple(wait for wait in self.waits if at_deletion(wait.annotations) is hooks),
+            waits=tuple(wait for wait in self.waits if is_finalize_hook(wait.annotations) is hooks),
         )
 
     @property
@@ -158,7 +158,7 @@ class Rendered:
 
 
 def _is_hook(document: Document) -> bool:
-    return at_deletion(document.body["metadata"].get("annotations"))
+    return is_finalize_hook(document.body["metadata"].get("annotations"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +169,8 @@ class StatusFields:
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    asked: tuple[Question, ...] = ()
+    problems: tuple[RenderProblem, ...] = ()
+    asked: tuple[Query, ...] = ()
     again_at: float | None = None
     left_out: tuple[str, ...] = ()
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)

@@ -17,15 +17,15 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of a template file, and the lines that included it, innermost first."""
 
     file: str
     line: int
-    included_from: tuple[Place, ...] = ()
+    included_from: tuple[SourceLocation, ...] = ()
 
     def __str__(self) -> str:
-        chain = "".join(f" (included from {place.file}:{place.line})" for place in self.included_from)
+        chain = "".join(f" (included from {location.file}:{location.line})" for location in self.included_from)
         return f"{self.file}:{self.line}{chain}"
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import keyed
 
 
-def differs(live: Live, desired: Mapping[str, Any]) -> bool:
+def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     """Whether writing the desired status would change the live one: a value of it, or a field that only we still
     hold.
     """

@@ -14,19 +14,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ssa_operator.core.planning.decide import identity_of, step_of, step_of_wait
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import graph
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.prune import is_owned
-from ssa_operator.core.readiness.rules import State, readiness
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff, earliest
-from ssa_operator.core.planning.step import Action, Problem, Step
-from ssa_operator.core.policies.parent_records import HOOK, Records, key
+from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_key
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
 HOOK_PATIENCE = 5
 """The Job of a hook that failed is made again after as long as what has failed so many times (8 s), and then each time
@@ -45,7 +45,7 @@ class Finalization:
     """
 
     plan: Plan
-    records: Records
+    records: ParentRecords
     hooked: bool
     finished: bool
     awaited: str
@@ -94,9 +94,9 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
 
 
 def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[list[Step], float | None]:
-    found = [_hook(observed, step_of(observed, document), met) for document in rendered.documents]
+    found = [_hook(observed, step_for_document(observed, document), met) for document in rendered.documents]
     waiting = [
-        _unless_done(observed, step_of_wait(observed, wait, wait.identity))
+        _unless_done(observed, step_for_wait(observed, wait, wait.identity))
         for wait in rendered.waits
         if wait.identity is not None
     ]
@@ -105,8 +105,8 @@ def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[
 
 def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list[Step]:
     """The hooks with what has to come before each: other hooks, or children that still stand."""
-    uses = {(each.body["kind"], each.body["metadata"]["name"]): each.uses for each in rendered.documents}
-    uses |= {(each.identity.kind, each.identity.name): each.uses for each in rendered.waits if each.identity}
+    uses = {(each.body["kind"], each.body["metadata"]["name"]): each.dependencies for each in rendered.documents}
+    uses |= {(each.identity.kind, each.identity.name): each.dependencies for each in rendered.waits if each.identity}
     steps = [*hooks, *others]
     own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
     found = ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
@@ -134,7 +134,7 @@ def _lost(observed: Observed, step: Step, coming: AbstractSet[tuple[str, str]]) 
     """What a waiting hook reads that is not there and won't come, '' where it may come."""
     if step.action is not Action.WAIT:
         return ""
-    children = [each.question for each in step.awaited if isinstance(each.question, Reference)]
+    children = [each.query for each in step.awaited if isinstance(each.query, Reference)]
     missing = (child for child in children if (child.kind, child.name) not in coming)
     return next((str(child) for child in missing if _all_seen(observed, child.kind)), "")
 
@@ -146,7 +146,7 @@ def _all_seen(observed: Observed, name: str) -> bool:
 
 
 def _unless_done(observed: Observed, step: Step) -> Step:
-    if observed.records.once.get(HOOK + key(step.identity)) != _DONE:
+    if observed.records.once.get(HOOK + identity_key(step.identity)) != _DONE:
         return step
     return replace(step, action=Action.KEEP, reason=_DONE)
 
@@ -161,10 +161,10 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if step.action not in (Action.APPLY, Action.UNCHANGED):
         return step, None
-    found = readiness(live.body, now, announced=step.announces)
-    if found.state is State.CURRENT or not step.manifest.instructions.wait:
+    found = readiness(live.body, now, status_kinds=step.reports_status)
+    if found.state is ReadinessState.CURRENT or not step.manifest.instructions.wait:
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    if found.state is not State.FAILED or live.identity.group_kind != _JOB:
+    if found.state is not ReadinessState.FAILED or live.identity.group_kind != _JOB:
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
     due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + HOOK_PATIENCE, 0.0)
@@ -211,9 +211,11 @@ def _leaving_in_order(observed: Observed, standing: Rendered, hooked: bool, hook
 
 def _graph(observed: Observed, standing: Rendered) -> dict[Identity, tuple[Identity, ...]]:
     """What each manifest depends on; one that is in a circle, or behind one, on nothing."""
-    uses = [(identity_of(observed, document), document.uses) for document in standing.documents]
+    uses = [(identity_of(observed, document), document.dependencies) for document in standing.documents]
     uses += [
-        (step_of_wait(observed, wait, wait.identity).identity, wait.uses) for wait in standing.waits if wait.identity
+        (step_for_wait(observed, wait, wait.identity).identity, wait.dependencies)
+        for wait in standing.waits
+        if wait.identity
     ]
     found = graph(uses)
     orderly = {identity for wave in found.waves() for identity in wave}
@@ -234,8 +236,8 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
             action=Action.REFUSE,
             identity=identity,
             reason=kind.problem,
-            problem=Problem.APPLY_FAILED,
-            barred=kind.barred,
+            problem=FailureReason.APPLY_FAILED,
+            needs_permission=kind.needs_permission,
         )
     if not kind.synced:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
@@ -248,7 +250,7 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
     return Step(action=Action.PRUNE, identity=identity, live=live, reason="goes with its parent")
 
 
-def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Records:
+def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> ParentRecords:
     """What has to be on record before this pass acts.
 
     Hooks that are done are, before the first object goes: a Job that its TTL removes meanwhile must not run again.
@@ -257,6 +259,6 @@ def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Reco
         step.identity for step in hooks if step.manifest is not None and step.manifest.needs_record
     )
     if hooked:
-        done = {HOOK + key(step.identity): _DONE for step in hooks}
+        done = {HOOK + identity_key(step.identity): _DONE for step in hooks}
         records = replace(records, once={**records.once, **done})
     return records

@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ssa_operator.core.policies.unchanged import Proof
-from ssa_operator.core.policies.field_conflicts import Feud
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.feedback_loops import FeedbackLoop
+from ssa_operator.core.policies.field_conflicts import ConflictHistory
+from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.policies.recreate import Recreation
-from ssa_operator.core.policies.feedback_loops import Unrest
-from ssa_operator.core.policies.parent_records import Records
+from ssa_operator.core.policies.unchanged import ApplyRecord
 
 
-class Demand(StrEnum):
+class ApplyScope(StrEnum):
     """Which manifests a pass applies: all of them, or only those that are not proven unchanged."""
 
-    EVERYTHING = "Everything"
-    UNPROVEN = "Unproven"
+    ALL = "Everything"
+    CHANGED = "Unproven"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class KindState:
     """What the cluster says of a kind: `namespaced`, whether its watch is `synced`, and else the `problem` with it.
 
     barred: whether the problem stays until somebody grants a right. announces: whether its objects are ready only once
@@ -37,8 +37,8 @@ class Kind:
     namespaced: bool
     synced: bool
     problem: str = ""
-    barred: bool = False
-    announces: bool = False
+    needs_permission: bool = False
+    reports_status: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,14 @@ class Observed:
     names may hold a Secret's content. now: seconds since the epoch.
     """
 
-    parent: Live
-    objects: Mapping[Identity, Live]
-    own: Sequence[Live]
-    kinds: Mapping[GroupKind, Kind]
-    proofs: Mapping[Identity, Proof]
-    demand: Demand
+    parent: LiveObject
+    objects: Mapping[Identity, LiveObject]
+    own: Sequence[LiveObject]
+    kinds: Mapping[GroupKind, KindState]
+    apply_records: Mapping[Identity, ApplyRecord]
+    apply_scope: ApplyScope
     parents: Mapping[str, Identity] = field(default_factory=dict)
-    everyone: bool = True
+    all_parents_known: bool = True
     claims: Mapping[Identity, str] = field(default_factory=dict)
     recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
     converged: str | None = None
@@ -75,14 +75,14 @@ class Observed:
     cluster_scope: bool = False
     reconcile_at: str = ""
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
-    records: Records = field(default_factory=Records)
-    strangers: Mapping[Identity, Live] = field(default_factory=dict)
-    hidden: Mapping[Identity, str] = field(default_factory=dict)
+    records: ParentRecords = field(default_factory=ParentRecords)
+    unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    unreadable: Mapping[Identity, str] = field(default_factory=dict)
     outlived: frozenset[Identity] = frozenset()
-    left: Mapping[Identity, Live] = field(default_factory=dict)
-    feuds: Mapping[Identity, Feud] = field(default_factory=dict)
-    begun: bool = False
-    unrest: Mapping[Identity, Unrest] = field(default_factory=dict)
+    left: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    conflict_histories: Mapping[Identity, ConflictHistory] = field(default_factory=dict)
+    reconciled_before: bool = False
+    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=dict)
     confidential: bool = False
     now: float = 0.0
 

@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.render_result import Awaited, Dependency, Rendered
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.rules import State, readiness
-from ssa_operator.core.objects.render_result import Awaited, Rendered, Use
+from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff
-from ssa_operator.core.planning.step import Action, Problem, Step
 from ssa_operator.core.policies.feedback_loops import answers
-from ssa_operator.core.objects.cluster_view import Question
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
 LINKS = 1000
 """Links of the longest chain that is made without a pause."""
@@ -33,7 +33,7 @@ CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
 """What becomes of a step that made or changed an object."""
 
 
-def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Use]], rendered: Rendered) -> list[Step]:
+def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
     """The steps, each with its uses, with what has to come before each; those that are in a circle are refused."""
     if not any(uses):
         return [*steps]
@@ -53,7 +53,7 @@ def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
 
 
-def held(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
+def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
     """What becomes of a step whose turn hasn't come, None where it has. `outcomes` are those of the steps before it;
     `now` is in seconds since the epoch.
     """
@@ -63,7 +63,7 @@ def held(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcom
     awaited += [_awaited(edge) for edge in step.after if not _met(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
-    if step.proven:
+    if step.unchanged:
         return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
     waiting = replace(step, awaited=tuple(awaited))
     message = "waiting for " + " and ".join(map(str, awaited))
@@ -71,15 +71,15 @@ def held(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcom
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Requeues:
     """So many passes in a row that each changed what templates read: a chain is made link by link."""
 
     passes: int = 0
 
     @property
-    def continued(self) -> Series:
+    def continued(self) -> Requeues:
         """The series with another pass."""
-        return Series(self.passes + 1)
+        return Requeues(self.passes + 1)
 
     @property
     def at_once(self) -> bool:
@@ -95,10 +95,10 @@ class Series:
         return backoff(endless, 0.0) if endless > 0 else 0.0
 
 
-def stirred(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
+def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
     """Whether the pass changed what templates read, be it of itself, so that another render may give something else."""
     return bool(rendered.asked) and any(
-        outcome.result in CHANGED and any(_is_read(outcome, question, now) for question in rendered.asked)
+        outcome.result in CHANGED and any(_is_read(outcome, query, now) for query in rendered.asked)
         for outcome in outcomes
     )
 
@@ -107,7 +107,7 @@ def _after(step: Step, found: Graph, paths: Mapping[Identity, str], rendered: Re
     identity = step.identity
     if identity in paths and step.action is not Action.REFUSE:
         reason = f"is in a dependency cycle: {paths[identity]}; remove one of these dependencies"
-        return replace(step, action=Action.REFUSE, reason=reason, problem=Problem.DEPENDENCY_CYCLE)
+        return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
     lost = tuple((child, _why_lost(child, rendered)) for child in found.elsewhere.get(identity, ()))
     return replace(step, after=found.edges[identity], lost=lost)
 
@@ -122,18 +122,18 @@ def _why_lost(child: Reference, rendered: Rendered) -> str:
     return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
 
-def _is_read(outcome: Outcome, question: Question, now: float) -> bool:
+def _is_read(outcome: Outcome, query: Query, now: float) -> bool:
     identity, live = outcome.step.identity, outcome.live
-    if isinstance(question, Reference):
-        return question == Reference(identity.kind, identity.name) and _usable(outcome, now)
-    return live is not None and answers(question, live)
+    if isinstance(query, Reference):
+        return query == Reference(identity.kind, identity.name) and _usable(outcome, now)
+    return live is not None and answers(query, live)
 
 
 def _met(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
     if outcome.step.standing is not None:
-        return outcome.step.standing.state is State.CURRENT
+        return outcome.step.standing.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _usable(outcome, now)
@@ -146,8 +146,8 @@ def _usable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now, announced=outcome.step.announces).usable
+    return readiness(live.body, now, status_kinds=outcome.step.reports_status).usable
 
 
 def _awaited(edge: Edge) -> Awaited:
-    return Awaited(edge.use.question, state="be ready" if edge.ready else "be applied")
+    return Awaited(edge.use.query, state="be ready" if edge.ready else "be applied")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.planning.step import Problem, Step
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.planning.step import FailureReason, Step
 
 
 class Result(StrEnum):
@@ -36,12 +36,12 @@ class Outcome:
 
     step: Step
     result: Result
-    live: Live | None = None
+    live: LiveObject | None = None
     message: str = ""
-    problem: Problem | None = None
-    passing: bool = False
+    problem: FailureReason | None = None
+    retryable: bool = False
     retry_after: float = 0.0
-    place: Place | None = None
+    location: SourceLocation | None = None
     warnings: tuple[str, ...] = ()
     cause: str = ""
     again_at: float | None = None

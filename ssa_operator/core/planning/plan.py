@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ssa_operator.core.policies import apply_once as once
-from ssa_operator.core.planning.decide import refusal, step_of, step_of_wait
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import ApplyPolicy
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.render_result import Dependency, Rendered
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.planning.decide import refused_step, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
-from ssa_operator.core.objects.source_location import Place
 from ssa_operator.core.planning.prune import pruning
-from ssa_operator.core.objects.render_result import Rendered, Use
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies.parent_records import Hold
+from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies.parent_records import HeldPrune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Plan:
     observed: Observed
     held: str = ""
     blocked: str = ""
-    hold: Hold | None = None
+    hold: HeldPrune | None = None
 
     @property
     def unseen(self) -> tuple[Identity, ...]:
@@ -48,7 +48,7 @@ class Plan:
             return False
         if step.action is Action.APPLY:
             return True
-        before = once.made(self.observed.records, step.identity) if step.standing is not None else None
+        before = once.once_record(self.observed.records, step.identity) if step.standing is not None else None
         return before is not None and before.found
 
     @property
@@ -77,19 +77,19 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
     identity of one before it is refused.
     """
     steps: list[Step] = []
-    places: dict[Identity, Place] = {}
-    uses: list[tuple[Use, ...]] = []
+    places: dict[Identity, SourceLocation] = {}
+    uses: list[tuple[Dependency, ...]] = []
     for document in rendered.documents:
-        step = step_of(observed, document)
+        step = step_for_document(observed, document)
         if step.identity in places and step.manifest is not None:
-            step = refusal(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
-        places.setdefault(step.identity, document.place)
+            step = refused_step(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
+        places.setdefault(step.identity, document.location)
         steps.append(step)
-        uses.append(document.uses)
+        uses.append(document.dependencies)
     for wait in rendered.waits:
         if wait.identity is not None:
-            step = step_of_wait(observed, wait, wait.identity)
-            places.setdefault(step.identity, wait.place)
+            step = step_for_wait(observed, wait, wait.identity)
+            places.setdefault(step.identity, wait.location)
             steps.append(step)
-            uses.append(wait.uses)
+            uses.append(wait.dependencies)
     return ordered(steps, uses, rendered)

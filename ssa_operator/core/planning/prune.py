@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies.parent_records import Hold, key
+from ssa_operator.core.policies.parent_records import HeldPrune, identity_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Pruning:
     steps: tuple[Step, ...]
     held: str = ""
     blocked: str = ""
-    hold: Hold | None = None
+    hold: HeldPrune | None = None
 
 
 def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay: AbstractSet[Identity]) -> Pruning:
@@ -46,7 +46,7 @@ def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay:
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
     hold = observed.records.held
     if orphans and _mistrusted(observed, rendered, orphans, stay):
-        hold = Hold.of(hold.asked if hold else observed.reconcile_at, (step.identity for step in orphans))
+        hold = HeldPrune.of(hold.asked if hold else observed.reconcile_at, (step.identity for step in orphans))
         kept = _kept(orphans, "is no longer rendered; its deletion is held")
         return Pruning(steps=(*going, *kept), held=_held_text(observed, len(orphans)), hold=hold)
     # Who confirmed it did so for all that it takes; what can't be rendered now may still want to delete.
@@ -58,16 +58,16 @@ def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay:
     return Pruning(steps=(*going, *orphans), hold=hold)
 
 
-def is_owned(live: Live) -> bool:
+def is_owned(live: LiveObject) -> bool:
     """Whether Kubernetes collects it with its parent."""
     return any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
 
 
-def _by_identity(live: Live) -> Identity:
+def _by_identity(live: LiveObject) -> Identity:
     return live.identity
 
 
-def _is_left(observed: Observed, live: Live, stay: AbstractSet[Identity]) -> bool:
+def _is_left(observed: Observed, live: LiveObject, stay: AbstractSet[Identity]) -> bool:
     """Whether no template renders an object that carries our label, and it is we who made it.
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
@@ -75,18 +75,18 @@ def _is_left(observed: Observed, live: Live, stay: AbstractSet[Identity]) -> boo
     return live.identity not in stay and _made_for(observed, live)
 
 
-def _made_for(observed: Observed, live: Live) -> bool:
+def _made_for(observed: Observed, live: LiveObject) -> bool:
     """Whether our apply made it with an owner, or recorded it; a manifest with `prune: "false"` has neither, and its
     object stays.
     """
     return (is_owned(live) or live.identity in observed.records.inventory) and bool(live.owned_fields())
 
 
-def _going(live: Live) -> Step:
+def _going(live: LiveObject) -> Step:
     return Step(action=Action.KEEP, identity=live.identity, live=live, reason="is no longer rendered and being deleted")
 
 
-def _orphan(live: Live, successors: frozenset[Identity]) -> Step:
+def _orphan(live: LiveObject, successors: frozenset[Identity]) -> Step:
     reason = "is no longer rendered"
     return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
 
@@ -95,7 +95,7 @@ def _kept(orphans: Iterable[Step], reason: str) -> list[Step]:
     return [replace(step, action=Action.KEEP, reason=reason) for step in orphans]
 
 
-def _successors(observed: Observed, live: Live, steps: Sequence[Step]) -> frozenset[Identity]:
+def _successors(observed: Observed, live: LiveObject, steps: Sequence[Step]) -> frozenset[Identity]:
     """What takes the place of an object that is no longer rendered: those of its kind that are made in the passes in
     which it goes. A child that got another name is never gone before the new one is ready.
     """
@@ -139,7 +139,7 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], sta
     if all(step.identity in observed.outlived for step in orphans):
         return False
     hold, left = observed.records.held, {step.identity for step in orphans}
-    if hold is not None and any(key(step.identity) in hold.children for step in orphans):
+    if hold is not None and any(identity_key(step.identity) in hold.children for step in orphans):
         return True
     # What is never pruned can't be lost, and says nothing of the others. What only these templates made, while some
     # of them waited, takes the place of what would go.

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ssa_operator.core.policies.field_conflicts import Intrusion
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import Edge
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.readiness.rules import Readiness
-from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.policies.field_conflicts import ForeignChange
+from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.readiness.rules import Readiness
 
 
 class Action(StrEnum):
@@ -33,7 +33,7 @@ class Action(StrEnum):
     REFUSE = "Refuse"
 
 
-class Problem(StrEnum):
+class FailureReason(StrEnum):
     """Why a step is refused or fails; the reasons of the condition Ready."""
 
     DEPENDENCY_CYCLE = "DependencyCycle"
@@ -61,19 +61,19 @@ class Step:
     identity: Identity
     reason: str = ""
     manifest: Manifest | None = None
-    live: Live | None = None
-    problem: Problem | None = None
-    place: Place | None = None
+    live: LiveObject | None = None
+    problem: FailureReason | None = None
+    location: SourceLocation | None = None
     successors: frozenset[Identity] = frozenset()
     after: tuple[Edge, ...] = ()
     lost: tuple[tuple[Reference, str], ...] = ()
     awaited: tuple[Awaited, ...] = ()
-    proven: bool = False
+    unchanged: bool = False
     recreation: Recreation | None = None
     standing: Readiness | None = None
-    barred: bool = False
-    announces: bool = False
-    unrest: str = ""
-    intrusion: Intrusion | None = None
-    contest: str = ""
-    taken: bool = False
+    needs_permission: bool = False
+    reports_status: bool = False
+    feedback_loops: str = ""
+    foreign_change: ForeignChange | None = None
+    conflict: str = ""
+    claimed_by_other: bool = False

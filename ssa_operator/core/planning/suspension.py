@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, Step
@@ -21,7 +21,7 @@ MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
 """The message of the condition Suspended."""
 
 
-def is_suspended(parent: Live) -> bool:
+def is_suspended(parent: LiveObject) -> bool:
     return parent.metadata.annotations.get(ANNOTATION) == "true" and not parent.deleting
 
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.identity import split_api_version
-from ssa_operator.core.objects.live_object import MANAGER, Live, OwnerReference
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.core.objects.manifest import Manifest
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
@@ -48,7 +48,7 @@ def only_if_absent(manifest: Manifest) -> bytes:
     return encode({**manifest.body, "metadata": {**manifest.body["metadata"], "resourceVersion": _NEVER}})
 
 
-def other_controller(live: Live, parent: Live) -> OwnerReference | None:
+def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
     """The controller that an object has, where that is neither the parent nor a former one of the same name."""
     for owner in live.metadata.owner_references:
         if owner.controller and owner.uid != parent.uid and not _names(owner, live, parent):
@@ -56,7 +56,7 @@ def other_controller(live: Live, parent: Live) -> OwnerReference | None:
     return None
 
 
-def is_former_self(live: Live, parent: Live) -> bool:
+def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:
     """Whether an object was made for a former parent of the same name: the garbage collector is about to delete it."""
     return live.parent_uid not in ("", parent.uid) and any(
         owner.controller and owner.uid == live.parent_uid and _names(owner, live, parent)
@@ -64,7 +64,7 @@ def is_former_self(live: Live, parent: Live) -> bool:
     )
 
 
-def takeover(live: Live, api_version: str, former: AbstractSet[str] = frozenset()) -> bytes | None:
+def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[str] = frozenset()) -> bytes | None:
     """The merge patch that makes the fields of an object's former managers ours; None where it has none.
 
     former: managers whose Update and Apply entries are taken over, beside kubectl's Update entries. api_version: what
@@ -92,7 +92,7 @@ def takeover(live: Live, api_version: str, former: AbstractSet[str] = frozenset(
     return _patch(live, [taken, *(entry for entry in entries if entry not in ours)])
 
 
-def in_version(live: Live, api_version: str, *, instead_of: str) -> bytes:
+def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
     """The merge patch that makes the fields of one version in an object's managedFields those of another."""
     entries = live.body["metadata"].get("managedFields") or ()
     return _patch(
@@ -101,12 +101,12 @@ def in_version(live: Live, api_version: str, *, instead_of: str) -> bytes:
     )
 
 
-def _patch(live: Live, entries: Sequence[Mapping[str, Any]]) -> bytes:
+def _patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
     metadata = {"resourceVersion": live.resource_version, "managedFields": entries}
     return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
 
 
-def _names(owner: OwnerReference, live: Live, parent: Live) -> bool:
+def _names(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:
     """Whether an object's owner has the name of the parent, and so is the parent or what it took the name of."""
     me = parent.identity
     named = (split_api_version(owner.api_version)[0], owner.kind, owner.name)
@@ -122,7 +122,7 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
 
 
-def _last_applied(live: Live) -> Any:
+def _last_applied(live: LiveObject) -> Any:
     """What `kubectl apply` says it wrote, and where it says so; nothing where it says nothing."""
     text = live.metadata.annotations.get(LAST_APPLIED)
     try:

@@ -17,22 +17,22 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.rules import Readiness, State, readiness
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.planning.step import Action, Problem
-from ssa_operator.core.policies.parent_records import HOOK, Records, from_key, key
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.step import Action, FailureReason
+from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_from_key, identity_key
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
-FORGOTTEN = 100
+KEPT_UNRENDERED = 100
 """Words that are kept of manifests which are no longer rendered, should they come back; the oldest go first."""
 
 _FOUND = "found"
 
 
-class End(StrEnum):
+class FinalState(StrEnum):
     """What became of an object, as far as it was seen."""
 
     UNSEEN = ""
@@ -41,14 +41,14 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OnceRecord:
     """That a manifest was made: the digest of what its author wrote, and what became of the object.
 
     found: whether somebody else had made it before we looked, so that no watch of ours shows it.
     """
 
     digest: str
-    end: End = End.UNSEEN
+    end: FinalState = FinalState.UNSEEN
     found: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
@@ -64,90 +64,92 @@ class Made:
         """What the object counts as once it is gone."""
         again = "it is made again when its manifest changes"
         match self.end:
-            case End.READY:
-                return Readiness(State.CURRENT, f"{self.origin}, became ready and went; {again}")
-            case End.FAILED:
-                return Readiness(State.FAILED, f"{self.origin}, failed and went; {again}")
-            case End.UNSEEN:
-                return Readiness(State.CURRENT, f"{self.origin}, and went; {again}")
+            case FinalState.READY:
+                return Readiness(ReadinessState.CURRENT, f"{self.origin}, became ready and went; {again}")
+            case FinalState.FAILED:
+                return Readiness(ReadinessState.FAILED, f"{self.origin}, failed and went; {again}")
+            case FinalState.UNSEEN:
+                return Readiness(ReadinessState.CURRENT, f"{self.origin}, and went; {again}")
 
 
-def digest(document: Document, parent: Live) -> str:
+def digest(document: Document, parent: LiveObject) -> str:
     """Names what the author of a manifest wrote for this very parent."""
     metadata = dict(document.body["metadata"])
     annotations = {name: text for name, text in (metadata.pop("annotations", None) or {}).items() if not _is_ours(name)}
     if annotations:
         metadata["annotations"] = annotations
     text = json.dumps({**document.body, "metadata": metadata}, sort_keys=True, separators=(",", ":"))
-    for value in document.drawn:
+    for value in document.generated_values:
         for spelling in (value, base64.b64encode(value.encode()).decode()):
             text = text.replace(spelling, "")
     return hashlib.blake2b(f"{parent.uid} {text}".encode(), digest_size=8).hexdigest()
 
 
-def made(records: Records, identity: Identity) -> Made | None:
+def once_record(records: ParentRecords, identity: Identity) -> OnceRecord | None:
     """What is on record of a manifest, None where it was never made."""
-    word = records.once.get(key(identity))
+    word = records.once.get(identity_key(identity))
     return _parsed(word) if word is not None else None
 
 
 def is_done(words: Mapping[str, str], kind: str, name: str) -> bool:
     """Whether something of that kind and name was made once and, if it is gone, need not be waited for."""
     for each, word in words.items():
-        identity = from_key(each)
+        identity = identity_from_key(each)
         if (identity.kind, identity.name) == (kind, name) and not each.startswith(HOOK):
-            return _parsed(word).end is not End.FAILED
+            return _parsed(word).end is not FinalState.FAILED
     return False
 
 
-def with_made(records: Records, identity: Identity, word: Made) -> Records:
+def with_once_record(records: ParentRecords, identity: Identity, word: OnceRecord) -> ParentRecords:
     """The records with what was made of one manifest; what is newest stands last."""
-    if records.once.get(key(identity)) == str(word):
+    if records.once.get(identity_key(identity)) == str(word):
         return records
-    others = {each: text for each, text in records.once.items() if each != key(identity)}
-    return replace(records, once={**others, key(identity): str(word)})
+    others = {each: text for each, text in records.once.items() if each != identity_key(identity)}
+    return replace(records, once={**others, identity_key(identity): str(word)})
 
 
-def with_ends(records: Records, last_seen: Callable[[Identity], Live | None], now: float) -> Records:
+def with_final_states(
+    records: ParentRecords, last_seen: Callable[[Identity], LiveObject | None], now: float
+) -> ParentRecords:
     """The records with what is known now of what wasn't seen to end; `last_seen` gives the last state of an object,
     also of one that went, as far as it is known. `now` is in seconds since the epoch.
     """
     for each, word in records.once.items():
         before = _parsed(word)
-        if each.startswith(HOOK) or before.end is not End.UNSEEN:
+        if each.startswith(HOOK) or before.end is not FinalState.UNSEEN:
             continue
-        identity = from_key(each)
-        end = seen(last_seen(identity), before.end, now)
+        identity = identity_from_key(each)
+        end = final_state(last_seen(identity), before.end, now)
         if end is not before.end:
-            records = with_made(records, identity, replace(before, end=end))
+            records = with_once_record(records, identity, replace(before, end=end))
     return records
 
 
-def without_forgotten(records: Records, rendered: Collection[Identity]) -> Records:
+def trim_once_records(records: ParentRecords, rendered: Collection[Identity]) -> ParentRecords:
     """The records without the oldest words of what is no longer rendered."""
-    wanted = {key(identity) for identity in rendered}
+    wanted = {identity_key(identity) for identity in rendered}
     left = [each for each in records.once if each not in wanted and not each.startswith(HOOK)]
-    forgotten = set(left[:-FORGOTTEN])
+    forgotten = set(left[:-KEPT_UNRENDERED])
     if not forgotten:
         return records
     return replace(records, once={each: text for each, text in records.once.items() if each not in forgotten})
 
 
-def seen(live: Live | None, before: End, now: float) -> End:
+def final_state(live: LiveObject | None, before: FinalState, now: float) -> FinalState:
     """What became of an object: of one that was ready once, that stays true. `now` is in seconds since the epoch."""
-    if live is None or before is End.READY:
+    if live is None or before is FinalState.READY:
         return before
     metadata = {name: value for name, value in live.body["metadata"].items() if name != "deletionTimestamp"}
     match readiness({**live.body, "metadata": metadata}, now).state:
-        case State.CURRENT:
-            return End.READY
-        case State.FAILED:
-            return End.FAILED
+        case ReadinessState.CURRENT:
+            return FinalState.READY
+        case ReadinessState.FAILED:
+            return FinalState.FAILED
         case _:
-            return End.UNSEEN
+            return FinalState.UNSEEN
 
 
-def noted(records: Records, outcome: Outcome, parent: Live, now: float) -> Records:
+def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject, now: float) -> ParentRecords:
     """The records with what became of a manifest that is made"""
     step = outcome.step
     is_kept = step.action is Action.KEEP or (
@@ -156,26 +158,26 @@ def noted(records: Records, outcome: Outcome, parent: Live, now: float) -> Recor
     )
     if step.manifest is None or not is_kept or not step.manifest.once:
         return records
-    before = made(records, step.identity)
+    before = once_record(records, step.identity)
     if before is None or step.action is Action.APPLY:
         found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
-        before = Made(digest(step.manifest.document, parent), found=found)
-    return with_made(records, step.identity, replace(before, end=seen(outcome.live, before.end, now)))
+        before = OnceRecord(digest(step.manifest.document, parent), found=found)
+    return with_once_record(records, step.identity, replace(before, end=final_state(outcome.live, before.end, now)))
 
 
-def unrecorded(outcome: Outcome, error: str) -> Outcome:
+def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:
     """What to say of a manifest that was made once and may be made again, as it could not be put on record."""
     if outcome.step.manifest is None or not outcome.step.manifest.once:
         return outcome
     message = f"{outcome.step.identity} is made once, which can't be recorded on its parent: {error}"
-    return replace(outcome, result=Result.FAILED, message=message, problem=Problem.APPLY_FAILED, passing=True)
+    return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.APPLY_FAILED, retryable=True)
 
 
 def _is_ours(annotation: str) -> bool:
     return annotation.startswith(PREFIX)
 
 
-def _parsed(word: str) -> Made:
+def _parsed(word: str) -> OnceRecord:
     name, *rest = word.split(" ")
-    end = next((each for each in End if each in rest), End.UNSEEN)
-    return Made(name, end, found=_FOUND in rest)
+    end = next((each for each in FinalState if each in rest), FinalState.UNSEEN)
+    return OnceRecord(name, end, found=_FOUND in rest)

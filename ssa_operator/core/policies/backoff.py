@@ -19,7 +19,7 @@ BACKOFF_CAP = 120.0
 Key = TypeVar("Key", bound=Hashable)
 
 
-def next_tick(uid: str, interval: float, now: float) -> float:
+def next_resync(uid: str, interval: float, now: float) -> float:
     """The first moment after `now` at which the parent's tick is due; `interval` in seconds, above 0."""
     phase = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=4).digest(), "big") / 2**32 * interval
     periods = (now - phase) // interval + 1
@@ -28,7 +28,7 @@ def next_tick(uid: str, interval: float, now: float) -> float:
     return due if due - now > interval / 10 else due + interval
 
 
-def doubled(base: float, cap: float, times: int) -> float:
+def exponential(base: float, cap: float, times: int) -> float:
     """`base` doubled so many times, and never more than `cap`."""
     return float(min(cap, base * 2.0 ** min(times, 30)))
 
@@ -37,7 +37,7 @@ def backoff(failures: int, jitter: float) -> float:
     """Seconds to wait after so many failures in a row (at least 1); `jitter` is in [0, 1) and takes up to half of it
     away.
     """
-    return doubled(BACKOFF_BASE, BACKOFF_CAP, failures - 1) * (1 - jitter / 2)
+    return exponential(BACKOFF_BASE, BACKOFF_CAP, failures - 1) * (1 - jitter / 2)
 
 
 def earliest(*moments: float | None) -> float | None:
@@ -45,7 +45,7 @@ def earliest(*moments: float | None) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-class Budget(Generic[Key]):
+class ResyncBudget(Generic[Key]):
     """Background applies: `rate` a second (above 0), given to whoever asked first; bursts of one second are allowed
     after idle time. What somebody asks for and then withdraws costs nothing.
     """

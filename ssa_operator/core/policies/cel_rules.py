@@ -29,7 +29,7 @@ _NAME = re.compile(r"\bmetadata\.(?:name|generateName)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CELRule:
     """One entry of `x-kubernetes-validations`.
 
     at: the schema node that it stands at. text: the CEL expression without its strings. label: how its refusals begin.
@@ -78,18 +78,18 @@ def _names(text: str) -> FieldPath:
     return tuple(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), part) for part in text.split(".") if part)
 
 
-def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[Rule, ...]:
+def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[CELRule, ...]:
     """The rules of an openAPIV3Schema whose failure is told of a field; () is the whole object."""
     return tuple(rule for depth in range(len(field) + 1) for rule in _rules(schema, field, depth))
 
 
-def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[Rule]:
+def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[CELRule]:
     node = _below(schema, field[:depth])
     for entry in node.get("x-kubernetes-validations") or () if node is not None else ():
         told = parse_field(str(entry.get("fieldPath") or "").removeprefix("."))
         if (*field[:depth], *told) == field:
             words = str(entry.get("message") or "").strip() or f"{_FAILED}{str(entry.get('rule')).strip()}"
-            yield Rule(
+            yield CELRule(
                 at=field[:depth],
                 text=_STRING.sub("''", str(entry.get("rule"))),
                 label=_LABELS.get(str(entry.get("reason")), "Invalid value"),

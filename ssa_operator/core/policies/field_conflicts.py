@@ -3,7 +3,7 @@
 Promises:
 - A foreign change is known by ownership: our managedFields entry lost a field, or somebody of our own name wrote, or
   the object went. It names who took which field, as far as managedFields tell.
-- One change of a field, or a few within a while, are put back at once; past that (`Tolerance`) it is a fight, and the
+- One change of a field, or a few within a while, are put back at once; past that (`ConflictPolicy`) it is a fight, and the
   pauses between repairs grow to a cap. Repairing never ends, and never ends with the other's value once it is quiet.
 - A fight is over when the other didn't answer a repair for longer than it ever took before. Another manifest for the
   object starts with a clean slate.
@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ssa_operator.core.policies.unchanged import Proof, untouched
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Live, split_entry
-from ssa_operator.core.objects.managed_fields import Path, changed, holder, lost, path_text
-from ssa_operator.core.policies.backoff import doubled
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, split_entry
+from ssa_operator.core.objects.managed_fields import Path, changed_fields, lost_fields, manager_of, path_text
+from ssa_operator.core.policies.backoff import exponential
+from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched
 
 DIVIDE = "stop one of the two, or divide the parents between them with --namespace or --selector"
 _SHOWN = 4
@@ -28,7 +28,7 @@ _KEPT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
+class ConflictPolicy:
     """How much is put up with before it is a fight, and how a fight goes on; times in seconds.
 
     changes: so many foreign changes of one field within `window` are put back at once. base, cap: the pause before a
@@ -43,7 +43,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
+class FieldTakeover:
     """Who took which fields of ours. `manager` is '' where nobody has them: they were removed. `fields` as users write
     them."""
 
@@ -62,19 +62,19 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Intrusion:
+class ForeignChange:
     """One foreign change of an object: what was taken; nothing where the object itself was deleted."""
 
-    takes: tuple[Take, ...] = ()
+    takeovers: tuple[FieldTakeover, ...] = ()
 
     @property
     def deleted(self) -> bool:
-        return not self.takes
+        return not self.takeovers
 
     @property
     def fields(self) -> frozenset[str]:
         """What it is counted by; '' where no field can be named."""
-        return frozenset(field for take in self.takes for field in take.fields or ("",)) or frozenset({""})
+        return frozenset(field for take in self.takeovers for field in take.fields or ("",)) or frozenset({""})
 
     def text(self, *, confidential: bool = False) -> str:
         """`kubectl-set (Update) changed spec.replicas`; with `confidential` no field is named."""
@@ -82,20 +82,20 @@ class Intrusion:
             return "it was deleted"
         return " and ".join(
             f"{take.who()} {'changed' if take.manager else 'removed'} {_listed(take.fields, confidential)}"
-            for take in self.takes
+            for take in self.takeovers
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class DatedChange:
     """A foreign change and when it was seen."""
 
     at: float
-    intrusion: Intrusion
+    foreign_change: ForeignChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feud:
+class ConflictHistory:
     """The foreign changes of one object.
 
     digest: the manifest that they are about. strikes: the newest last. answered: when the last one was put back, None
@@ -104,7 +104,7 @@ class Feud:
     """
 
     digest: bytes
-    strikes: tuple[Strike, ...]
+    changes: tuple[DatedChange, ...]
     answered: float | None = None
     rounds: int = 0
     slowest: float = 0.0
@@ -112,24 +112,24 @@ class Feud:
     quiet: float = 0.0
 
     @property
-    def fighting(self) -> bool:
+    def in_conflict(self) -> bool:
         return self.rounds > 0
 
     @property
-    def pending(self) -> Intrusion | None:
+    def pending(self) -> ForeignChange | None:
         """The foreign change that is not put back yet."""
-        return self.strikes[-1].intrusion if self.answered is None else None
+        return self.changes[-1].foreign_change if self.answered is None else None
 
     def held(self, now: float) -> bool:
         """Whether the last foreign change is left standing for now."""
-        return self.fighting and self.answered is None and now < self.due
+        return self.in_conflict and self.answered is None and now < self.due
 
     def again_at(self, looked: float) -> float | None:
         """When the object has to be looked at without an event, after a pass that looked at the moment `looked`: for
         the next repair, or to find the fight over. What was due in that pass and still isn't done waits for what keeps
         it.
         """
-        if not self.fighting:
+        if not self.in_conflict:
             return None
         if self.answered is not None:
             return self.answered + self.quiet
@@ -137,7 +137,7 @@ class Feud:
 
     def text(self, kind: GroupKind, *, confidential: bool = False) -> str:
         """What goes on and what to do about it; it stays the same while the same goes on."""
-        if self.strikes[-1].intrusion.deleted:
+        if self.changes[-1].foreign_change.deleted:
             once = (
                 "; a Job that is removed when it has finished wants ssa-operator.dev/apply: Once"
                 if kind == GroupKind("batch", "Job")
@@ -147,21 +147,21 @@ class Feud:
                 f"it is deleted, or loses its label {PARENT_UID_LABEL}, again and again; "
                 f"stop whoever does that, or take it out of the templates{once}"
             )
-        takes = self.repeated()
+        field_takeovers = self.repeated()
         said = " and ".join(
             f"{take.who()} {'changes' if take.manager else 'removes'} {_listed(take.fields, confidential)}"
-            for take in takes
+            for take in field_takeovers
         )
-        if any(take.manager == MANAGER for take in takes):
+        if any(take.manager == MANAGER for take in field_takeovers):
             return f"{said} again and again: it applies other templates to the same parent; {DIVIDE}"
         return f"{said} again and again; take that out of the template, or stop the other manager"
 
-    def repeated(self) -> tuple[Take, ...]:
+    def repeated(self) -> tuple[FieldTakeover, ...]:
         """Who keeps taking what: what was taken more than once, of each manager."""
         counts: Counter[tuple[str, str, str, str]] = Counter(
             (take.manager, take.operation, take.subresource, field)
-            for strike in self.strikes
-            for take in strike.intrusion.takes
+            for strike in self.changes
+            for take in strike.foreign_change.takeovers
             for field in take.fields or ("",)
         )
         least = min(2, max(counts.values()))
@@ -170,109 +170,117 @@ class Feud:
             if count >= least:
                 fields.setdefault((manager, operation, subresource), []).append(field)
         return tuple(
-            Take(manager=manager, operation=operation, subresource=subresource, fields=tuple(filter(None, names)))
+            FieldTakeover(
+                manager=manager, operation=operation, subresource=subresource, fields=tuple(filter(None, names))
+            )
             for (manager, operation, subresource), names in fields.items()
         )
 
 
-def intrusion(held: Proof, left: Live | None, live: Live | None) -> Intrusion:
+def foreign_change(held: ApplyRecord, left: LiveObject | None, live: LiveObject | None) -> ForeignChange:
     """What others did to an object since our last apply: `held` is its proof, `left` the object as it was then (None
     where that is unknown), `live` as it is now.
     """
     if live is None or live.uid != held.uid:
-        return Intrusion()
-    return Intrusion(takes(held.entry, left, live))
+        return ForeignChange()
+    return ForeignChange(field_takeovers(held.entry, left, live))
 
 
-def takes(entry: bytes, left: Live | None, live: Live, subresource: str = "") -> tuple[Take, ...]:
+def field_takeovers(
+    entry: bytes, left: LiveObject | None, live: LiveObject, subresource: str = ""
+) -> tuple[FieldTakeover, ...]:
     """Who took which field out of our managedFields entry; or out of our hands under our own name, which leaves us the
     entry with another time.
     """
     time_before, fields_before = split_entry(entry)
     time, fields = split_entry(live.own_entry(subresource))
-    missing = lost(fields_before, fields)
-    altered = changed(fields, left.body, live.body) if left is not None else ()
+    missing = lost_fields(fields_before, fields)
+    altered = changed_fields(fields, left.body, live.body) if left is not None else ()
     # What is still ours and has another value: whoever wrote that did so under our name.
     if fields and (time != time_before or altered or not missing):
         everything = _texts({*missing, *altered})
-        return (Take(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
+        return (FieldTakeover(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
     if not live.metadata.managed_fields:
-        return (Take(fields=("metadata.managedFields",)),)
+        return (FieldTakeover(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
     for path in missing:
-        by = holder(live, path, subresource == "status")
+        by = manager_of(live, path, subresource == "status")
         who = (by.manager, by.operation, by.subresource) if by is not None else ("", "", "")
         found.setdefault(who, []).append(path)
     return tuple(
-        Take(manager=manager, operation=operation, subresource=at, fields=_texts(paths))
+        FieldTakeover(manager=manager, operation=operation, subresource=at, fields=_texts(paths))
         for (manager, operation, at), paths in sorted(found.items())
     )
 
 
-def provoked(feud: Feud | None, digest: bytes, found: Intrusion, now: float, tolerance: Tolerance) -> Feud:
+def with_foreign_change(
+    history: ConflictHistory | None, digest: bytes, found: ForeignChange, now: float, conflict_policy: ConflictPolicy
+) -> ConflictHistory:
     """The feud after a foreign change was seen for the first time."""
-    if feud is None or feud.digest != digest:
-        return Feud(digest=digest, strikes=(Strike(now, found),), due=now)
-    recent = [strike for strike in feud.strikes if strike.at > now - tolerance.window]
-    strikes = (*recent[-_KEPT:], Strike(now, found))
-    counts = Counter(field for strike in strikes for field in strike.intrusion.fields)
-    fighting = feud.fighting or max(counts.values()) > tolerance.changes
-    rounds = feud.rounds + 1 if fighting else 0
-    slowest = max(feud.slowest if feud.fighting else 0.0, now - (feud.answered or now))
-    pause = doubled(tolerance.base, tolerance.cap, rounds - 1) if fighting else 0.0
+    if history is None or history.digest != digest:
+        return ConflictHistory(digest=digest, changes=(DatedChange(now, found),), due=now)
+    recent = [strike for strike in history.changes if strike.at > now - conflict_policy.window]
+    strikes = (*recent[-_KEPT:], DatedChange(now, found))
+    counts = Counter(field for strike in strikes for field in strike.foreign_change.fields)
+    fighting = history.in_conflict or max(counts.values()) > conflict_policy.changes
+    rounds = history.rounds + 1 if fighting else 0
+    slowest = max(history.slowest if history.in_conflict else 0.0, now - (history.answered or now))
+    pause = exponential(conflict_policy.base, conflict_policy.cap, rounds - 1) if fighting else 0.0
     return replace(
-        feud,
-        strikes=strikes,
+        history,
+        changes=strikes,
         answered=None,
         rounds=rounds,
         slowest=slowest,
         due=now + pause,
         # The other may be slow by nature, a controller with an interval: silence means something only after that.
-        quiet=min(max(tolerance.quiet, 3 * slowest), tolerance.window),
+        quiet=min(max(conflict_policy.quiet, 3 * slowest), conflict_policy.window),
     )
 
 
-def answered(feud: Feud, now: float) -> Feud:
+def with_revert(history: ConflictHistory, now: float) -> ConflictHistory:
     """The feud after our apply put things back."""
-    return replace(feud, answered=now) if feud.answered is None else feud
+    return replace(history, answered=now) if history.answered is None else history
 
 
-def lives(feud: Feud, now: float, tolerance: Tolerance) -> bool:
+def is_relevant(history: ConflictHistory, now: float, conflict_policy: ConflictPolicy) -> bool:
     """Whether a feud still has to be remembered."""
-    if feud.answered is None:
+    if history.answered is None:
         return True
-    if feud.fighting:
-        return now < feud.answered + feud.quiet
-    return feud.strikes[-1].at > now - tolerance.window
+    if history.in_conflict:
+        return now < history.answered + history.quiet
+    return history.changes[-1].at > now - conflict_policy.window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class AppliedChildren:
     """What foreign changes are found by: the proofs of our last applies, the objects as they were then and as they are
     now, and whether the watch of a kind is synced.
     """
 
-    proofs: Mapping[Identity, Proof]
-    left: Mapping[Identity, Live]
-    objects: Mapping[Identity, Live]
+    apply_records: Mapping[Identity, ApplyRecord]
+    left: Mapping[Identity, LiveObject]
+    objects: Mapping[Identity, LiveObject]
     synced: Callable[[GroupKind], bool]
 
 
-def watched(feuds: Mapping[Identity, Feud], scene: Scene, now: float, tolerance: Tolerance) -> dict[Identity, Feud]:
+def update_histories(
+    histories: Mapping[Identity, ConflictHistory], scene: AppliedChildren, now: float, conflict_policy: ConflictPolicy
+) -> dict[Identity, ConflictHistory]:
     """The feuds as a pass finds them: the ones that are over are forgotten, each foreign change is counted once."""
-    found = {identity: feud for identity, feud in feuds.items() if lives(feud, now, tolerance)}
-    for identity, held in scene.proofs.items():
+    found = {identity: history for identity, history in histories.items() if is_relevant(history, now, conflict_policy)}
+    for identity, held in scene.apply_records.items():
         if not scene.synced(identity.group_kind):
             continue
-        live, left, feud = scene.objects.get(identity), scene.left.get(identity), found.get(identity)
-        if live is not None and (live.deleting or untouched(held, left, live)):
-            if feud is not None and not live.deleting:
-                found[identity] = answered(feud, now)  # it came back by itself
+        live, left, history = scene.objects.get(identity), scene.left.get(identity), found.get(identity)
+        if live is not None and (live.deleting or is_untouched(held, left, live)):
+            if history is not None and not live.deleting:
+                found[identity] = with_revert(history, now)  # it came back by itself
             continue
-        if feud is not None and feud.answered is None and feud.digest == held.digest:
+        if history is not None and history.answered is None and history.digest == held.digest:
             continue
-        change = intrusion(held, left, live)
-        found[identity] = provoked(feud, held.digest, change, now, tolerance)
+        change = foreign_change(held, left, live)
+        found[identity] = with_foreign_change(history, held.digest, change, now, conflict_policy)
     return found
 
 

@@ -18,14 +18,14 @@ from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import FieldPath, field_text, parse_field
-from ssa_operator.core.policies.cel_rules import Rule, rules_at
+from ssa_operator.core.policies.cel_rules import CELRule, rules_at
 
 ROOT = "<nil>"
 """The field of a refusal that speaks of the whole object, as the API server spells it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FieldRefusal:
     """One cause of an Invalid answer: the field as the API server spells it, and its words."""
 
     field: str
@@ -141,7 +141,7 @@ _CHANGEABLE: Mapping[GroupKind, frozenset[str]] = {
 }
 
 
-def immutable_field(kind: GroupKind, refusals: Sequence[Refusal], schema: Mapping[str, Any] | None = None) -> str:
+def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
     """The first field that can't change, '' where the refusal has another reason.
 
     `refusals` are the causes of an Invalid (422) answer. `schema` is the openAPIV3Schema of a custom resource: there a
@@ -190,7 +190,7 @@ def _written_as(field: str) -> str:
     return _SPELLINGS.get(field, field)
 
 
-def is_about_name(refusal: Refusal, name: str, schema: Mapping[str, Any] | None) -> bool:
+def is_about_name(refusal: FieldRefusal, name: str, schema: Mapping[str, Any] | None) -> bool:
     """Whether an object was refused for its name: nothing else about it is said to be wrong."""
     if refusal.field == "metadata.name" or name in refusal.message:
         return True
@@ -198,16 +198,16 @@ def is_about_name(refusal: Refusal, name: str, schema: Mapping[str, Any] | None)
     return bool(failed) and all(rule.mentions_name for rule in failed)
 
 
-def _frozen_by_kubernetes(kind: GroupKind, refusal: Refusal) -> bool:
-    for place, words in _RULES.get(kind, ()):
-        if _within(refusal.field, place) and refusal.says(words):
+def _frozen_by_kubernetes(kind: GroupKind, refusal: FieldRefusal) -> bool:
+    for location, words in _RULES.get(kind, ()):
+        if _within(refusal.field, location) and refusal.says(words):
             return True
     if kind in _ONLY_THEIR_RULES or refusal.field == ROOT:
         return False
     return any(refusal.says(words) for words in _GENERAL)
 
 
-def _frozen_by_rule(refusal: Refusal, schema: Mapping[str, Any]) -> str:
+def _frozen_by_rule(refusal: FieldRefusal, schema: Mapping[str, Any]) -> str:
     rules = _failed_rules(refusal, schema)
     if not rules:
         return refusal.field if _says_immutable(refusal) else ""
@@ -219,7 +219,7 @@ def _frozen_by_rule(refusal: Refusal, schema: Mapping[str, Any]) -> str:
     return "spec" if refusal.field == ROOT else refusal.field
 
 
-def _failed_rules(refusal: Refusal, schema: Mapping[str, Any]) -> Sequence[Rule]:
+def _failed_rules(refusal: FieldRefusal, schema: Mapping[str, Any]) -> Sequence[CELRule]:
     """The rules that may have said this: those with these very words, else those that compose their words."""
     _, _, rest = refusal.message.partition(": ")
     if refusal.label == "Unsupported value" or " in body " in rest or not rest:
@@ -230,14 +230,14 @@ def _failed_rules(refusal: Refusal, schema: Mapping[str, Any]) -> Sequence[Rule]
     return exact or [rule for rule in rules if rule.composes and rule.label == refusal.label]
 
 
-def _says_immutable(refusal: Refusal) -> bool:
+def _says_immutable(refusal: FieldRefusal) -> bool:
     if refusal.field == ROOT or refusal.label not in ("Invalid value", "Forbidden") or " in body " in refusal.message:
         return False
     return re.search(r"\bimmutable\b", refusal.detail, re.IGNORECASE) is not None
 
 
-def _within(field: str, place: str) -> bool:
-    return field == place or field.startswith((f"{place}.", f"{place}["))
+def _within(field: str, location: str) -> bool:
+    return field == location or field.startswith((f"{location}.", f"{location}["))
 
 
 def _is_custom(kind: GroupKind) -> bool:

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.objects.identity import Identity, join_api_version, read_identity
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.identity import Identity, join_api_version, read_identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 
 INVENTORY = f"{PREFIX}inventory"
@@ -36,18 +36,18 @@ somebody's child, and an apply of one would take the fields of the other away.
 HELD_LIMIT = 100
 """So many children of a held deletion are named on record; as long as one of them is left, all are held."""
 
-LIMIT = 200 * 1024
+ANNOTATIONS_LIMIT = 200 * 1024
 """Bytes of all records together; Kubernetes allows 256 KiB for all annotations of an object
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/).
 """
 
 
-class RecordsError(ValueError):
+class ParentRecordsError(ValueError):
     """Records that can't be kept; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HeldPrune:
     """A deletion that somebody has to confirm. asked: what the annotation `reconcile-at` was when it was held; another
     value confirms it. children: whose deletion is held, as `key` says them.
     """
@@ -56,13 +56,13 @@ class Hold:
     children: frozenset[str]
 
     @classmethod
-    def of(cls, asked: str, children: Iterable[Identity]) -> Hold:
+    def of(cls, asked: str, children: Iterable[Identity]) -> HeldPrune:
         """The hold that goes on record."""
-        return cls(asked, frozenset(sorted(map(key, children))[:HELD_LIMIT]))
+        return cls(asked, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class ParentRecords:
     """What is kept on one parent.
 
     inventory: the children that the finalizer deletes, with the wave that each was first made in. once: for manifests
@@ -72,7 +72,7 @@ class Records:
 
     inventory: Mapping[Identity, int] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
-    held: Hold | None = None
+    held: HeldPrune | None = None
     finalizer: bool = False
 
     @property
@@ -83,7 +83,7 @@ class Records:
             for wave in sorted(set(self.inventory.values()), reverse=True)
         ]
 
-    def with_children(self, identities: Iterable[Identity]) -> Records:
+    def with_children(self, identities: Iterable[Identity]) -> ParentRecords:
         """With more children, all of one new wave."""
         new = [identity for identity in identities if identity not in self.inventory]
         if not new:
@@ -91,7 +91,7 @@ class Records:
         wave = max(self.inventory.values(), default=0) + 1
         return replace(self, inventory={**self.inventory, **dict.fromkeys(new, wave)})
 
-    def without_children(self, identities: Iterable[Identity]) -> Records:
+    def without_children(self, identities: Iterable[Identity]) -> ParentRecords:
         """Without these children."""
         gone = set(identities)
         if not gone & self.inventory.keys():
@@ -100,7 +100,7 @@ class Records:
         return replace(self, inventory=left)
 
 
-def recorded(records: Records, manifests: Iterable[Manifest], *, hooks: bool) -> Records:
+def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hooks: bool) -> ParentRecords:
     """The records that have to be kept before these manifests are applied; `hooks`: whether there are any."""
     manifests = tuple(manifests)
     records = records.with_children(made.identity for made in manifests if made.needs_record)
@@ -110,20 +110,20 @@ def recorded(records: Records, manifests: Iterable[Manifest], *, hooks: bool) ->
     return records if records.finalizer is finalizer else replace(records, finalizer=finalizer)
 
 
-def key(identity: Identity) -> str:
+def identity_key(identity: Identity) -> str:
     """An identity as one word: `Deployment.apps/default/web`, `Namespace/team`."""
     return "/".join(filter(None, (str(identity.group_kind), identity.namespace, identity.name)))
 
 
-def from_key(word: str) -> Identity:
+def identity_from_key(word: str) -> Identity:
     """The inverse of `key`; a word that somebody made illegible names nothing that there is."""
-    group_kind, _, place = word.partition("/")
+    group_kind, _, location = word.partition("/")
     kind, _, group = group_kind.partition(".")
-    namespace, _, name = place.rpartition("/")
+    namespace, _, name = location.rpartition("/")
     return Identity(group, kind, namespace, name)
 
 
-def read(parent: Live) -> Records:
+def read_parent_records(parent: LiveObject) -> ParentRecords:
     """What is kept on a live parent. A record that somebody made illegible is taken for empty."""
     annotations = parent.metadata.annotations
     inventory = {}
@@ -132,12 +132,14 @@ def read(parent: Live) -> Records:
         if identity is not None:
             wave = entry.get("wave")
             inventory[identity] = wave if isinstance(wave, int) else 1
-    once = {key: word for key, word in _json(annotations.get(ONCE), dict).items() if isinstance(word, str)}
+    once = {
+        identity_key: word for identity_key, word in _json(annotations.get(ONCE), dict).items() if isinstance(word, str)
+    }
     held = _hold(_json(annotations.get(HELD), dict))
-    return Records(inventory=inventory, once=once, held=held, finalizer=FINALIZER in parent.metadata.finalizers)
+    return ParentRecords(inventory=inventory, once=once, held=held, finalizer=FINALIZER in parent.metadata.finalizers)
 
 
-def written(parent: Live, records: Records) -> dict[str, Any]:
+def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str, Any]:
     """The body of the apply (as MANAGER) that makes a parent keep exactly these records.
 
     The uid keeps it from a parent that was made again under the same name, and from making one. Raises RecordsError
@@ -150,8 +152,8 @@ def written(parent: Live, records: Records) -> dict[str, Any]:
         annotations[ONCE] = _text(dict(records.once))
     if records.held:
         annotations[HELD] = _text({"reconcileAt": records.held.asked, "children": sorted(records.held.children)})
-    if sum(map(len, annotations.values())) > LIMIT:
-        raise RecordsError(
+    if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
+        raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once)} children outside of the parent's namespace or applied once "
             "are more than its annotations can hold; spread them over several parents"
         )
@@ -177,14 +179,14 @@ def _entry(identity: Identity, wave: int) -> dict[str, Any]:
         "name": identity.name,
         "wave": wave,
     }
-    return {key: value for key, value in entry.items() if value or key == "name"}
+    return {identity_key: value for identity_key, value in entry.items() if value or identity_key == "name"}
 
 
-def _hold(entry: Mapping[str, Any]) -> Hold | None:
+def _hold(entry: Mapping[str, Any]) -> HeldPrune | None:
     asked, children = entry.get("reconcileAt", ""), entry.get("children")
     if not isinstance(asked, str) or not isinstance(children, list):
         return None
-    return Hold(asked, frozenset(child for child in children if isinstance(child, str)))
+    return HeldPrune(asked, frozenset(child for child in children if isinstance(child, str)))
 
 
 def _text(value: Any) -> str:

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.policies.immutable_fields import Refusal, is_about_name
 from ssa_operator.core.objects.annotations import PREFIX, Recreate
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.policies.immutable_fields import FieldRefusal, is_about_name
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -47,10 +47,10 @@ class Recreation:
     digest: bytes
     made: bool
     why: str = ""
-    old: Live | None = field(default=None, compare=False, repr=False)
+    old: LiveObject | None = field(default=None, compare=False, repr=False)
 
 
-def leaving(live: Live, recreation: Recreation | None = None) -> str:
+def deletion_message(live: LiveObject, recreation: Recreation | None = None) -> str:
     """What users read of an object that is on its way out and will be made again: also what keeps it, and why it goes
     where it was we who deleted it.
     """
@@ -60,7 +60,7 @@ def leaving(live: Live, recreation: Recreation | None = None) -> str:
     return f"{text} ({recreation.why})" if recreation is not None and recreation.why else text
 
 
-def _keepers(live: Live) -> str:
+def _keepers(live: LiveObject) -> str:
     finalizers = live.metadata.finalizers
     keepers = [f"{each} (the garbage collector's)" if each in _COLLECTOR else each for each in finalizers]
     return f"the finalizer{'s' if len(keepers) > 1 else ''} {', '.join(keepers)}"
@@ -70,7 +70,7 @@ _COLLECTOR = frozenset({"foregroundDeletion", "orphan"})
 """Removed by kube-controller-manager; without it such an object stays for ever."""
 
 
-def advice(identity: Identity, field: str) -> str:
+def immutable_advice(identity: Identity, field: str) -> str:
     """What users read where a manifest doesn't ask for it: what is the matter, and what they can do."""
     if identity.group_kind in NEVER_RECREATED:
         what = f"{ANNOTATION} is not for a {identity.kind}, whose content would go with it"
@@ -81,7 +81,7 @@ def advice(identity: Identity, field: str) -> str:
     )
 
 
-def repeated(identity: Identity, field: str) -> str:
+def repeated_refusal(identity: Identity, field: str) -> str:
     """What users read where making it anew didn't help."""
     return (
         f"{identity}: {field} is immutable and refused again, although the object was made anew for this manifest "
@@ -90,7 +90,7 @@ def repeated(identity: Identity, field: str) -> str:
     )
 
 
-def obstacle(manifest: Manifest, live: Live) -> str:
+def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
     """Why an object may not be deleted to be made anew, '' where it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
@@ -128,7 +128,7 @@ def propagation(manifest: Manifest) -> Recreate:
     return Recreate.BACKGROUND if ordinary else asked
 
 
-def _forgetful(manifest: Manifest, live: Live) -> str:
+def _forgetful(manifest: Manifest, live: LiveObject) -> str:
     """Why the generated values of an object could be lost if it was deleted, '' where the new one gets them for sure.
 
     They are nowhere but in the object: whoever goes on after a crash finds it gone while its deletion took its time.
@@ -159,7 +159,7 @@ class Probe:
     encoded: bytes
 
 
-def probe(manifest: Manifest, live: Live) -> Probe:
+def probe(manifest: Manifest, live: LiveObject) -> Probe:
     """What is sent as a dry run to prove that the manifest is valid."""
     name = _other_name(manifest.identity.name, f"{live.uid}{manifest.digest.hex()}")
     body = {**manifest.body, "metadata": {**manifest.body["metadata"], "name": name}}
@@ -170,7 +170,9 @@ def probe(manifest: Manifest, live: Live) -> Probe:
     return Probe(name, encode(body))
 
 
-def proves_nothing(probed: Probe, refusals: Sequence[Refusal], message: str, schema: Mapping[str, Any] | None) -> bool:
+def proves_nothing(
+    probed: Probe, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
+) -> bool:
     """Whether a refusal of the probe says nothing of the manifest under its own name: it is about the name, or about
     there being one object more.
     """
@@ -221,7 +223,7 @@ def _without_node_port(port: Any, taken: set[Any]) -> Any:
 class Growth:
     """A PersistentVolumeClaim that a StatefulSet's new template wants larger, and how large."""
 
-    claim: Live
+    claim: LiveObject
     storage: str
 
     @property
@@ -238,7 +240,7 @@ class Growth:
         return encode({"metadata": {"uid": self.claim.uid}, "spec": {"resources": requests}})
 
 
-def grown_templates(manifest: Manifest, live: Live) -> dict[str, str]:
+def grown_templates(manifest: Manifest, live: LiveObject) -> dict[str, str]:
     """The volume claim templates of a StatefulSet that want more storage than before, by name, and how much."""
     if live.identity.group_kind != _STATEFUL_SET:
         return {}
@@ -247,7 +249,7 @@ def grown_templates(manifest: Manifest, live: Live) -> dict[str, str]:
     return {name: storage for name, storage in after.items() if name in before and _exceeds(storage, before[name])}
 
 
-def growths(live: Live, grown: Mapping[str, str], claims: Iterable[Live]) -> tuple[Growth, ...]:
+def growths(live: LiveObject, grown: Mapping[str, str], claims: Iterable[LiveObject]) -> tuple[Growth, ...]:
     """Which claims of a namespace belong to these templates, named `<template>-<StatefulSet>-<ordinal>`, and are too
     small.
     """

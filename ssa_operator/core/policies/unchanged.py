@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ssa_operator.core.objects.live_object import Live, split_entry
+from ssa_operator.core.objects.live_object import LiveObject, split_entry
+from ssa_operator.core.objects.managed_fields import changed_fields
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.managed_fields import changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class ApplyRecord:
     """What our last apply sent (`digest`), to which object (`uid`), and our managedFields entry after it."""
 
     digest: bytes
@@ -30,26 +30,26 @@ class Proof:
     entry: bytes
 
 
-def proof(manifest: Manifest, applied: Live) -> Proof:
+def apply_record(manifest: Manifest, applied: LiveObject) -> ApplyRecord:
     """The proof that an apply leaves behind; `applied` is the object that the API server returned."""
-    return Proof(digest=manifest.digest, uid=applied.uid, entry=applied.own_entry())
+    return ApplyRecord(digest=manifest.digest, uid=applied.uid, entry=applied.own_entry())
 
 
-def proven(manifest: Manifest, live: Live, held: Proof | None, left: Live | None) -> bool:
+def is_unchanged(manifest: Manifest, live: LiveObject, held: ApplyRecord | None, left: LiveObject | None) -> bool:
     """Whether applying the manifest now would change nothing. `left` is the object when that was last known."""
-    return held is not None and held.digest == manifest.digest and untouched(held, left, live)
+    return held is not None and held.digest == manifest.digest and is_untouched(held, left, live)
 
 
-def alike(before: Live, after: Live) -> bool:
+def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
     """Whether an apply between these two changed nothing of ours; others may have written meanwhile, a status say."""
     if before.resource_version == after.resource_version:
         return True
     entry = before.own_entry()
     same = before.uid == after.uid and bool(entry) and entry == after.own_entry()
-    return same and not changed(split_entry(entry)[1], before.body, after.body)
+    return same and not changed_fields(split_entry(entry)[1], before.body, after.body)
 
 
-def untouched(held: Proof, left: Live | None, live: Live) -> bool:
+def is_untouched(held: ApplyRecord, left: LiveObject | None, live: LiveObject) -> bool:
     """Whether nobody changed what our last apply wrote."""
     if held.uid != live.uid or not held.entry or held.entry != live.own_entry():
         return False
@@ -57,4 +57,4 @@ def untouched(held: Proof, left: Live | None, live: Live) -> bool:
         return True
     if live.metadata.generation and left.metadata.generation == live.metadata.generation:
         return True
-    return not changed(split_entry(held.entry)[1], left.body, live.body)
+    return not changed_fields(split_entry(held.entry)[1], left.body, live.body)

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
-from ssa_operator.core.objects.live_object import Live
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
+from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
+from ssa_operator.core.objects.live_object import LiveObject
 
 FEW = 8
 """So many objects of a namespace, or namespaces, are watched each on its own; with more, all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Area:
+class WatchScope:
     """The objects of a kind in a namespace ('': in all, or the kind has none), of one name ('': of all)."""
 
     api_version: str
@@ -29,13 +29,13 @@ class Area:
     name: str = ""
 
     @classmethod
-    def of(cls, question: Lookup | Selection) -> Area:
+    def of(cls, query: Lookup | Selection) -> WatchScope:
         """What a question asks for. Labels don't narrow it: all questions about a namespace share one area."""
-        name = question.name if isinstance(question, Lookup) else ""
-        return cls(api_version=question.api_version, kind=question.kind, namespace=question.namespace, name=name)
+        name = query.name if isinstance(query, Lookup) else ""
+        return cls(api_version=query.api_version, kind=query.kind, namespace=query.namespace, name=name)
 
     @classmethod
-    def around(cls, live: Live) -> Area:
+    def around(cls, live: LiveObject) -> WatchScope:
         """A live object alone."""
         identity = live.identity
         version = join_api_version(identity.group, live.version)
@@ -50,7 +50,7 @@ class Area:
         return split_api_version(self.api_version)[1]
 
     @property
-    def wider(self) -> tuple[Area, ...]:
+    def wider(self) -> tuple[WatchScope, ...]:
         """The areas around this one, the widest last."""
         found = []
         if self.namespace and self.name:
@@ -59,25 +59,25 @@ class Area:
             found.append(replace(self, namespace="", name=""))
         return tuple(found)
 
-    def holds(self, other: Area) -> bool:
+    def holds(self, other: WatchScope) -> bool:
         """Whether everything of another area is in this one."""
         return self == other or self in other.wider
 
 
-def worthwhile(area: Area, watched: Iterable[Area], possible: AbstractSet[Area]) -> Area:
+def choose_scope(scope: WatchScope, watched: Iterable[WatchScope], possible: AbstractSet[WatchScope]) -> WatchScope:
     """The area to watch for one that is asked for, beside those that are watched already: a wider one of those that are
     possible where FEW are watched in it.
     """
-    wanted = area
-    parts = {around: set(_parts(around, watched)) for around in area.wider if around in possible}
+    wanted = scope
+    parts = {around: set(_parts(around, watched)) for around in scope.wider if around in possible}
     for around, found in parts.items():
         if len(found) >= FEW:
             wanted = around
     return wanted
 
 
-def _parts(around: Area, watched: Iterable[Area]) -> Iterator[str]:
+def _parts(around: WatchScope, watched: Iterable[WatchScope]) -> Iterator[str]:
     """The namespaces, or the names in one namespace, of which an area has watches in it."""
-    for area in watched:
-        if around in area.wider:
-            yield area.name if around.namespace else area.namespace or area.name
+    for scope in watched:
+        if around in scope.wider:
+            yield scope.name if around.namespace else scope.namespace or scope.name

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, State, readiness
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness
 
 POD = GroupKind("", "Pod")
 
@@ -32,7 +32,7 @@ LONGEST = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class PodCheck:
     """A workload that isn't ready in one generation of it: when its pods are due to be looked at (seconds since the
     epoch), how often they were, and what they told.
     """
@@ -42,24 +42,24 @@ class Doubt:
     looks: int = 0
     cause: str = ""
 
-    def looked(self, cause: str, now: float) -> Doubt:
+    def looked(self, failure_cause: str, now: float) -> PodCheck:
         """The doubt after a look."""
         looks = self.looks + 1
-        return Doubt(self.generation, now + min(LONGEST, PATIENCE * 4.0 ** min(looks, 8)), looks, cause)
+        return PodCheck(self.generation, now + min(LONGEST, PATIENCE * 4.0 ** min(looks, 8)), looks, failure_cause)
 
 
-def doubt(live: Live, before: Doubt | None, now: float) -> Doubt | None:
+def pod_check(live: LiveObject, before: PodCheck | None, now: float) -> PodCheck | None:
     """What is to be found out of a live object, None where it is no workload, is ready, or says enough itself."""
     if live.identity.group_kind not in WORKLOADS or not selector(live) or not _is_seen(live.body):
         return None
     state = readiness(live.body, now).state
-    if state is State.IN_PROGRESS or (state is State.FAILED and live.identity.kind != "Job"):
+    if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
         generation = live.metadata.generation
-        return before if before and before.generation == generation else Doubt(generation, now + PATIENCE)
+        return before if before and before.generation == generation else PodCheck(generation, now + PATIENCE)
     return None
 
 
-def selector(live: Live) -> str:
+def selector(live: LiveObject) -> str:
     """The label selector of a workload's pods, '' where it has none that can be written as a list of labels."""
     wanted: Any = (live.body.get("spec") or {}).get("selector") or {}
     labels = wanted.get("matchLabels")
@@ -68,11 +68,11 @@ def selector(live: Live) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def cause(pods: Iterable[Live], now: float) -> str:
+def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
     """What the first pod that failed says, '' where none has."""
     for pod in sorted(pods, key=lambda pod: pod.identity):
         found = readiness(pod.body, now)
-        if found.state is State.FAILED:
+        if found.state is ReadinessState.FAILED:
             return f"pod {pod.identity.name}: {found.message}"
     return ""
 

@@ -23,7 +23,7 @@ UNSCHEDULABLE_GRACE = 15.0
 """Seconds for which a pod may be unschedulable before it counts as failed (kstatus's scheduleWindow)."""
 
 
-class State(StrEnum):
+class ReadinessState(StrEnum):
     """What is known of a child; the words of `status.resources[].state`."""
 
     CURRENT = "Current"
@@ -38,7 +38,7 @@ class State(StrEnum):
 class Readiness:
     """A state, why (empty when Current), and the moment from which the same object has to be judged again, if any."""
 
-    state: State
+    state: ReadinessState
     message: str = ""
     again_at: float | None = None
     awaits_use: bool = False
@@ -46,21 +46,21 @@ class Readiness:
     @property
     def usable(self) -> bool:
         """Whether who reads the object need not wait: it is Current, or becomes so only by being used."""
-        return self.state is State.CURRENT or self.awaits_use
+        return self.state is ReadinessState.CURRENT or self.awaits_use
 
 
-CURRENT = Readiness(State.CURRENT)
+CURRENT = Readiness(ReadinessState.CURRENT)
 _LATE = "its controller has not seen the latest change"
 Rule: TypeAlias = Callable[[Body, float], Readiness]
 
 
-def readiness(body: Body, now: float, *, announced: bool = False) -> Readiness:
+def readiness(body: Body, now: float, *, status_kinds: bool = False) -> Readiness:
     """The readiness of a live object; `now` in seconds since the epoch, `announced`: whether its kind has a status that
     a controller writes, so that it isn't ready before. kstatus can't know that, and calls it Current.
     """
     metadata = body.get("metadata", {})
     if metadata.get("deletionTimestamp"):
-        return Readiness(State.TERMINATING, "is being deleted")
+        return Readiness(ReadinessState.TERMINATING, "is being deleted")
     observed = _status(body).get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return _in_progress(_LATE)
@@ -68,7 +68,7 @@ def readiness(body: Body, now: float, *, announced: bool = False) -> Readiness:
         return _in_progress(_words(reconciling))
     if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
         return _failed(_words(stalled))
-    if announced and (unseen := _unseen(body)):
+    if status_kinds and (unseen := _unseen(body)):
         return _in_progress(unseen)
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
@@ -171,10 +171,10 @@ def _job(body: Body, _now: float) -> Readiness:
     """A Job is Current when it is Complete; kstatus calls it so once it runs, but who waits for a Job waits for its
     work.
     """
-    for kind, state in (("Failed", State.FAILED), ("Complete", State.CURRENT)):
+    for kind, state in (("Failed", ReadinessState.FAILED), ("Complete", ReadinessState.CURRENT)):
         condition = _condition(body, kind)
         if condition and condition.get("status") == "True":
-            return Readiness(state, _words(condition) if state is State.FAILED else "")
+            return Readiness(state, _words(condition) if state is ReadinessState.FAILED else "")
     if _spec(body).get("suspend"):
         return _in_progress("is suspended")
     status = _status(body)
@@ -208,7 +208,7 @@ def _pod(body: Body, now: float) -> Readiness:
         deadline = _seconds(scheduled.get("lastTransitionTime")) + UNSCHEDULABLE_GRACE
         if now >= deadline:
             return _failed(_words(scheduled))
-        return Readiness(State.IN_PROGRESS, _words(scheduled), again_at=deadline)
+        return Readiness(ReadinessState.IN_PROGRESS, _words(scheduled), again_at=deadline)
     return _in_progress(_words(ready) if ready else f"its phase is {phase or 'unknown'}")
 
 
@@ -220,7 +220,7 @@ def _claim(body: Body, _now: float) -> Readiness:
         return CURRENT
     # With volumeBindingMode WaitForFirstConsumer it is bound for its first pod; in the other mode the scheduler waits
     # (https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode).
-    return Readiness(State.IN_PROGRESS, f"its phase is {phase or 'unknown'}", awaits_use=True)
+    return Readiness(ReadinessState.IN_PROGRESS, f"its phase is {phase or 'unknown'}", awaits_use=True)
 
 
 def _volume(body: Body, _now: float) -> Readiness:
@@ -281,11 +281,11 @@ RULES: Mapping[GroupKind, Rule] = {
 
 
 def _in_progress(message: str) -> Readiness:
-    return Readiness(State.IN_PROGRESS, message)
+    return Readiness(ReadinessState.IN_PROGRESS, message)
 
 
 def _failed(message: str) -> Readiness:
-    return Readiness(State.FAILED, message)
+    return Readiness(ReadinessState.FAILED, message)
 
 
 def _spec(body: Body) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ _UNTELLING = frozenset({"true", "false", "null", "none"})
 
 
 @dataclass(frozen=True)
-class Secrecy:
+class Redactor:
     """Values that are not to be said, and the texts that say them anyway (`public`, asked for when it matters; the
     first line is the parent's name).
     """
@@ -73,7 +73,7 @@ class Secrecy:
         """Whether a known value stands in the text."""
         return bool(self.values) and next(self._found(text), None) is not None
 
-    def betrays(self, text: str) -> bool:
+    def reveals(self, text: str) -> bool:
         """Whether even a part of a known value may stand in the text: for words that somebody else chose."""
         if not self.values:
             return False
@@ -163,7 +163,7 @@ class Secrecy:
         )
 
 
-NOTHING = Secrecy()
+NO_SECRETS = Redactor()
 
 
 def values_of(secret: Mapping[str, Any]) -> frozenset[str]:

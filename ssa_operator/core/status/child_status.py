@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.rules import Readiness, State, readiness
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.objects.cluster_view import Question
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 CAUSE_LIMIT = 256
 """Characters of the reason why another child isn't there yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class ChildStatus:
     """One entry of `status.resources`, and whether its readiness counts for the parent.
 
     awaits: whether it is not applied because it waits for something else. refused: whether applying it failed.
@@ -39,30 +39,33 @@ class Child:
         return f"{self.identity}: {self.readiness.message or self.readiness.state}"
 
 
-def children_of(outcomes: Sequence[Outcome], now: float) -> tuple[Child, ...]:
+def children_of(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
     """What is said of the child of each outcome that is there or ought to be; `now` is in seconds since the epoch."""
     return tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
 
 
-def _child(outcome: Outcome, now: float) -> Child:
+def _child(outcome: Outcome, now: float) -> ChildStatus:
     step, live = outcome.step, outcome.live
     counts = step.manifest is None or step.manifest.instructions.wait
     if outcome.result is Result.FAILED:
-        found = Readiness(State.FAILED, outcome.message)
+        found = Readiness(ReadinessState.FAILED, outcome.message)
     elif outcome.result is Result.WAITING:
-        found = Readiness(State.TERMINATING if live is not None and live.deleting else State.WAITING, outcome.message)
+        found = Readiness(
+            ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
+            outcome.message,
+        )
     elif step.standing is not None:
         found = step.standing
     elif live is None:
-        found = Readiness(State.NOT_FOUND, outcome.message)
+        found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
-        found = readiness(live.body, now, announced=step.announces)
+        found = readiness(live.body, now, status_kinds=step.reports_status)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
     awaits = outcome.result is Result.WAITING and bool(step.awaited)
-    return Child(
+    return ChildStatus(
         identity=step.identity,
         uid=live.uid if live else "",
         readiness=found,
@@ -72,7 +75,7 @@ def _child(outcome: Outcome, now: float) -> Child:
     )
 
 
-def explained(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> tuple[Child, ...]:
+def explained(children: tuple[ChildStatus, ...], outcomes: Sequence[Outcome]) -> tuple[ChildStatus, ...]:
     """The children, those that wait with the reason why what they wait for isn't there yet."""
     if not any(child.awaits for child in children):
         return children
@@ -86,7 +89,7 @@ def explained(children: tuple[Child, ...], outcomes: Sequence[Outcome]) -> tuple
     )
 
 
-def roots_first(children: Sequence[Child], outcomes: Sequence[Outcome]) -> Sequence[Child]:
+def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) -> Sequence[ChildStatus]:
     """The children, those that only wait for another one that waits after all others."""
     waiting = {child.identity for child in children if child.awaits}
     behind = {
@@ -97,29 +100,29 @@ def roots_first(children: Sequence[Child], outcomes: Sequence[Outcome]) -> Seque
     return sorted(children, key=lambda child: child.identity in behind) if behind else children
 
 
-def _waiting_text(step: Step, children: Mapping[Identity, Child]) -> str:
-    causes: dict[Question, str] = dict(step.lost)
+def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
+    causes: dict[Query, str] = dict(step.lost)
     for edge in step.after:
         if edge.target in children:
-            causes[edge.use.question] = _cause(children[edge.target])
+            causes[edge.use.query] = _cause(children[edge.target])
     parts = []
     for awaited in step.awaited:
-        cause = causes.get(awaited.question, "")
+        cause = causes.get(awaited.query, "")
         parts.append(f"{awaited} ({bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
     return "waiting for " + " and ".join(parts)
 
 
-def _cause(child: Child) -> str:
+def _cause(child: ChildStatus) -> str:
     """Why a child isn't ready, as who waits for it says it; '' where there is nothing to say."""
     message = child.readiness.message
     match child.readiness.state:
-        case State.FAILED:
+        case ReadinessState.FAILED:
             return message if child.refused else f"it failed: {message}"
-        case State.WAITING:
+        case ReadinessState.WAITING:
             return f"it is {message}" if message.startswith("waiting") else f"it {message}"
-        case State.TERMINATING:
+        case ReadinessState.TERMINATING:
             return "it is being deleted"
-        case State.IN_PROGRESS:
+        case ReadinessState.IN_PROGRESS:
             return message
-        case State.CURRENT | State.NOT_FOUND:
+        case ReadinessState.CURRENT | ReadinessState.NOT_FOUND:
             return ""

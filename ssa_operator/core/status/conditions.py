@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.status.child_status import Child
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.verdict import Verdict
 
 RESERVED = ("conditions", "observedGeneration", "resources")
@@ -34,7 +34,12 @@ RESOURCES_LIMIT = 1000
 
 
 def make_status(
-    parent: Live, verdict: Verdict, children: Sequence[Child], own: StatusFields, now: float, suspended: str = ""
+    parent: LiveObject,
+    verdict: Verdict,
+    children: Sequence[ChildStatus],
+    own: StatusFields,
+    now: float,
+    suspended: str = "",
 ) -> dict[str, Any]:
     """The parent's whole status; `own` are the fields of the author's status template, `now` is in seconds since the
     epoch, `suspended` is the message of the condition Suspended, '' where nothing is suspended.
@@ -57,14 +62,14 @@ def make_status(
     return status
 
 
-def _applied_generation(parent: Live) -> int | None:
+def _applied_generation(parent: LiveObject) -> int | None:
     """The generation that the live status speaks of, None where there is none."""
     status = parent.body.get("status")
     generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
     return generation if isinstance(generation, int) else None
 
 
-def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
+def _own_fields(parent: LiveObject, own: StatusFields) -> Mapping[str, Any]:
     """The fields of the author's status template; where it failed, those that it gave before."""
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not own.problems or not owned or not isinstance(status, Mapping):
@@ -73,7 +78,7 @@ def _own_fields(parent: Live, own: StatusFields) -> Mapping[str, Any]:
     return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
-def resource_entry(child: Child) -> dict[str, Any]:
+def resource_entry(child: ChildStatus) -> dict[str, Any]:
     """A child as `status.resources` lists it."""
     identity = child.identity
     entry = {
@@ -98,13 +103,13 @@ def _condition(kind: str, status: str, verdict: Verdict, generation: int | None)
     return {**condition, "observedGeneration": generation} if generation else condition
 
 
-def _with_transition_time(parent: Live, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
     before = live_condition(parent, condition["type"])
     unmoved = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
     return {**condition, "lastTransitionTime": unmoved or timestamp(now)}
 
 
-def live_condition(parent: Live, kind: str) -> Mapping[str, Any] | None:
+def live_condition(parent: LiveObject, kind: str) -> Mapping[str, Any] | None:
     """The condition of a type that the live parent has, None where it has none."""
     status = parent.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ssa_operator.core.status.events import Event, Series, body
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.status.events import Event, EventSeries, body
 
 LULL = 360.0
 HEARTBEAT = 30.0
@@ -73,7 +73,7 @@ class Write:
     namespace: str
     name: str
     body: dict[str, object] | None = None
-    series: Series | None = None
+    series: EventSeries | None = None
 
 
 class Correlator:
@@ -85,7 +85,7 @@ class Correlator:
         self._parents: OrderedDict[str, Bucket] = OrderedDict()
         self._all = Bucket(BURST, RATE, BURST, now)
 
-    def tell(self, parent: Live, event: Event, now: float) -> Write | None:
+    def tell(self, parent: LiveObject, event: Event, now: float) -> Write | None:
         """The request that tells it; None where it is only counted. Raises Dropped where there is no room for it."""
         key = Key(parent.uid, event.warning, event.reason, event.action, event.note)
         told = self._told.get(key)
@@ -134,7 +134,7 @@ class Correlator:
     @staticmethod
     def _counted(told: _Told, now: float) -> Write:
         told.written, told.written_at = told.count, now
-        return Write(namespace=told.namespace, name=told.name, series=Series(told.count, told.last))
+        return Write(namespace=told.namespace, name=told.name, series=EventSeries(told.count, told.last))
 
 
 class Dropped(Exception):  # noqa: N818 - it is no error

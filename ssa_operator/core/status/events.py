@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import MANAGER, Live
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.conditions import live_condition
+from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.verdict import Verdict
 
 API_VERSION = "events.k8s.io/v1"
@@ -42,18 +42,18 @@ class Event:
     action: str
     note: str
     warning: bool = False
-    about: Live | None = None
+    about: LiveObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class EventSeries:
     """How often the same was told, and when last (seconds since the epoch)."""
 
     count: int
     last: float
 
 
-def events(before: Report | None, parent: Live, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
+def events(before: Report | None, parent: LiveObject, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
     """What a pass tells. `before` is the last report, None for the first of a process: then what the parent's status
     says already is not told again. `shown` is whether the status can show conditions: where it can't, an Event says
     also what the parent waits for.
@@ -65,8 +65,8 @@ def events(before: Report | None, parent: Live, report: Report, *, shown: bool =
         told.append(verdict)
     if report.notice and (before is None or not before.notice):
         told.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
-    if report.unrest and (before is None or not before.unrest):
-        told.append(Event(reason="EndlessChange", action="Apply", note=report.unrest, warning=True))
+    if report.feedback_loops and (before is None or not before.feedback_loops):
+        told.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loops, warning=True))
     return tuple(told)
 
 
@@ -81,7 +81,7 @@ def status_undeclared(sentence: str) -> Event:
     return Event(reason="StatusNotDeclared", action="WriteStatus", note=sentence)
 
 
-def body(event: Event, regarding: Live, instance: str, now: float) -> dict[str, Any]:
+def body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict[str, Any]:
     """The Event object; `instance` is which operator says it, `now` is in seconds since the epoch."""
     namespace = regarding.identity.namespace or "default"
     written: dict[str, Any] = {
@@ -102,12 +102,12 @@ def body(event: Event, regarding: Live, instance: str, now: float) -> dict[str, 
     return written
 
 
-def series_body(series: Series) -> dict[str, Any]:
+def series_body(series: EventSeries) -> dict[str, Any]:
     """The patch that says that the same was told again; nothing else of an event may change."""
     return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
 
 
-def reference(live: Live) -> dict[str, str]:
+def reference(live: LiveObject) -> dict[str, str]:
     """An object as an event points to it."""
     identity = live.identity
     found = {
@@ -134,7 +134,7 @@ def bounded(note: str) -> str:
 
 def _done(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
-        change = outcome.step.intrusion
+        change = outcome.step.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
             identity = outcome.step.identity
             note = f"made {identity} again: it was deleted" if change.deleted else f"put {identity} back: "
@@ -144,7 +144,7 @@ def _done(outcomes: Sequence[Outcome]) -> Iterator[Event]:
                 note=note if change.deleted else note + outcome.step.reason,
                 about=outcome.live,
             )
-    others = [outcome for outcome in outcomes if outcome.step.intrusion is None]
+    others = [outcome for outcome in outcomes if outcome.step.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
         (Result.CONFIGURED, "Changed", "Apply", "changed"),
@@ -182,7 +182,7 @@ def _verdict(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | 
     return Event(reason=after.reason, action="Reconcile", note=after.message, warning=True)
 
 
-def _told_verdict(parent: Live) -> Verdict | None:
+def _told_verdict(parent: LiveObject) -> Verdict | None:
     """The verdict that the parent's status holds, None where there is none."""
     condition = live_condition(parent, "Ready")
     if condition is None:
@@ -197,7 +197,7 @@ def _names(identities: Iterable[Identity]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _name(event: Event, regarding: Live, instance: str, now: float) -> str:
+def _name(event: Event, regarding: LiveObject, instance: str, now: float) -> str:
     """A name that no other event has: what is told, of which object, by whom, when."""
     told = f"{regarding.uid}/{instance}/{now!r}/{event.reason}/{event.action}/{event.note}"
     token = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()

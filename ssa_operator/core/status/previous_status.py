@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ssa_operator.core.objects.identity import GroupKind, Identity, read_group_kind, read_identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 
 KEPT_UNTIL = "kept until"
 """The words by which a child is found again that is kept until what takes its place is ready."""
 
 
-def reported_kinds(parent: Live) -> set[GroupKind]:
+def reported_kinds(parent: LiveObject) -> set[GroupKind]:
     """The kinds that an earlier process reported in the parent's status: what it made has to be found again, also
     where no template renders it now.
     """
     return {kind for entry in _reported(parent) if (kind := read_group_kind(entry)) is not None}
 
 
-def kept_before(parent: Live, own: Iterable[Live]) -> dict[Identity, frozenset[Identity]]:
+def kept_before(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity, frozenset[Identity]]:
     """What an earlier process kept until something else is ready: until all others of its kind are, for all we know."""
     kinds: dict[GroupKind, set[Identity]] = {}
     for live in own:
@@ -35,7 +35,7 @@ def kept_before(parent: Live, own: Iterable[Live]) -> dict[Identity, frozenset[I
     }
 
 
-def reported_children(parent: Live) -> list[Mapping[str, object]] | None:
+def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
     """The entries of `status.resources`; None where the status has none, or where they are not the operator's."""
     status = parent.body.get("status")
     if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
@@ -47,7 +47,7 @@ def reported_children(parent: Live) -> list[Mapping[str, object]] | None:
     return entries if ours else None
 
 
-def _reported(parent: Live) -> list[Mapping[str, object]]:
+def _reported(parent: LiveObject) -> list[Mapping[str, object]]:
     """The entries of `status.resources`."""
     status = parent.body.get("status")
     entries = status.get("resources") if isinstance(status, Mapping) else None

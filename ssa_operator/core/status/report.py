@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssa_operator.core.status.child_status import Child, children_of, explained
-from ssa_operator.core.planning.finalization import Finalization
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded, sentence
+from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.readiness.rules import readiness
-from ssa_operator.core.objects.render_result import StatusFields
-from ssa_operator.core.policies.backoff import earliest
-from ssa_operator.core.status.conditions import make_status
 from ssa_operator.core.planning.suspension import MESSAGE as SUSPENDED
+from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.readiness.rules import readiness
+from ssa_operator.core.status.child_status import ChildStatus, children_of, explained
+from ssa_operator.core.status.conditions import make_status
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
@@ -37,32 +37,32 @@ class Report:
 
     status: Mapping[str, Any]
     verdict: Verdict
-    children: tuple[Child, ...]
+    children: tuple[ChildStatus, ...]
     complete: bool
     outcomes: tuple[Outcome, ...] = ()
-    passing: bool = False
+    retryable: bool = False
     retry_after: float = 0.0
     again_at: float | None = None
     notice: str = ""
-    unrest: str = ""
+    feedback_loops: str = ""
     suspended: bool = False
 
 
-def make_report(parent: Live, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
     """The report of one pass; `own` are the fields of the author's status template, `now` is in seconds since the
     epoch.
     """
     children = explained(children_of(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
-    unrest = sentence([outcome.step.unrest for outcome in outcomes if outcome.step.unrest])
-    if unrest:
-        verdict = replace(verdict, message=bounded(f"{verdict.message}; {unrest}", MESSAGE_LIMIT))
+    feedback_loops = sentence([outcome.step.feedback_loops for outcome in outcomes if outcome.step.feedback_loops])
+    if feedback_loops:
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loops}", MESSAGE_LIMIT))
     report = _acted(_judged(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at)
-    return replace(report, complete=_complete(plan, outcomes), unrest=unrest)
+    return replace(report, complete=_complete(plan, outcomes), feedback_loops=feedback_loops)
 
 
-def make_suspended_report(parent: Live, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+def make_suspended_report(parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
     """The report of a suspended parent: `outcomes` are its children as they are."""
     children = children_of(outcomes, now)
     verdict = make_verdict_on_children(children)
@@ -76,16 +76,18 @@ def make_suspended_report(parent: Live, outcomes: Sequence[Outcome], own: Status
     return _acted(report, outcomes, own.again_at)
 
 
-def make_idle_report(parent: Live, verdict: Verdict, children: Sequence[Live], own: StatusFields, now: float) -> Report:
+def make_idle_report(
+    parent: LiveObject, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields, now: float
+) -> Report:
     """The report of a parent that is being deleted and that our finalizer doesn't keep."""
     entries = tuple(
-        Child(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
+        ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
     return _judged(parent, verdict, entries, own, now)
 
 
 def make_deletion_report(
-    parent: Live, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
+    parent: LiveObject, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
 ) -> Report:
     """The report of a pass over a parent that is being deleted; its arguments are those of `make_report`."""
     verdict = make_deletion_verdict(finalization, outcomes)
@@ -103,7 +105,7 @@ def with_message(report: Report, message: str) -> Report:
     )
 
 
-def noticed(report: Report, notice: str) -> Report:
+def with_notice(report: Report, notice: str) -> Report:
     """The report with a notice in its message."""
     if not notice:
         return report
@@ -111,7 +113,9 @@ def noticed(report: Report, notice: str) -> Report:
     return replace(with_message(report, message), notice=notice)
 
 
-def _judged(parent: Live, verdict: Verdict, children: tuple[Child, ...], own: StatusFields, now: float) -> Report:
+def _judged(
+    parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
+) -> Report:
     """The report of a verdict, where nothing was done."""
     return Report(
         status=make_status(parent, verdict, children, own, now),
@@ -126,7 +130,7 @@ def _acted(report: Report, outcomes: Sequence[Outcome], *moments: float | None) 
     return replace(
         report,
         outcomes=tuple(outcomes),
-        passing=any(outcome.passing for outcome in outcomes),
+        retryable=any(outcome.retryable for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=earliest(
             *moments,

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ssa_operator.core.status.child_status import Child, roots_first
-from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.objects.messages import sentence
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.readiness.rules import State
-from ssa_operator.core.objects.render_result import Problem as RenderProblem
-from ssa_operator.core.planning.step import Problem
+from ssa_operator.core.planning.step import FailureReason
+from ssa_operator.core.readiness.rules import ReadinessState
+from ssa_operator.core.status.child_status import ChildStatus, roots_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,42 +31,44 @@ class Verdict:
 
 
 def make_verdict(
-    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[Child]
+    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
 ) -> Verdict:
     """The verdict on a parent that stays; `problems` are those of all templates."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    failures += [_contested(outcome) for outcome in outcomes if outcome.step.contest]
+    failures += [_contested(outcome) for outcome in outcomes if outcome.step.conflict]
     children = roots_first(children, outcomes)
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_text(failure) for failure in failures]
         return Verdict(ready=False, reason="RenderFailed", message=sentence(causes), stalled=True)
-    for problem in Problem:
+    for problem in FailureReason:
         if any(failure.problem is problem for failure in failures):
             ordered = sorted(failures, key=lambda failure: failure.problem is not problem)
             return Verdict(
                 ready=False,
                 reason=problem.value,
                 message=sentence([_failure_text(failure) for failure in ordered]),
-                stalled=not any(failure.passing for failure in failures),
+                stalled=not any(failure.retryable for failure in failures),
             )
     if plan.held:
         return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
     waiting = [str(child) for child in children if child.awaits]
-    waiting += [f"{wait.place}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
+    waiting += [f"{wait.location}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
     if waiting:
-        broken = [str(child) for child in children if child.counts and child.readiness.state is State.FAILED]
+        broken = [str(child) for child in children if child.counts and child.readiness.state is ReadinessState.FAILED]
         message = sentence([*broken, *waiting])
-        barred = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
-        return Verdict(ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or barred)
+        needs_permission = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
+        return Verdict(
+            ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or needs_permission
+        )
     return make_verdict_on_children(children)
 
 
-def make_verdict_on_children(children: Sequence[Child]) -> Verdict:
+def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
     """The verdict where only the children decide."""
-    unready = [child for child in children if child.counts and child.readiness.state is not State.CURRENT]
-    failed = [child for child in unready if child.readiness.state is State.FAILED]
+    unready = [child for child in children if child.counts and child.readiness.state is not ReadinessState.CURRENT]
+    failed = [child for child in unready if child.readiness.state is ReadinessState.FAILED]
     if unready:
-        ordered_children = sorted(unready, key=lambda child: child.readiness.state is not State.FAILED)
+        ordered_children = sorted(unready, key=lambda child: child.readiness.state is not ReadinessState.FAILED)
         return Verdict(
             ready=False,
             reason="Progressing",
@@ -83,17 +85,17 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
     causes += [f"left out: {hook}" for hook in finalization.left_out]
     causes += [_left_out_text(problem) for problem in finalization.plan.rendered.problems]
     message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
-    stalled = bool(failures) and not any(failure.passing for failure in failures)
+    stalled = bool(failures) and not any(failure.retryable for failure in failures)
     return Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
 
 
 def _contested(outcome: Outcome) -> Outcome:
     """A fight counts as a failure of its child, whatever became of this pass's step."""
-    message = f"{outcome.step.identity}: {outcome.step.contest}"
-    return replace(outcome, result=Result.FAILED, message=message, problem=Problem.CONFLICT, passing=False)
+    message = f"{outcome.step.identity}: {outcome.step.conflict}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT, retryable=False)
 
 
-def _ready_text(children: Sequence[Child]) -> str:
+def _ready_text(children: Sequence[ChildStatus]) -> str:
     match len(children):
         case 0:
             return "no manifest is rendered"
@@ -104,8 +106,8 @@ def _ready_text(children: Sequence[Child]) -> str:
 
 
 def _failure_text(failure: Outcome) -> str:
-    place = failure.place or failure.step.place
-    return f"{place}: {failure.message}" if place else failure.message
+    location = failure.location or failure.step.location
+    return f"{location}: {failure.message}" if location else failure.message
 
 
 def _left_out_text(problem: RenderProblem) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.policies.adoption import in_version
-from ssa_operator.core.objects.live_object import MANAGER, Live
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Deletion, Request, Scope
@@ -43,7 +43,7 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 class Applied:
     """What an apply gave: the object as it now is, whether it is new, and the server's warnings."""
 
-    live: Live
+    live: LiveObject
     created: bool
     warnings: tuple[str, ...]
 
@@ -51,20 +51,20 @@ class Applied:
 class Client(Transport):
     """The calls of the API, by resource and name, over one transport."""
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Live:
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> LiveObject:
         """Raises ApiError (`not_found` where there is none)."""
         request = calls.get(resource, name, namespace)
         return _live((await self.send(request)).body, request)
 
     async def list(
         self, resource: Resource, namespace: str = "", label_selector: str = "", limit: int = PAGE
-    ) -> tuple[list[Live], str]:
+    ) -> tuple[list[LiveObject], str]:
         """All objects of a scope and the version of the list, as of one moment; `limit` is the size of a page."""
         return await self.list_scope(Scope(resource, namespace, label_selector), limit)
 
-    async def list_scope(self, scope: Scope, limit: int = PAGE) -> tuple[builtins.list[Live], str]:
+    async def list_scope(self, scope: Scope, limit: int = PAGE) -> tuple[builtins.list[LiveObject], str]:
         """`list` of a scope."""
-        found: list[Live] = []
+        found: list[LiveObject] = []
         token = ""
         while True:
             try:
@@ -90,7 +90,7 @@ class Client(Transport):
         *,
         subresource: str = "",
         dry_run: bool = False,
-        secrecy: Secrecy = NOTHING,
+        redactor: Redactor = NO_SECRETS,
         manager: str = MANAGER,
     ) -> Applied:
         """Server-side apply of an encoded manifest, forced, as the operator's field manager. Raises ApiError.
@@ -100,8 +100,8 @@ class Client(Transport):
         request = calls.apply(
             resource, namespace, name, body, subresource=subresource, dry_run=dry_run, manager=manager
         )
-        if secrecy:
-            request = replace(request, secrecy=secrecy)
+        if redactor:
+            request = replace(request, redactor=redactor)
         try:
             response = await self.send(request)
         except ApiError as error:
@@ -134,7 +134,7 @@ class Client(Transport):
         uid: str,
         propagation: str = "Background",
         resource_version: str = "",
-    ) -> Live | None:
+    ) -> LiveObject | None:
         """Delete the object with that uid: None when it is gone, the object while its finalizers keep it.
 
         Raises ApiError: `conflict` where another object has taken the name.
@@ -151,17 +151,17 @@ class Client(Transport):
         return live if live.deleting and live.uid == uid else None
 
 
-def _live(body: bytes, request: Request) -> Live:
+def _live(body: bytes, request: Request) -> LiveObject:
     try:
-        return Live(body)
+        return LiveObject(body)
     except msgspec.DecodeError as error:
         raise Unreachable(request.subject, f"the answer is no object: {error}", sent=True) from error
 
 
-def _page(body: bytes, scope: Scope) -> tuple[list[Live], _ListMetadata]:
+def _page(body: bytes, scope: Scope) -> tuple[list[LiveObject], _ListMetadata]:
     resource = scope.resource
     try:
         page = _decode_page(body)
-        return [Live(item, resource.api_version, resource.kind) for item in page.items or ()], page.metadata
+        return [LiveObject(item, resource.api_version, resource.kind) for item in page.items or ()], page.metadata
     except msgspec.DecodeError as error:
         raise Unreachable(f"list of {scope}", f"the answer is no list: {error}", sent=True) from error

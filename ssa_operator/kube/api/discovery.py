@@ -20,9 +20,9 @@ import msgspec
 from ssa_operator.core.objects.identity import GroupKind, join_api_version
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 

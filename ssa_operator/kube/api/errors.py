@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.redaction import redacted_cause, redacted_message
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
@@ -29,7 +29,7 @@ _NO_SUCH_PATH = "404 page not found"
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One entry of `details.causes`: the field as the server spells it, the reason (`FieldValueInvalid`), the words."""
 
     field: str
@@ -60,7 +60,7 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class StatusError:
     """What came back instead of an answer.
 
     `code` is the HTTP status, 0 where there was no response; `retry_after` is in seconds.
@@ -69,7 +69,7 @@ class Refusal:
     code: int
     reason: str = ""
     message: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     retry_after: float | None = None
 
 
@@ -79,7 +79,7 @@ class ApiError(Exception):
     `request` is what was asked (`apply of Deployment default/web`); `refusal` what came back.
     """
 
-    def __init__(self, request: str, refusal: Refusal) -> None:
+    def __init__(self, request: str, refusal: StatusError) -> None:
         super().__init__(request, refusal)
         self.request = request
         self.refusal = refusal
@@ -97,7 +97,7 @@ class ApiError(Exception):
         return self.refusal.message
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[StatusCause, ...]:
         return self.refusal.causes
 
     @property
@@ -182,13 +182,13 @@ class Unreachable(ApiError):  # noqa: N818 - the server is
     """No answer: the connection failed, broke or timed out. `sent` is whether the server may have seen the request."""
 
     def __init__(self, request: str, message: str, *, sent: bool) -> None:
-        super().__init__(request, Refusal(code=0, reason="Unreachable", message=message))
+        super().__init__(request, StatusError(code=0, reason="Unreachable", message=message))
         self.sent = sent
 
 
 def refusal(
-    code: int, body: bytes, *, retry_after: str = "", confidential: bool = False, secrecy: Secrecy = NOTHING
-) -> Refusal:
+    code: int, body: bytes, *, retry_after: str = "", confidential: bool = False, redactor: Redactor = NO_SECRETS
+) -> StatusError:
     """What an HTTP response other than 2xx, or the Status in a watch's ERROR event, says.
 
     `retry_after` is the header's value. Bodies that are no Status (proxies, unknown paths) are quoted, shortened. What
@@ -196,7 +196,7 @@ def refusal(
     """
 
     def hidden(text: str) -> bool:
-        return confidential or secrecy.betrays(text)
+        return confidential or redactor.reveals(text)
 
     try:
         status = _decode_status(body)
@@ -207,11 +207,11 @@ def refusal(
         message = (
             text if text == _NO_SUCH_PATH or not hidden(text) else "(the answer is not shown: it may hold the Secret)"
         )
-        return Refusal(code=code, message=message, retry_after=_seconds(retry_after))
+        return StatusError(code=code, message=message, retry_after=_seconds(retry_after))
     details = status.details or _Details()
     causes = tuple(
-        Cause(
-            secrecy.redacted(cause.field),
+        StatusCause(
+            redactor.redacted(cause.field),
             cause.reason,
             redacted_cause(cause.reason, cause.message) if hidden(cause.message) else cause.message,
         )
@@ -219,8 +219,8 @@ def refusal(
     )
     message = status.message
     if hidden(message):
-        message = secrecy.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
-    return Refusal(
+        message = redactor.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
+    return StatusError(
         code=status.code or code,
         reason=status.reason,
         message=message,

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
@@ -41,7 +41,7 @@ class Request:
     accept: str = JSON
     repeatable: bool = False
     confidential: bool = False
-    secrecy: Secrecy = NOTHING
+    redactor: Redactor = NO_SECRETS
 
     @property
     def target(self) -> str:
@@ -90,7 +90,7 @@ class Scope:
     namespace: str = ""
     label_selector: str = ""
     name: str = ""
-    secrecy: Secrecy = NOTHING
+    redactor: Redactor = NO_SECRETS
 
     @property
     def path(self) -> str:
@@ -102,7 +102,7 @@ class Scope:
         return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
 
     def __str__(self) -> str:
-        return self.secrecy.redacted(self.resource.describe(self.namespace, self.name))
+        return self.redactor.redacted(self.resource.describe(self.namespace, self.name))
 
 
 def _escaped(value: str) -> str:
@@ -138,7 +138,7 @@ def _within(scope: Scope, verb: str, query: Query) -> Request:
         subject=f"{verb} of {scope}",
         repeatable=True,
         confidential=scope.resource.confidential,
-        secrecy=scope.secrecy,
+        redactor=scope.redactor,
     )
 
 

@@ -9,7 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from ssa_operator.core.policies.backoff import doubled
+from ssa_operator.core.policies.backoff import exponential
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request
 
@@ -33,7 +33,7 @@ def pause(request: Request, error: ApiError, attempt: int, chance: float) -> flo
     """
     if attempt + 1 >= ATTEMPTS or error.terminal or not _may_repeat(request, error):
         return None
-    wait = doubled(FIRST, LONGEST, attempt) * chance
+    wait = exponential(FIRST, LONGEST, attempt) * chance
     if error.retry_after is not None:
         # Jitter on top, so that those who were told the same don't come back together.
         wait += error.retry_after
@@ -50,4 +50,4 @@ def _may_repeat(request: Request, error: ApiError) -> bool:
 
 def watch_pause(failures: int, chance: float) -> float:
     """Seconds before a watch that failed that often is opened again: 0.8 s, 1.6 s ... 30 s, and jitter."""
-    return doubled(WATCH_FIRST, WATCH_LONGEST, failures - 1) * (1 + chance)
+    return exponential(WATCH_FIRST, WATCH_LONGEST, failures - 1) * (1 + chance)

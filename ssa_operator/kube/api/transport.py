@@ -22,13 +22,13 @@ import aiohttp
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.api.errors import ApiError, Unreachable, refusal
-from ssa_operator.kube.api.write_limiter import MOST, Pace
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.retry import pause
+from ssa_operator.kube.api.write_limiter import MOST, WriteLimiter
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 35.0
@@ -59,7 +59,7 @@ class Transport:
 
     def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
         self.credentials = credentials
-        self.pace = Pace()
+        self.pace = WriteLimiter()
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -204,7 +204,7 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
         body,
         retry_after=answer.headers.get("Retry-After", ""),
         confidential=request.confidential,
-        secrecy=request.secrecy,
+        redactor=request.redactor,
     )
     raise ApiError(request.subject, refused)
 
@@ -224,6 +224,6 @@ def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
     """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
     texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
     texts = [
-        redacted_warning(text) if request.confidential or request.secrecy.betrays(text) else text for text in texts
+        redacted_warning(text) if request.confidential or request.redactor.reveals(text) else text for text in texts
     ]
     return tuple(dict.fromkeys(texts))

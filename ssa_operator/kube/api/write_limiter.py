@@ -19,7 +19,7 @@ START = 32
 MOST = 128
 
 
-class Pace:
+class WriteLimiter:
     """The writes under way, and how many may be."""
 
     def __init__(self) -> None:

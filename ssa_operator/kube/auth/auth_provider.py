@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.kube.auth import child_process as program
-from ssa_operator.kube.auth.credential_types import CredentialsError, Grant
 from ssa_operator.kube.auth.child_process import Program, ProgramError
+from ssa_operator.kube.auth.credential_types import Credential, CredentialsError
 
 DEADLINE = 60.0
 """Seconds for the identity provider to answer."""
@@ -45,7 +45,7 @@ class AuthProvider:
     folder: Path
     origin: str
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         """A token that has not expired. Raises CredentialsError."""
         name = f"{self.origin}: auth-provider {self.settings.get('name')}"
         renewal = Program(
@@ -61,7 +61,7 @@ class AuthProvider:
             raise CredentialsError(f"{name} {ended.failure}")
         answer = json.loads(ended.output)
         self.settings = answer["settings"]
-        return Grant(headers={"Authorization": answer["authorization"]}, expires=answer["expires"])
+        return Credential(headers={"Authorization": answer["authorization"]}, expires=answer["expires"])
 
 
 def main() -> None:

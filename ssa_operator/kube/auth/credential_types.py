@@ -37,7 +37,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Credential:
     """What a source gave: headers, a client certificate, and when they expire (seconds since 1970, None if unknown)."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -45,14 +45,14 @@ class Grant:
     expires: float | None = None
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """Where a grant comes from: a token file, an exec plugin, plain values."""
 
     @property
     def renewable(self) -> bool:
         """Whether another reading can give another grant."""
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         """Read it now. Raises CredentialsError."""
 
 

@@ -19,8 +19,8 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
+from ssa_operator.kube.auth.credential_types import Credential, CredentialsError, CredentialSource, Endpoint, Trust
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.kube.auth.credential_types import CredentialsError, Endpoint, Grant, Source, Trust
 
 __all__ = ["Credentials", "CredentialsError", "load"]
 
@@ -42,13 +42,13 @@ RENEWAL_PAUSE = 10.0
 class Credentials:
     """An endpoint, and the headers and TLS settings to reach it with."""
 
-    def __init__(self, endpoint: Endpoint, source: Source, trust: Trust, clock: Clock = SYSTEM) -> None:
+    def __init__(self, endpoint: Endpoint, source: CredentialSource, trust: Trust, clock: Clock = SYSTEM) -> None:
         self.endpoint = endpoint
         self._source = source
         self._trust = trust
         self._clock = clock
         self._renewal = asyncio.Lock()
-        self._grant: Grant | None = None
+        self._grant: Credential | None = None
         self._read_at = 0.0
         self._tried_at = 0.0
         self._refused_at = -math.inf
@@ -94,7 +94,7 @@ class Credentials:
             await self._renew()
             return self._grant is not before
 
-    def _stale(self, grant: Grant) -> bool:
+    def _stale(self, grant: Credential) -> bool:
         if not self._source.renewable:
             return False
         if self._clock.monotonic() - self._tried_at < RENEWAL_PAUSE:
@@ -128,8 +128,8 @@ async def load(kubeconfig: str | None = None, context: str | None = None, clock:
     They are read once before this returns, so that wrong ones are told here. Raises CredentialsError.
     """
     # Here, because reading kubeconfigs imports a YAML parser.
-    from ssa_operator.kube.auth import in_cluster as incluster# noqa: PLC0415
-    from ssa_operator.kube.auth import kubeconfig as files# noqa: PLC0415
+    from ssa_operator.kube.auth import in_cluster as incluster  # noqa: PLC0415
+    from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
 
     paths = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     in_pod = kubeconfig is None and context is None and not files.exists(paths) and incluster.available(SERVICE_ACCOUNT)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.kube.auth import child_process as program
-from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, Grant
 from ssa_operator.kube.auth.child_process import Program, ProgramError
+from ssa_operator.kube.auth.credential_types import Certificate, Credential, CredentialsError
 
 DEADLINE = 120.0
 """Seconds for a plugin, which may ask the user to log in."""
@@ -51,7 +51,7 @@ class ExecPlugin:
     def _name(self) -> str:
         return f"{self.origin}: exec plugin {self._command}"
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         """Run the plugin; the token or certificate that it prints. Raises CredentialsError."""
         plugin = self._program(terminal=sys.stdin is not None and sys.stdin.isatty())
         try:
@@ -98,7 +98,7 @@ class ExecPlugin:
             raise CredentialsError(f"{self._name} needs a terminal (interactiveMode: Always), and there is none")
         return terminal and mode != "Never"
 
-    def _granted(self, output: bytes) -> Grant:
+    def _granted(self, output: bytes) -> Credential:
         try:
             answer = json.loads(output)
         except ValueError:
@@ -113,7 +113,7 @@ class ExecPlugin:
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         if bool(certificate) != bool(key) or not (token or certificate):
             raise CredentialsError(f"{self._name} gave neither a token nor a client certificate with its key")
-        return Grant(
+        return Credential(
             headers={"Authorization": f"Bearer {str(token).strip()}"} if token else {},
             certificate=Certificate(certificate=str(certificate).encode(), key=str(key).encode())
             if certificate

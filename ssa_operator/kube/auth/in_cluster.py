@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssa_operator.kube.auth.credential_types import CredentialsError, Endpoint, Grant, Source, Trust
+from ssa_operator.kube.auth.credential_types import Credential, CredentialsError, CredentialSource, Endpoint, Trust
 from ssa_operator.kube.auth.proxy import proxy_for
 from ssa_operator.kube.auth.tls import Authority
 
@@ -22,14 +22,14 @@ class TokenFile:
     path: Path
     renewable: bool = True
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         try:
             token = self.path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise CredentialsError(f"the token file {self.path} can't be read: {error}") from error
         if not token:
             raise CredentialsError(f"the token file {self.path} is empty")
-        return Grant(headers={"Authorization": f"Bearer {token}"})
+        return Credential(headers={"Authorization": f"Bearer {token}"})
 
 
 def available(folder: Path) -> bool:
@@ -37,7 +37,7 @@ def available(folder: Path) -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
 
 
-def read(folder: Path) -> tuple[Endpoint, Source, Trust]:
+def read(folder: Path) -> tuple[Endpoint, CredentialSource, Trust]:
     """The pod's API server. Raises CredentialsError where the pod's variables or files are incomplete."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
     if not host or not port:

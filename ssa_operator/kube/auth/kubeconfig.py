@@ -21,8 +21,15 @@ from urllib.parse import urlsplit
 import yaml
 
 from ssa_operator.kube.auth.auth_provider import AuthProvider
+from ssa_operator.kube.auth.credential_types import (
+    Certificate,
+    Credential,
+    CredentialsError,
+    CredentialSource,
+    Endpoint,
+    Trust,
+)
 from ssa_operator.kube.auth.exec_plugin import ExecPlugin
-from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, Endpoint, Grant, Source, Trust
 from ssa_operator.kube.auth.proxy import proxy_for
 from ssa_operator.kube.auth.tls import Authority
 
@@ -62,7 +69,7 @@ def exists(paths: str) -> bool:
     return bool(_files(paths))
 
 
-def read(paths: str, context: str | None) -> tuple[Endpoint, Source, Trust]:
+def read(paths: str, context: str | None) -> tuple[Endpoint, CredentialSource, Trust]:
     """The server, user and trust of a context, None for the current one. Raises CredentialsError."""
     files = _files(paths)
     if not files:
@@ -204,10 +211,10 @@ class User:
     def renewable(self) -> bool:
         return self.provider is not None or any(key in self.settings for key in ("tokenFile", "client-certificate"))
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> Credential:
         """Headers and client certificate as they are now. Raises CredentialsError."""
-        grant = await self.provider.grant() if self.provider else Grant(headers=self._static())
-        return Grant(
+        grant = await self.provider.grant() if self.provider else Credential(headers=self._static())
+        return Credential(
             headers={**grant.headers, **self._impersonation()},
             certificate=grant.certificate or self._certificate(),
             expires=grant.expires,

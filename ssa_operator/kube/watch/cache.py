@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.kube.watch.label_index import Groups
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.kube.watch.label_index import LabelIndex
 
-Listener = Callable[[Live | None, Live | None], None]
-Change = tuple[Live | None, Live | None]
+Listener = Callable[[LiveObject | None, LiveObject | None], None]
+Change = tuple[LiveObject | None, LiveObject | None]
 Key = tuple[str, str]
 
 
@@ -31,7 +31,7 @@ Key = tuple[str, str]
 class _Behind:
     """What the watch last told of an object that our own write is ahead of. `write` is the write's number."""
 
-    told: Live | None
+    told: LiveObject | None
     write: int
     deleted: str = ""
     """The uid of the object that our write deleted."""
@@ -51,10 +51,10 @@ class Cache:
     """Objects by namespace and name. Several reflectors may fill it, each with another namespace."""
 
     def __init__(self) -> None:
-        self._objects: dict[Key, Live] = {}
+        self._objects: dict[Key, LiveObject] = {}
         self._behind: dict[Key, _Behind] = {}
-        self._children: dict[str, dict[Key, Live]] = {}
-        self._groups = Groups()
+        self._children: dict[str, dict[Key, LiveObject]] = {}
+        self._groups = LabelIndex()
         self._seen: dict[str, int] = {}
         self._writes = 0
         self._listeners: list[Listener] = []
@@ -64,17 +64,17 @@ class Cache:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def __iter__(self) -> Iterator[Live]:
+    def __iter__(self) -> Iterator[LiveObject]:
         return iter(list(self._objects.values()))
 
-    def get(self, namespace: str, name: str) -> Live | None:
+    def get(self, namespace: str, name: str) -> LiveObject | None:
         return self._objects.get((namespace, name))
 
-    def by_parent(self, uid: str) -> tuple[Live, ...]:
+    def by_parent(self, uid: str) -> tuple[LiveObject, ...]:
         """The objects whose parent label holds that uid."""
         return tuple(self._children.get(uid, {}).values())
 
-    def select(self, namespace: str, labels: Mapping[str, str]) -> Collection[Live]:
+    def select(self, namespace: str, labels: Mapping[str, str]) -> Collection[LiveObject]:
         """The objects in a namespace ('' is all) with all of these labels."""
         return self._groups.find(namespace, labels, self._objects)
 
@@ -102,7 +102,7 @@ class Cache:
             del self._held[key]
             self._tell([change for change in held.changes if not _is_echo(change, held.versions)])
 
-    def written(self, live: Live) -> None:
+    def written(self, live: LiveObject) -> None:
         """Take the object that a write of ours returned, unless something newer is known."""
         key = _key(live)
         visible = self._objects.get(key)
@@ -118,7 +118,7 @@ class Cache:
         for listener in self._write_listeners:
             listener(visible, live)
 
-    def deleted(self, live: Live) -> None:
+    def deleted(self, live: LiveObject) -> None:
         """Take that our own request deleted this object for good."""
         key = _key(live)
         visible = self._objects.get(key)
@@ -137,7 +137,7 @@ class Cache:
         """To be asked for when a list begins, and given to `replace`: which writes the list can't have missed."""
         return self._writes
 
-    def replace(self, items: Iterable[Live], resource_version: str, *, mark: int, namespace: str = "") -> None:
+    def replace(self, items: Iterable[LiveObject], resource_version: str, *, mark: int, namespace: str = "") -> None:
         """Take a whole list of a namespace ('' is all): what is not in it is gone, unless we wrote it since `mark`."""
         incoming = {_key(live): live for live in items}
         scope = [key for key in {*self._objects, *self._behind} if not namespace or key[0] == namespace]
@@ -150,7 +150,7 @@ class Cache:
         self._seen[namespace] = _number(resource_version) or 0
         self._tell(changes)
 
-    def _replaced(self, key: Key, new: Live | None, version: int | None, mark: int) -> Live | None:
+    def _replaced(self, key: Key, new: LiveObject | None, version: int | None, mark: int) -> LiveObject | None:
         """Put one entry of a list in; returns what listeners were told of it before."""
         behind = self._behind.get(key)
         visible = self._objects.get(key)
@@ -163,14 +163,14 @@ class Cache:
         return told
 
     @staticmethod
-    def _is_ahead(behind: _Behind, visible: Live | None, new: Live | None, version: int | None) -> bool:
+    def _is_ahead(behind: _Behind, visible: LiveObject | None, new: LiveObject | None, version: int | None) -> bool:
         """Whether our write came after the moment that a list shows."""
         if visible is None:
             return new is not None and new.uid == behind.deleted
         number = _number(visible.resource_version)
         return number is not None and version is not None and number > version
 
-    def upsert(self, live: Live) -> None:
+    def upsert(self, live: LiveObject) -> None:
         """Take an added or modified object."""
         key = _key(live)
         behind = self._behind.get(key)
@@ -198,7 +198,7 @@ class Cache:
             self._show(key, live)
         self._tell([(told, live)])
 
-    def remove(self, live: Live) -> None:
+    def remove(self, live: LiveObject) -> None:
         """Take a deletion; `live` is the object's last state, or the first that a selector no longer matches."""
         key = _key(live)
         behind = self._behind.get(key)
@@ -237,13 +237,13 @@ class Cache:
         if failures:
             raise failures[0]
 
-    def _told_of(self, live: Live) -> bool:
+    def _told_of(self, live: LiveObject) -> bool:
         """Whether the watch has already gone past this version: what it said since, a deletion too, counts more."""
         number = _number(live.resource_version)
         namespace = live.identity.namespace
         return number is not None and number <= max(self._seen.get("", 0), self._seen.get(namespace, 0))
 
-    def _show(self, key: Key, live: Live | None) -> None:
+    def _show(self, key: Key, live: LiveObject | None) -> None:
         old = self._objects.pop(key, None) if live is None else self._objects.get(key)
         if old is not None and old.parent_uid and (live is None or live.parent_uid != old.parent_uid):
             children = self._children[old.parent_uid]
@@ -261,7 +261,7 @@ def _is_echo(change: Change, versions: set[str]) -> bool:
     return change[1] is not None and change[1].resource_version in versions
 
 
-def _key(live: Live) -> Key:
+def _key(live: LiveObject) -> Key:
     return live.identity.namespace, live.identity.name
 
 
@@ -269,11 +269,11 @@ def _number(resource_version: str) -> int | None:
     return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else None
 
 
-def _same(one: Live, other: Live) -> bool:
+def _same(one: LiveObject, other: LiveObject) -> bool:
     return one.resource_version == other.resource_version and one.uid == other.uid
 
 
-def _is_newer(live: Live, than: Live) -> bool:
+def _is_newer(live: LiveObject, than: LiveObject) -> bool:
     """Whether it is certainly newer, or only different where versions can't be compared."""
     number, other = _number(live.resource_version), _number(than.resource_version)
     if number is None or other is None:
@@ -281,6 +281,6 @@ def _is_newer(live: Live, than: Live) -> bool:
     return number > other
 
 
-def _is_older(live: Live, than: Live) -> bool:
+def _is_older(live: LiveObject, than: LiveObject) -> bool:
     number, other = _number(live.resource_version), _number(than.resource_version)
     return number is not None and other is not None and number < other

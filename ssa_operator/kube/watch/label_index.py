@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -23,13 +23,15 @@ class _Shape(NamedTuple):
     in_namespace: bool
 
 
-class Groups:
+class LabelIndex:
     """The groups of one cache's objects, by shape and then by the labels' values (the namespace first)."""
 
     def __init__(self) -> None:
-        self._groups: dict[_Shape, dict[tuple[str, ...], dict[Key, Live]]] = {}
+        self._groups: dict[_Shape, dict[tuple[str, ...], dict[Key, LiveObject]]] = {}
 
-    def find(self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, Live]) -> Collection[Live]:
+    def find(
+        self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, LiveObject]
+    ) -> Collection[LiveObject]:
         """Those of a namespace ('' is all) that have all of these labels; `objects` are all that there are."""
         shape = _Shape(tuple(sorted(labels)), bool(namespace))
         if shape not in self._groups:
@@ -40,7 +42,7 @@ class Groups:
         found = self._groups[shape].get((namespace, *values) if namespace else values, {})
         return tuple(found.values())
 
-    def move(self, key: Key, old: Live | None, new: Live | None) -> None:
+    def move(self, key: Key, old: LiveObject | None, new: LiveObject | None) -> None:
         """An object came, changed or went."""
         for shape, groups in self._groups.items():
             before = _group(shape, old) if old is not None else None
@@ -51,13 +53,13 @@ class Groups:
             if new is not None:
                 self._add(shape, key, new)
 
-    def _add(self, shape: _Shape, key: Key, live: Live) -> None:
+    def _add(self, shape: _Shape, key: Key, live: LiveObject) -> None:
         group = _group(shape, live)
         if group is not None:
             self._groups[shape].setdefault(group, {})[key] = live
 
 
-def _group(shape: _Shape, live: Live) -> tuple[str, ...] | None:
+def _group(shape: _Shape, live: LiveObject) -> tuple[str, ...] | None:
     """Where an object belongs, None where it lacks one of the labels."""
     labels = live.metadata.labels
     if not all(name in labels for name in shape.names):

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.redaction.secret_values import NOTHING, Secrecy
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.kube.api.errors import ApiError, Refusal, Unreachable, refusal
-from ssa_operator.kube.watch.watch_lines import Lines
+from ssa_operator.kube.api.errors import ApiError, StatusError, Unreachable, refusal
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.retry import watch_pause
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.watch_lines import Lines
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Timing:
     """After that long without an error the backoff starts anew."""
 
 
-class State(enum.Enum):
+class WatchState(enum.Enum):
     """Where a reflector stands."""
 
     SYNCING = "syncing"
@@ -110,15 +110,15 @@ class Reflector:
         namespace: str = "",
         label_selector: str = "",
         name: str = "",
-        secrecy: Secrecy = NOTHING,
+        redactor: Redactor = NO_SECRETS,
         timing: Timing = Timing(),
         clock: Clock = SYSTEM,
     ) -> None:
         self.resource = resource
         self.cache = cache
-        self.scope = Scope(resource, namespace, label_selector, name, secrecy)
+        self.scope = Scope(resource, namespace, label_selector, name, redactor)
         self.synced = asyncio.Event()
-        self.state = State.SYNCING
+        self.state = WatchState.SYNCING
         self.problem = ""
         self.restarts = -1
         self.events = 0
@@ -227,7 +227,7 @@ class Reflector:
                 self._bookmark(_decode_bookmark(event.object).metadata, stream)
                 return
             if event.type != "ERROR":
-                live = Live(event.object)
+                live = LiveObject(event.object)
         except msgspec.DecodeError as error:
             # Without it the cache would be wrong from here on: start over.
             self._version = ""
@@ -243,8 +243,8 @@ class Reflector:
             self.cache.upsert(live)
         self._version = live.resource_version
 
-    def _refusal(self, body: bytes) -> Refusal:
-        return refusal(0, body, confidential=self.resource.confidential, secrecy=self.scope.secrecy)
+    def _refusal(self, body: bytes) -> StatusError:
+        return refusal(0, body, confidential=self.resource.confidential, redactor=self.scope.redactor)
 
     def _bookmark(self, metadata: _BookmarkMetadata, stream: _Stream | None) -> None:
         if stream is None or stream.done:
@@ -258,7 +258,7 @@ class Reflector:
     def _now_synced(self) -> None:
         self.synced.set()
         self._settled.set()
-        self._become(State.WATCHING, "")
+        self._become(WatchState.WATCHING, "")
 
     def _failed(self, error: Exception) -> float:
         """Take note of what went wrong; returns the seconds to wait."""
@@ -269,7 +269,7 @@ class Reflector:
         self._failures += 1
         wait = watch_pause(self._failures, self._clock.random())
         if not isinstance(error, ApiError):
-            self._become(State.FAILING, f"{self.scope} can't be watched: {error}")
+            self._become(WatchState.FAILING, f"{self.scope} can't be watched: {error}")
             return wait
         if error.gone:
             log.info("%s: %s; listing again", self.scope, error.message)
@@ -281,16 +281,16 @@ class Reflector:
         if error.unknown_resource or error.forbidden:
             self._version = ""
             self.synced.clear()
-            self._become(State.MISSING if error.unknown_resource else State.FORBIDDEN, str(error))
+            self._become(WatchState.MISSING if error.unknown_resource else WatchState.FORBIDDEN, str(error))
             self._settled.set()
             return wait
         if error.too_large_resource_version or error.terminal:
             self._version = ""
         log.log(logging.WARNING if self._failures >= FAILURES else logging.INFO, "%s", error)
-        self._become(State.FAILING, str(error) if self._failures >= FAILURES else "")
+        self._become(WatchState.FAILING, str(error) if self._failures >= FAILURES else "")
         return max(wait, error.retry_after or 0.0)
 
-    def _become(self, state: State, problem: str) -> None:
+    def _become(self, state: WatchState, problem: str) -> None:
         if (state, problem) == (self.state, self.problem):
             return
         self.state, self.problem = state, problem
@@ -304,10 +304,10 @@ class _Stream:
     def __init__(self, reflector: Reflector, mark: int) -> None:
         self._reflector = reflector
         self._mark = mark
-        self._items: dict[tuple[str, str], Live] = {}
+        self._items: dict[tuple[str, str], LiveObject] = {}
         self.done = False
 
-    def take(self, kind: str, live: Live) -> None:
+    def take(self, kind: str, live: LiveObject) -> None:
         key = (live.identity.namespace, live.identity.name)
         if kind == "DELETED":
             self._items.pop(key, None)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from watchfiles import awatch
 
-from ssa_operator.rendering.folder.snapshot import State, state
+from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
 
 _LOOK_EVERY = 1000
 """Milliseconds without an event after which the folder is looked at."""
@@ -39,7 +39,7 @@ async def changes(root: Path) -> AsyncIterator[None]:
         known = found
 
 
-async def _next_state(root: Path, known: State | None) -> State | None:
+async def _next_state(root: Path, known: FolderState | None) -> FolderState | None:
     """The state that follows `known`; maybe the same where what was watched went away."""
     watched = root if known is not None else _nearest(root)
     events = awatch(
@@ -61,11 +61,11 @@ async def _next_state(root: Path, known: State | None) -> State | None:
     return await asyncio.to_thread(_state, root)
 
 
-def _state(root: Path) -> State | None:
+def _state(root: Path) -> FolderState | None:
     """The state of the folder with the mark of the folder itself, None where there is none."""
     try:
         found = root.stat()
-        return {"": (found.st_dev, found.st_ino), **state(root)}
+        return {"": (found.st_dev, found.st_ino), **folder_state(root)}
     except OSError:
         return None
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Document, Problem
+from ssa_operator.core.objects.render_result import Document, RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Filling
-from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.yaml.validation import manifests
 
 SUFFIXES = (".yaml", ".yml")
@@ -22,7 +22,7 @@ SUFFIXES = (".yaml", ".yml")
 class FileError(ValueError):
     """Files that can't be used; `problems` has every fault."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[RenderProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
@@ -32,9 +32,9 @@ def objects(text: str, name: str) -> list[Document]:
     try:
         nodes = parse(Lines(text, name))
     except DocumentError as error:
-        raise FileError([Problem(str(error), error.place)]) from error
+        raise FileError([RenderProblem(str(error), error.location)]) from error
     found = [each for node in nodes for each in manifests(node, Filling())]
-    problems = [each for each in found if isinstance(each, Problem)]
+    problems = [each for each in found if isinstance(each, RenderProblem)]
     if problems:
         raise FileError(problems)
     return [each for each in found if isinstance(each, Document)]
@@ -45,16 +45,16 @@ def load_objects(paths: Iterable[Path]) -> list[Document]:
     with every fault.
     """
     documents: list[Document] = []
-    problems: list[Problem] = []
+    problems: list[RenderProblem] = []
     for path in _files(paths):
         try:
             documents.extend(objects(path.read_text(encoding="utf-8-sig"), str(path)))
         except FileError as error:
             problems.extend(error.problems)
         except UnicodeDecodeError:
-            problems.append(Problem("is not UTF-8 text", Place(str(path), 1)))
+            problems.append(RenderProblem("is not UTF-8 text", SourceLocation(str(path), 1)))
         except OSError as error:
-            problems.append(Problem(f"{path} can't be read: {error.strerror}"))
+            problems.append(RenderProblem(f"{path} can't be read: {error.strerror}"))
     if problems:
         raise FileError(problems)
     return documents

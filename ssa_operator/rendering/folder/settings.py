@@ -12,9 +12,9 @@ from typing import Any
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
+from ssa_operator.rendering.values.line_marks import Lines
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
-from ssa_operator.rendering.values.line_marks import Lines
 
 SETTINGS = "_settings.yaml"
 
@@ -45,13 +45,13 @@ def parse_settings(name: str, text: str) -> Settings:
     if not nodes:
         return DEFAULT
     if len(nodes) > 1:
-        raise DocumentError("there may be only one document", nodes[1].place)
+        raise DocumentError("there may be only one document", nodes[1].location)
     return _settings(nodes[0].build(Filling()), nodes[0])
 
 
 def _settings(found: Any, node: Node) -> Settings:
     if not isinstance(found, dict):
-        raise DocumentError(f"settings are a mapping of {', '.join(_KEYS)}", node.place)
+        raise DocumentError(f"settings are a mapping of {', '.join(_KEYS)}", node.location)
     for key in found:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
@@ -72,11 +72,11 @@ def _settings(found: Any, node: Node) -> Settings:
 
 def _former_managers(value: Any, node: Node) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        place = find(node, ("formerManagers",), Filling())
-        raise DocumentError("formerManagers must be a list of field managers such as [helm]", place)
+        location = find(node, ("formerManagers",), Filling())
+        raise DocumentError("formerManagers must be a list of field managers such as [helm]", location)
     if MANAGER in value:
-        place = find(node, ("formerManagers",), Filling())
-        raise DocumentError(f"formerManagers: {MANAGER} is the operator itself; remove it", place)
+        location = find(node, ("formerManagers",), Filling())
+        raise DocumentError(f"formerManagers: {MANAGER} is the operator itself; remove it", location)
     return frozenset(value)
 
 

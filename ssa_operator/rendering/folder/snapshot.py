@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Problem
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
 
 SUFFIXES = (".j2", ".yaml", ".yml")
 
 _ATTEMPTS = 10
 
-State: TypeAlias = Mapping[str, tuple[int, ...]]
+FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
 """What tells one state of the folder from another: inode, size and times of each folder and file, by relative path."""
 
 
@@ -33,7 +33,7 @@ class Snapshot:
 
     folders: tuple[str, ...]
     files: Mapping[str, str]
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, RenderProblem]
 
 
 class UnsteadyError(OSError):
@@ -46,37 +46,39 @@ def read(root: Path) -> Snapshot:
     Raises OSError where `root` itself can't be read, UnsteadyError where it changes faster than it can be read.
     """
     for _ in range(_ATTEMPTS):
-        before = state(root)
+        before = folder_state(root)
         snapshot = _read(root, before)
-        if state(root) == before:
+        if folder_state(root) == before:
             return snapshot
     raise UnsteadyError(f"{root} changes while it is read")
 
 
-def state(root: Path) -> State:
+def folder_state(root: Path) -> FolderState:
     """The state of the folder. Raises OSError where `root` itself can't be read."""
     next(root.iterdir(), None)
     return dict(sorted(_walk(root, "", frozenset())))
 
 
-def _read(root: Path, paths: State) -> Snapshot:
+def _read(root: Path, paths: FolderState) -> Snapshot:
     files: dict[str, str] = {}
-    problems: dict[str, Problem] = {}
+    problems: dict[str, RenderProblem] = {}
     for relative, known in paths.items():
         if relative.endswith("/"):
             continue
-        place = Place(relative, 1)
+        location = SourceLocation(relative, 1)
         if known and known[2] > OUTPUT_LIMIT:
-            problems[relative] = Problem(f"is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", place)
+            problems[relative] = RenderProblem(
+                f"is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", location
+            )
             continue
         try:
             encoded = (root / relative).read_bytes()
             text = encoded.decode("utf-8-sig")
         except OSError as error:
-            problems[relative] = Problem(f"can't be read: {error.strerror}", place)
+            problems[relative] = RenderProblem(f"can't be read: {error.strerror}", location)
         except UnicodeDecodeError as error:
             line = encoded.count(b"\n", 0, error.start) + 1
-            problems[relative] = Problem("is not UTF-8 text; save it as UTF-8", Place(relative, line))
+            problems[relative] = RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(relative, line))
         else:
             files[relative] = text.replace("\r\n", "\n")
     folders = tuple(path[:-1] for path in paths if path.count("/") == 1 and path.endswith("/"))

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Problem
-from ssa_operator.rendering.yaml.nodes import DocumentError
-from ssa_operator.rendering.folder.snapshot import Snapshot, read
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.folder.snapshot import Snapshot, read
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
+from ssa_operator.rendering.yaml.nodes import DocumentError
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
 
@@ -41,7 +41,7 @@ class Folder:
     files: Mapping[str, str]
     templates: Templates | None = None
     digest: str = ""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RenderProblem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Sources:
     """All folders by name, and the problems that belong to none of them."""
 
     folders: Mapping[str, Folder]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RenderProblem, ...] = ()
 
 
 def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
@@ -61,10 +61,10 @@ def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
     if len(roots) == 1:
         return load(roots[0], previous)
     folders: dict[str, Folder] = {}
-    problems: list[Problem] = []
+    problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
         found = load(root, previous)
-        problems += [Problem(f"{root}: {problem}") for problem in found.problems]
+        problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
             folders[name] = folder if known is None else _claimed(known, folder, previous)
@@ -73,7 +73,7 @@ def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
 
 def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
     """The folder of a resource that two templates folders have: as it was before, with the problem."""
-    problem = Problem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
+    problem = RenderProblem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
     last = previous.folders.get(one.name) if previous is not None else None
     if last is None:
         last = Folder(resource=one.resource, group=one.group, root=one.root, files={})
@@ -87,12 +87,12 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
     try:
         snapshot = read(root)
     except FileNotFoundError:
-        return Sources(folders=old, problems=(Problem(f"the templates folder {root} does not exist; create it"),))
+        return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} does not exist; create it"),))
     except OSError as error:
-        return Sources(folders=old, problems=(Problem(f"the templates folder {root} can't be read: {error}"),))
+        return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} can't be read: {error}"),))
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{SHARED}/")]
     problems += [
-        Problem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        RenderProblem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
         for path in snapshot.files
         if "/" not in path
     ]
@@ -103,7 +103,7 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if _NAME.fullmatch(name):
             folders[name] = _folder(name, root, snapshot, old.get(name))
         else:
-            problems.append(Problem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
+            problems.append(RenderProblem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
@@ -118,7 +118,7 @@ def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Fo
     settings = DEFAULT
     templates = None
     problems += [
-        Problem(f"is not read; call it {known}", Place(f"{name}/{path}", 1))
+        RenderProblem(f"is not read; call it {known}", SourceLocation(f"{name}/{path}", 1))
         for path in own
         for known in (SETTINGS, STATUS)
         if path != known and path.startswith(known.partition(".")[0] + ".")
@@ -126,13 +126,15 @@ def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Fo
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
     except DocumentError as error:
-        problems.append(Problem(str(error), error.place))
+        problems.append(RenderProblem(str(error), error.location))
     try:
         templates = Templates(name, files, digest)
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.entries and not problems:
-        problems.append(Problem(f"{name} has no templates; remove the folder if the resource shall be left alone"))
+        problems.append(
+            RenderProblem(f"{name} has no templates; remove the folder if the resource shall be left alone")
+        )
     if problems:
         last = old or Folder(resource=resource, group=group, root=root, files=own)
         return replace(last, problems=tuple(problems))

@@ -22,17 +22,17 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, read
+from ssa_operator.rendering.jinja.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
+from ssa_operator.rendering.jinja.line_tags import LineTags
+from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
 from ssa_operator.rendering.values import limits as bounds
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.tracked_containers import gathered, whole
 from ssa_operator.rendering.values.manifest_values import data, text_of
-from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, read
-from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
-from ssa_operator.rendering.jinja.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
-from ssa_operator.rendering.values.undefined import Missing
-from ssa_operator.rendering.values.tracked_values import AwaitedError, Observed, Unknown, carried, carries
-from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.values.template_text import Carried, Indented, Json, Text, Value, concat
+from ssa_operator.rendering.values.tracked_containers import gathered, whole
+from ssa_operator.rendering.values.tracked_values import AwaitedError, TrackedValue, UnknownValue, carried, is_tracked
+from ssa_operator.rendering.values.undefined import Missing
 
 
 @pass_context
@@ -47,22 +47,22 @@ def finalize(_: Context, value: Any) -> Any:
         return value
     if kind is int or kind is bool or value is None:
         return Value(data(value))
-    if kind is Observed or kind is Unknown:
+    if kind is TrackedValue or kind is UnknownValue:
         return written(value)
-    observed: list[Observed | Unknown] = []
+    observed: list[TrackedValue | UnknownValue] = []
     plain_data = data(value, 0, observed)
     return Carried(gathered(plain_data, observed)) if observed else Value(plain_data)
 
 
-def written(value: Observed | Unknown) -> Any:
+def written(value: TrackedValue | UnknownValue) -> Any:
     """What a value of the cluster puts among the pieces."""
-    if isinstance(value, Unknown):
+    if isinstance(value, UnknownValue):
         return Carried(value)
     if isinstance(value.value, Text):
         return value.branched().placed()
     if isinstance(value.value, (Json, Indented)):
         return Carried(value)
-    observed: list[Observed | Unknown] = [value]
+    observed: list[TrackedValue | UnknownValue] = [value]
     return Carried(gathered(data(value.value, 0, observed), observed))
 
 
@@ -175,7 +175,7 @@ class Environment(ImmutableSandboxedEnvironment):
                 return obj[attribute]
             except KeyError:
                 return self._missing(obj, attribute)
-        if type(obj) is Observed:
+        if type(obj) is TrackedValue:
             return obj.below(self.getattr(obj.value, attribute))
         if isinstance(obj, Missing):
             return self._below(obj, attribute)
@@ -189,13 +189,15 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         argument = read(argument)
-        if type(argument) is Observed or isinstance(argument, Unknown):
+        if type(argument) is TrackedValue or isinstance(argument, UnknownValue):
             found = carried(self.getitem, (obj, argument), {})
-            missed = isinstance(found, Unknown) and type(argument) is Observed and type(obj) is not Unknown
+            missed = (
+                isinstance(found, UnknownValue) and type(argument) is TrackedValue and type(obj) is not UnknownValue
+            )
             return found.nameless() if missed else found
         if isinstance(argument, Missing):
             str(argument)
-        if type(obj) is Observed:
+        if type(obj) is TrackedValue:
             return obj.below(self.getitem(obj.value, argument))
         if isinstance(obj, Missing):
             return self._below(obj, argument)
@@ -239,8 +241,8 @@ class Environment(ImmutableSandboxedEnvironment):
             return context.call(obj, *args, **kwargs)
         if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
             args = tuple(map(whole, args))
-        if type(obj) is Observed or (
-            (carries(args) or (kwargs and carries(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
+        if type(obj) is TrackedValue or (
+            (is_tracked(args) or (kwargs and is_tracked(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
         ):
             return carried(partial(self.call, context), (obj, *args), kwargs)
         try:
@@ -288,7 +290,7 @@ class Environment(ImmutableSandboxedEnvironment):
             left, right = read(left), read(right)
         except AwaitedError as error:
             return error.unknown
-        if carries((left, right)):
+        if is_tracked((left, right)):
             return carried(partial(self.call_binop, context, operator), (left, right), {})
         budget = bounds.current()
         sized = (str, list, tuple)
@@ -320,7 +322,7 @@ class Environment(ImmutableSandboxedEnvironment):
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
         parts = tuple([whole(read(part)) for part in parts])
-        if carries(parts):
+        if is_tracked(parts):
             return carried(self.concatenated, parts, {})
         bounds.current().step()
         try:

@@ -24,15 +24,23 @@ from jinja2.filters import do_default, make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.durations import parse_duration
+from ssa_operator.rendering.jinja.functions import REMOVED
+from ssa_operator.rendering.jinja.string_formatting import percent
 from ssa_operator.rendering.values import limits as bounds
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.tracked_containers import whole
-from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
-from ssa_operator.rendering.jinja.string_formatting import percent
-from ssa_operator.rendering.jinja.functions import REMOVED
-from ssa_operator.rendering.values.tracked_values import AwaitedError, Observed, Unknown, carried, carries, plain, unawaited
 from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
+from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
 from ssa_operator.rendering.values.template_text import Json, Text, Value, indent, spoken, trim
+from ssa_operator.rendering.values.tracked_containers import whole
+from ssa_operator.rendering.values.tracked_values import (
+    AwaitedError,
+    TrackedValue,
+    UnknownValue,
+    carried,
+    is_tracked,
+    plain,
+    unawaited,
+)
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
 
 _JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
@@ -166,12 +174,12 @@ def _string(value: Any) -> Any:
 
 
 def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    if not carries((value, default_value, boolean)):
+    if not is_tracked((value, default_value, boolean)):
         return do_default(value, default_value, boolean)
     chosen = do_default(value, default_value, plain(boolean))
     # With a default, what is made of the value doesn't wait for it.
-    sources = unawaited(value.sources) if isinstance(value, (Observed, Unknown)) else ()
-    return Observed(value.value, sources) if chosen is value else carried(plain, (chosen,), {}, sources)
+    sources = unawaited(value.sources) if isinstance(value, (TrackedValue, UnknownValue)) else ()
+    return TrackedValue(value.value, sources) if chosen is value else carried(plain, (chosen,), {}, sources)
 
 
 @pass_environment
@@ -246,7 +254,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
         args = (*args[:passed], *[read(arg) for arg in args[passed:]])
         if kwargs:
             kwargs = {key: read(arg) for key, arg in kwargs.items()}
-        if carries(args) or (kwargs and carries(kwargs.values())):
+        if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
             return carried(applied, args, kwargs)
         try:
             return applied(*args, **kwargs)
@@ -288,14 +296,17 @@ def _reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    if isinstance(args[0], (Observed, Unknown)) and function in (JINJA_TESTS["defined"], JINJA_TESTS["undefined"]):
-        return Observed(function(args[0]), unawaited(args[0].sources))
+    if isinstance(args[0], (TrackedValue, UnknownValue)) and function in (
+        JINJA_TESTS["defined"],
+        JINJA_TESTS["undefined"],
+    ):
+        return TrackedValue(function(args[0]), unawaited(args[0].sources))
     return carried(tested, args, {})
 
 
 def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        if carries(args) or (kwargs and carries(kwargs.values())):
+        if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
             return carried(function, args, kwargs)
         try:
             return function(*args, **kwargs)
@@ -308,7 +319,7 @@ def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
 def _to_yaml(value: Any) -> Any:
     """`to_yaml`, whose structure can't be left open: what is unknown is awaited by the whole file, or empty."""
     found = _layout_filter(to_yaml)(value)
-    if isinstance(found, Unknown):
+    if isinstance(found, UnknownValue):
         return str(found) if not found.lenient else Text((EMPTY["{}"],))
     return found
 
@@ -318,7 +329,7 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def tested(*args: Any) -> Any:
         args = (*args[:passed], *[read(arg) for arg in args[passed:]])
-        return _observed_test(function, tested, args) if carries(args) else function(*args)
+        return _observed_test(function, tested, args) if is_tracked(args) else function(*args)
 
     if passed:
         tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]

@@ -18,9 +18,9 @@ from typing import Any
 
 from jinja2 import TemplateRuntimeError
 
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.core.objects.cluster_view import ClusterView
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.cluster_view import World
+from ssa_operator.core.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
 ALPHABET = string.ascii_letters + string.digits
@@ -36,7 +36,7 @@ class Generation:
 
     __slots__ = ("_given", "_world", "values")
 
-    def __init__(self, world: World, given: Sequence[str] = ()) -> None:
+    def __init__(self, world: ClusterView, given: Sequence[str] = ()) -> None:
         self._world = world
         self._given = given
         self.values: list[str] = []
@@ -63,7 +63,7 @@ def changed(value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class ValueLocation:
     """Where a generated value stands alone in a document; `encoded` in base64."""
 
     document: Document
@@ -86,12 +86,12 @@ class Location:
         try:
             return base64.b64decode(found, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
-            place = self.document.place_of(self.path)
+            location = self.document.location_of(self.path)
             message = f"the live value of {field_text(path)} is no text in base64; remove it to have another one drawn"
-            raise DocumentError(message, place) from None
+            raise DocumentError(message, location) from None
 
 
-def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[Location]]:
+def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[ValueLocation]]:
     """For each value the places where it stands alone, in the order of the documents.
 
     Raises DocumentError where a value is part of a document's identity.
@@ -100,15 +100,15 @@ def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list
     for position, value in enumerate(values):
         positions[value] = (position, False)
         positions[base64.b64encode(value.encode()).decode()] = (position, True)
-    found: list[list[Location]] = [[] for _ in values]
+    found: list[list[ValueLocation]] = [[] for _ in values]
     for document in documents:
         for path, leaf in _texts(document.body, ()):
             if path in _IDENTITY and any(value in leaf for value in values):
                 message = f"{field_text(path)} can't be generated: the object would never be found again"
-                raise DocumentError(message, document.place_of(path))
+                raise DocumentError(message, document.location_of(path))
             if leaf in positions:
                 position, encoded = positions[leaf]
-                found[position].append(Location(document, path, encoded))
+                found[position].append(ValueLocation(document, path, encoded))
     return found
 
 

@@ -20,20 +20,27 @@ from typing import Any
 
 from jinja2 import Template, TemplateRuntimeError
 
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.readiness.rules import Readiness, State, readiness
 from ssa_operator.core.objects.render_result import Awaited
-from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Question, Selection, World
-from ssa_operator.rendering.values.tracked_containers import gathered, settled
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import TAKES_OBSERVED
 from ssa_operator.rendering.jinja.generated_values import Generation
-from ssa_operator.rendering.values.tracked_values import Observed, Source, Unknown, carried, plain, unawaited
+from ssa_operator.rendering.values.tracked_containers import gathered, settled
+from ssa_operator.rendering.values.tracked_values import (
+    Provenance,
+    TrackedValue,
+    UnknownValue,
+    carried,
+    plain,
+    unawaited,
+)
 
 
-class Inquiry:
+class TemplateAPI:
     """What one render of one parent asks; `lenient` where nothing waits.
 
     asked: each question with the line that asked it first. again_at: when time alone may change an answer. aged:
@@ -54,7 +61,7 @@ class Inquiry:
         "aged",
         "asked",
         "branches",
-        "drawn",
+        "generated_values",
         "generation",
         "holders",
         "secrets",
@@ -64,21 +71,21 @@ class Inquiry:
 
     def __init__(
         self,
-        world: World,
+        world: ClusterView,
         parent: Mapping[str, Any],
         lenient: bool = False,
         uncounted: AbstractSet[Reference] = frozenset(),
     ) -> None:
         self.world = world
-        self.asked: dict[Question, Place | None] = {}
+        self.asked: dict[Query, SourceLocation | None] = {}
         self.again_at: float | None = None
         self.aged = False
         self.holders: dict[Identity, None] = {}
         self.unready: set[Reference] = set()
         self.secrets: list[Body] = []
-        self.drawn: dict[str, None] = {}
+        self.generated_values: dict[str, None] = {}
         self._uncounted = uncounted
-        self._done: set[Question] = set()
+        self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
         self.begin()
@@ -86,7 +93,7 @@ class Inquiry:
     def begin(self, given: Sequence[str] = ()) -> None:
         """Another file begins, or the same one again with the first of its generated values given."""
         self._given = given
-        self.branches: list[Source] = []
+        self.branches: list[Provenance] = []
         self.generation: Generation | None = None
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -100,17 +107,17 @@ class Inquiry:
             "ready": self._ready,
         }
 
-    def former(self, parent: Mapping[str, Any]) -> Observed:
+    def former(self, parent: Mapping[str, Any]) -> TrackedValue:
         """The status that the parent has: to its next status, a field that isn't there is unknown and no error."""
         metadata = self._metadata
-        question = Lookup(
+        query = Lookup(
             api_version=parent.get("apiVersion", ""),
             kind=parent.get("kind", ""),
             namespace=metadata.get("namespace", ""),
             name=metadata.get("name", ""),
         )
-        source = Source(question=question, body=parent, branches=self.branches, awaited=False, lenient=self._lenient)
-        return Observed(parent.get("status") or {}, (source,))
+        source = Provenance(query=query, body=parent, branches=self.branches, awaited=False, lenient=self._lenient)
+        return TrackedValue(parent.get("status") or {}, (source,))
 
     def placed(self, identity: Identity) -> Identity:
         """An identity as a template of this parent means it: in the parent's namespace where it names none."""
@@ -118,21 +125,21 @@ class Inquiry:
             return replace(identity, namespace="")
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
-    def _child(self, kind: str, name: str) -> Observed | Unknown:
-        question = Reference(_text("child", "kind", kind), _text("child", "name", name))
+    def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
+        query = Reference(_text("child", "kind", kind), _text("child", "name", name))
         body = self.world.child(kind, name)
         if body is not None and not self._lenient and body["metadata"].get("deletionTimestamp"):
             # What waits for a child waits for the one that comes after it.
             body = None
         if body is None and self.world.done(kind, name):
-            self._done.add(question)
+            self._done.add(query)
             body = {"kind": kind, "metadata": {"name": name}}
-        source = self._source(question, body)
+        source = self._source(query, body)
         if body is not None:
-            if self._lenient or question in self._uncounted or question in self._done or self._judged(body).usable:
-                return Observed(source.body, (source,))
-            self.unready.add(question)
-        return Unknown((source,), [Awaited(question, state="be ready")], whole=True)
+            if self._lenient or query in self._uncounted or query in self._done or self._judged(body).usable:
+                return TrackedValue(source.body, (source,))
+            self.unready.add(query)
+        return UnknownValue((source,), [Awaited(query, state="be ready")], whole=True)
 
     def _lookup(
         self,
@@ -141,7 +148,7 @@ class Inquiry:
         name: str,
         namespace: str | None = None,
         optional: bool = False,
-    ) -> Observed | Unknown:
+    ) -> TrackedValue | UnknownValue:
         group = split_api_version(_text("lookup", "apiVersion", apiVersion))[0]
         own = "" if namespace is None else _text("lookup", "namespace", namespace)
         identity = self.placed(Identity(group, _text("lookup", "kind", kind), own, _text("lookup", "name", name)))
@@ -149,15 +156,15 @@ class Inquiry:
             raise TemplateRuntimeError(
                 f"lookup: {kind} lives in namespaces and the parent has none; write namespace=..."
             )
-        question = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
-        answer = self.world.answer(question)
-        source = self._source(question, answer.objects[0] if answer.objects else None, awaited=not optional)
+        query = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
+        answer = self.world.answer(query)
+        source = self._source(query, answer.objects[0] if answer.objects else None, awaited=not optional)
         if answer.unknown:
             return self._unknown(source, answer)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
-            return Unknown((source,), [Awaited(question, state=state)], whole=True)
-        return Observed(source.body, (source,))
+            return UnknownValue((source,), [Awaited(query, state=state)], whole=True)
+        return TrackedValue(source.body, (source,))
 
     def _lookup_all(
         self,
@@ -167,7 +174,7 @@ class Inquiry:
         namespace: str | None = None,
     ) -> Any:
         if type(labels) is dict:
-            observed: list[Observed | Unknown] = []
+            observed: list[TrackedValue | UnknownValue] = []
             read = settled({plain(name): value for name, value in labels.items()}, observed)
             if observed:
                 return carried(self._lookup_all, (apiVersion, kind, gathered(read, observed), namespace), {})
@@ -176,28 +183,28 @@ class Inquiry:
         wanted = {} if labels is None else labels
         if not isinstance(wanted, Mapping) or not all(isinstance(value, str) for value in wanted.values()):
             raise TemplateRuntimeError("lookup_all: labels must be a mapping of strings, as in {'app': name}")
-        question = Selection(
+        query = Selection(
             api_version=apiVersion,
             kind=_text("lookup_all", "kind", kind),
             namespace="" if self.world.namespaced(group_kind) is False else own,
             labels=tuple(sorted(wanted.items())),
         )
-        answer = self.world.answer(question)
+        answer = self.world.answer(query)
         found = sorted(answer.objects, key=_by_name)
-        source = self._source(question, found, awaited=False)
-        return self._unknown(source, answer) if answer.unknown else Observed(found, (source,))
+        source = self._source(query, found, awaited=False)
+        return self._unknown(source, answer) if answer.unknown else TrackedValue(found, (source,))
 
-    def _ready(self, asked: Any) -> Observed | Unknown:
-        if isinstance(asked, Unknown) and asked.derived:
+    def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
+        if isinstance(asked, UnknownValue) and asked.derived:
             return asked  # what is asked for isn't known itself
         source, body = _answer(asked)
-        if not isinstance(source.question, Reference):
-            answer = self.world.answer(source.question)
+        if not isinstance(source.query, Reference):
+            answer = self.world.answer(source.query)
             if answer.unknown:
                 return self._unknown(source, answer)
-        found = source.question in self._done or (body is not None and self._is_ready(body))
+        found = source.query in self._done or (body is not None and self._is_ready(body))
         others = tuple(each for each in asked.sources if each is not source)
-        return Observed(found, (*others, *unawaited((source,))))
+        return TrackedValue(found, (*others, *unawaited((source,))))
 
     def _generated(self, length: int = 24) -> str:
         if self._lenient:
@@ -211,7 +218,7 @@ class Inquiry:
             seconds = parse_duration(_text("expired", "duration", duration))
         except ValueError as error:
             raise TemplateRuntimeError(f"expired: {error}") from None
-        made = born(self._metadata)
+        made = creation_time(self._metadata)
         ends = (self.world.now if made is None else made) + seconds
         if ends <= self.world.now and made is not None:
             self.aged = True
@@ -219,34 +226,34 @@ class Inquiry:
         self._again(ends)
         return False
 
-    def _source(self, question: Question, body: Any, awaited: bool = True) -> Source:
-        place = _asking_line()
-        self.asked.setdefault(question, place)
-        if question.kind == "Secret" and body:
+    def _source(self, query: Query, body: Any, awaited: bool = True) -> Provenance:
+        location = _asking_line()
+        self.asked.setdefault(query, location)
+        if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, list) else [body]
-        return Source(
-            question=question,
+        return Provenance(
+            query=query,
             body=body,
             branches=self.branches,
             awaited=awaited,
             lenient=self._lenient,
-            place=place,
+            location=location,
         )
 
-    def _unknown(self, source: Source, answer: Answer) -> Unknown:
+    def _unknown(self, source: Provenance, answer: Answer) -> UnknownValue:
         """What an answer is that can't be given; where somebody has to do something, with the line that asks."""
-        place = self.asked[source.question]
-        where = f" (looked up at {place})" if answer.barred and place is not None else ""
-        awaited = Awaited(source.question, state=f"be known{where}: {answer.unknown}", stalled=answer.barred)
-        return Unknown((source,), [awaited], whole=True)
+        location = self.asked[source.query]
+        where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
+        awaited = Awaited(source.query, state=f"be known{where}: {answer.unknown}", stalled=answer.needs_permission)
+        return UnknownValue((source,), [awaited], whole=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        return self._judged(body).state is State.CURRENT
+        return self._judged(body).state is ReadinessState.CURRENT
 
     def _judged(self, body: Mapping[str, Any]) -> Readiness:
         group = split_api_version(body.get("apiVersion", ""))[0]
-        announced = self.world.announces(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.world.now, announced=announced)
+        status_kinds = self.world.reports_status(GroupKind(group, body.get("kind", "")))
+        found = readiness(body, self.world.now, status_kinds=status_kinds)
         if found.again_at is not None:
             self._again(found.again_at)
         return found
@@ -255,26 +262,26 @@ class Inquiry:
         self.again_at = moment if self.again_at is None else min(self.again_at, moment)
 
 
-setattr(Inquiry._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
+setattr(TemplateAPI._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
 
 
-def born(metadata: Mapping[str, Any]) -> float | None:
+def creation_time(metadata: Mapping[str, Any]) -> float | None:
     """When an object was made, in seconds since the epoch; None where it isn't yet."""
     text = metadata.get("creationTimestamp")
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
-def _answer(asked: Any) -> tuple[Source, Any]:
+def _answer(asked: Any) -> tuple[Provenance, Any]:
     """The answer that a template passes on as it is, and the body in it that is meant.
 
     Where the question was made of other answers, its own source is the last one. Raises TemplateRuntimeError for
     anything else.
     """
-    if isinstance(asked, Unknown) and asked.whole:
+    if isinstance(asked, UnknownValue) and asked.whole:
         return asked.sources[-1], asked.sources[-1].body
-    if isinstance(asked, Observed):
+    if isinstance(asked, TrackedValue):
         for source in reversed(asked.sources):
-            bodies = source.body if isinstance(source.question, Selection) else (source.body,)
+            bodies = source.body if isinstance(source.query, Selection) else (source.body,)
             if any(asked.value is body for body in bodies):
                 return source, asked.value
     raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
@@ -293,12 +300,12 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _place(template: Template, name: str, line: int) -> Place:
+def _place(template: Template, name: str, line: int) -> SourceLocation:
     """Where a line of a template's code comes from; jinja2 works it out anew each time that it is asked."""
-    return Place(name, template.get_corresponding_lineno(line))
+    return SourceLocation(name, template.get_corresponding_lineno(line))
 
 
-def _asking_line() -> Place | None:
+def _asking_line() -> SourceLocation | None:
     """The template line that is being rendered."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own callers
     while frame is not None:

@@ -15,13 +15,13 @@ from typing import Any
 
 from jinja2 import Template, TemplateSyntaxError, nodes
 
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Problem
-from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 from ssa_operator.rendering.values.line_marks import Lines, Places
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 
 SHARED = "_shared"
 """The folder beside the others whose files every folder can import."""
@@ -38,7 +38,7 @@ _CACHED_LENGTH = 64 * 1024
 class LoadError(ValueError):
     """Files that make no set of templates; `problems` has every fault."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[RenderProblem, ...]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems
 
@@ -68,7 +68,7 @@ class Templates:
         self.asks = any(_ASKS.search(text) for text in files.values())
         self._environment = Environment(files, self._full_name, self.asks)
         self.globals: Mapping[str, Any] = self._environment.globals
-        self._problems: list[Problem] = []
+        self._problems: list[RenderProblem] = []
         self._checked: set[str] = set()
         for name in files:
             if name.startswith(f"{folder}/") and name.endswith(".j2"):
@@ -94,13 +94,13 @@ class Templates:
         return self._known(marked, name) if len(marked) <= _CACHED_LENGTH else self._parsed(marked, name)
 
     def _parsed(self, marked: str, name: str) -> tuple[Node, ...]:
-        return parse(Places(marked, self._names, Place(name, 1)))
+        return parse(Places(marked, self._names, SourceLocation(name, 1)))
 
-    def line(self, place: Place) -> str:
+    def line(self, location: SourceLocation) -> str:
         """The text of a template line; '' where the file speaks of Secrets, whose content must not get out."""
-        text = self._files.get(place.file, "")
+        text = self._files.get(location.file, "")
         lines = text.split("\n")
-        return "" if "Secret" in text or place.line > len(lines) else lines[place.line - 1].strip()
+        return "" if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
 
     def _entry(self, name: str) -> Entry:
         return Entry(name, template=self._environment.get_template(name))
@@ -109,7 +109,7 @@ class Templates:
         try:
             return parse(Lines(self._files[name], name))
         except DocumentError as error:
-            self._problems.append(Problem(str(error), error.place))
+            self._problems.append(RenderProblem(str(error), error.location))
             return ()
 
     def _check(self, name: str) -> None:
@@ -121,7 +121,7 @@ class Templates:
             tree = self._environment.parse(self._files[name], name, name)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
-            self._problems.append(Problem(_syntax_fault(error), Place(error.name or name, error.lineno)))
+            self._problems.append(RenderProblem(_syntax_fault(error), SourceLocation(error.name or name, error.lineno)))
             return
         for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
             self._check_reference(reference, name)
@@ -134,7 +134,9 @@ class Templates:
         if full in self._files:
             self._check(full)
         elif not getattr(reference, "ignore_missing", False):
-            self._problems.append(Problem(f"{full} {_absence(named.value)}", Place(name, reference.lineno)))
+            self._problems.append(
+                RenderProblem(f"{full} {_absence(named.value)}", SourceLocation(name, reference.lineno))
+            )
 
     def _full_name(self, name: str) -> str:
         """The file that `name` means: below the folder, or below `_shared`."""

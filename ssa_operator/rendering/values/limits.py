@@ -37,7 +37,7 @@ class LimitError(TemplateRuntimeError):
     """A template met a bound."""
 
 
-class Budget:
+class RenderBudget:
     """What is left for the template that is being rendered."""
 
     __slots__ = ("_deadline", "_steps", "_work")
@@ -80,19 +80,19 @@ class Budget:
             )
 
 
-_current: ContextVar[Budget] = ContextVar("ssa_operator_render_budget")
+_current: ContextVar[RenderBudget] = ContextVar("ssa_operator_render_budget")
 
 
-def current() -> Budget:
+def current() -> RenderBudget:
     """The budget of the render in progress; a fresh one outside of any."""
     budget = _current.get(None)
-    return Budget() if budget is None else budget
+    return RenderBudget() if budget is None else budget
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
     """Give what is done within, in this thread or task, a budget of its own."""
-    token = _current.set(Budget())
+    token = _current.set(RenderBudget())
     try:
         yield
     finally:

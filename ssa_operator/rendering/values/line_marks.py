@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from ssa_operator.core.objects.source_location import Place
+from ssa_operator.core.objects.source_location import SourceLocation
 
 CLOSE = "\ue001"
 LINE = "\ue002"
@@ -89,9 +89,9 @@ class Lines:
         self._breaks = [found.start() for found in re.finditer("\n", text)]
         self._last = text.rstrip().count("\n")
 
-    def __call__(self, offset: int) -> Place:
+    def __call__(self, offset: int) -> SourceLocation:
         """The place of a character; what is missing at the end is missing in the last line."""
-        return Place(self._file, min(bisect_left(self._breaks, offset), self._last) + 1)
+        return SourceLocation(self._file, min(bisect_left(self._breaks, offset), self._last) + 1)
 
 
 class Places:
@@ -99,11 +99,11 @@ class Places:
 
     __slots__ = ("_offsets", "_places", "text")
 
-    def __init__(self, marked: str, files: Sequence[str], start: Place) -> None:
+    def __init__(self, marked: str, files: Sequence[str], start: SourceLocation) -> None:
         """Take the marks out of `marked`; `start` is the place of what stands before the first one."""
         self._offsets: list[int] = [0]
-        self._places: list[Place] = [start]
-        stack: list[Place] = []
+        self._places: list[SourceLocation] = [start]
+        stack: list[SourceLocation] = []
         here = start
         parts: list[str] = []
         offset = end = 0
@@ -112,19 +112,19 @@ class Places:
             offset += mark.start() - end
             end = mark.end()
             if mark[1]:
-                here = Place(files[int(mark[1])], int(mark[2]), tuple(reversed(stack)))
+                here = SourceLocation(files[int(mark[1])], int(mark[2]), tuple(reversed(stack)))
             elif mark[3]:
-                stack.append(Place(here.file, here.line))
+                stack.append(SourceLocation(here.file, here.line))
                 continue
             elif stack:
                 back = stack.pop()
-                here = Place(back.file, back.line, tuple(reversed(stack)))
+                here = SourceLocation(back.file, back.line, tuple(reversed(stack)))
             self._offsets.append(offset)
             self._places.append(here)
         parts.append(marked[end:])
         self.text = "".join(parts)
 
-    def __call__(self, offset: int) -> Place:
+    def __call__(self, offset: int) -> SourceLocation:
         """The place that wrote a character."""
         at = bisect_right(self._offsets, offset) - 1
         if at + 1 < len(self._offsets):

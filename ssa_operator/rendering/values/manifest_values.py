@@ -17,7 +17,7 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.runtime import Macro
 
 from ssa_operator.rendering.values import limits as bounds
-from ssa_operator.rendering.values.tracked_values import Observed, Unknown
+from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue
 
 DEPTH_LIMIT = 100
 """Levels of a value; the API server's own limit on nesting is far above any manifest too."""
@@ -71,7 +71,7 @@ class Stringlike:
         return str(self)[index]
 
 
-def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None = None) -> Any:
+def data(value: Any, depth: int = 0, observed: list[TrackedValue | UnknownValue] | None = None) -> Any:
     """The value as plain JSON data; tuples, ranges, views and generators become lists, template text becomes strings.
 
     Values of the cluster that are in it are put into `observed`, the unknown ones among them left as they are; without
@@ -86,10 +86,10 @@ def data(value: Any, depth: int = 0, observed: list[Observed | Unknown] | None =
     if kind is int or kind is float:
         return _number(value)
     if kind is not dict and kind is not list:
-        if isinstance(value, (Observed, Unknown)) and observed is not None:
+        if isinstance(value, (TrackedValue, UnknownValue)) and observed is not None:
             observed.append(value)
-            return value if isinstance(value, Unknown) else data(value.value, depth, observed)
-        if isinstance(value, Observed):
+            return value if isinstance(value, UnknownValue) else data(value.value, depth, observed)
+        if isinstance(value, TrackedValue):
             return data(value.branched(), depth)
         if isinstance(value, (str, Stringlike, Undefined)):
             return _encodable(str(value))  # str() of a missing field raises what is missing
@@ -123,7 +123,7 @@ def _key(key: Any) -> str:
         return key
     if isinstance(key, (str, Stringlike)):
         return str(key)
-    if isinstance(key, Observed):
+    if isinstance(key, TrackedValue):
         return _key(key.branched())
     what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"a {type(key).__name__} as a key"
     raise UnfitValueError(f"a mapping has {what}; keys must be strings")

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from ssa_operator.rendering.values import limits as bounds
-from ssa_operator.rendering.values.manifest_values import Stringlike, data, json_text, text_of
-from ssa_operator.rendering.values.tracked_values import Observed, carried, plain
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
+from ssa_operator.rendering.values.manifest_values import Stringlike, data, json_text, text_of
+from ssa_operator.rendering.values.tracked_values import TrackedValue, carried, plain
 
 OPEN = "\ue000"
 """Opens the stand-in of a value in the text that is parsed as YAML; `places.CLOSE` closes it."""
@@ -171,7 +171,9 @@ class Composition:
                         parts.append(" " * said.width)
                     size += len(value) if isinstance(value, str) else 1
                     parts.append(_token(len(self.values)))
-                    self.values.append(Observed(value, part.data.sources) if type(part.data) is Observed else value)
+                    self.values.append(
+                        TrackedValue(value, part.data.sources) if type(part.data) is TrackedValue else value
+                    )
             if size > bounds.OUTPUT_LIMIT:
                 raise bounds.LimitError(
                     f"the template renders more than {bounds.OUTPUT_LIMIT // 2**20} MiB, "

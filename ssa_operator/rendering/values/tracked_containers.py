@@ -12,20 +12,20 @@ from types import GeneratorType
 from typing import Any
 
 from ssa_operator.rendering.values import limits as bounds
-from ssa_operator.rendering.values.tracked_values import Observed, Unknown, merged, union
+from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, merged, union
 
 
-def settled(value: Any, found: list[Observed | Unknown]) -> Any:
+def settled(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
     """Data without origins: what is observed in it is put into `found`, and what is unknown in it stays."""
     if type(value) is dict:
-        found.extend(key for key in value if isinstance(key, Unknown))
+        found.extend(key for key in value if isinstance(key, UnknownValue))
         return {key: settled(item, found) for key, item in value.items()}
     if type(value) is list or type(value) is tuple:
         return [settled(item, found) for item in value]
-    if isinstance(value, Observed):
+    if isinstance(value, TrackedValue):
         found.append(value)
         return settled(value.value, found)
-    if isinstance(value, Unknown):
+    if isinstance(value, UnknownValue):
         found.append(value)
         return value
     return str(value) if isinstance(value, str) else value
@@ -36,23 +36,23 @@ def known(value: Any) -> Any:
     nothing is left.
     """
     if type(value) is dict:
-        fields = {key: known(item) for key, item in value.items() if not isinstance(key, Unknown)}
-        fields = {key: item for key, item in fields.items() if not isinstance(item, Unknown)}
+        fields = {key: known(item) for key, item in value.items() if not isinstance(key, UnknownValue)}
+        fields = {key: item for key, item in fields.items() if not isinstance(item, UnknownValue)}
         return fields if fields or not value else _one_of(value)
     if type(value) is list:
-        items = [item for item in map(known, value) if not isinstance(item, Unknown)]
+        items = [item for item in map(known, value) if not isinstance(item, UnknownValue)]
         return items if items or not value else _one_of(value)
     return value
 
 
-def gathered(value: Any, found: Sequence[Observed | Unknown]) -> Observed | Unknown:
+def gathered(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> TrackedValue | UnknownValue:
     """Data with `found` in it, as one value: unknown where a part of it is; in a lenient render without that part."""
-    unknowns = [item for item in found if isinstance(item, Unknown)]
+    unknowns = [item for item in found if isinstance(item, UnknownValue)]
     sources = union(*(item.sources for item in found))
     if unknowns and not unknowns[0].lenient:
         return merged(unknowns, sources)
     value = known(value)
-    return value if isinstance(value, Unknown) else Observed(value, sources)
+    return value if isinstance(value, UnknownValue) else TrackedValue(value, sources)
 
 
 def whole(value: Any) -> Any:
@@ -64,17 +64,17 @@ def whole(value: Any) -> Any:
         value = [*bounds.counted(items)]
     if type(value) is not list and type(value) is not dict:
         return value
-    found: list[Observed | Unknown] = []
+    found: list[TrackedValue | UnknownValue] = []
     data = settled(value, found)
     if not found:
         return value
     sources = union(*(item.sources for item in found))
-    unknowns = [item for item in found if isinstance(item, Unknown)]
-    return merged(unknowns, sources) if unknowns else Observed(data, sources)
+    unknowns = [item for item in found if isinstance(item, UnknownValue)]
+    return merged(unknowns, sources) if unknowns else TrackedValue(data, sources)
 
 
-def _one_of(value: Any) -> Unknown:
+def _one_of(value: Any) -> UnknownValue:
     """An unknown value among those of a mapping or list that holds nothing else."""
-    found: list[Observed | Unknown] = []
+    found: list[TrackedValue | UnknownValue] = []
     settled(value, found)
-    return next(item for item in found if isinstance(item, Unknown))
+    return next(item for item in found if isinstance(item, UnknownValue))

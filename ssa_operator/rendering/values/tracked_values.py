@@ -18,35 +18,35 @@ from typing import Any, TypeAlias
 from jinja2 import TemplateRuntimeError
 from jinja2.utils import missing
 
-from ssa_operator.core.objects.source_location import FieldPath, Place
+from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.render_result import Awaited
-from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Source:
+class Provenance:
     """One answer of the cluster: what was asked for and the live body, None where there is none.
 
     branches: what the control flow of the file depends on so far; a source adds itself. awaited: whether what is made
     of it waits. lenient: whether nothing waits. place: the template line that asked.
     """
 
-    question: Question
+    query: Query
     body: Any
-    branches: list[Source]
+    branches: list[Provenance]
     awaited: bool = True
     lenient: bool = False
-    place: Place | None = None
+    location: SourceLocation | None = None
 
 
-Sources: TypeAlias = tuple[Source, ...]
+Sources: TypeAlias = tuple[Provenance, ...]
 
 
 class AwaitedError(TemplateRuntimeError):
     """A template can't go on without a value that is unknown."""
 
-    def __init__(self, unknown: Unknown) -> None:
+    def __init__(self, unknown: UnknownValue) -> None:
         super().__init__("waiting for " + " and ".join(map(str, unknown.awaited)))
         self.unknown = unknown
 
@@ -54,7 +54,7 @@ class AwaitedError(TemplateRuntimeError):
 def _awaiting(lenient: Callable[[], Any] | None = None) -> Any:
     """A use of an unknown value that can't go on, but in a lenient render where that has an answer of its own."""
 
-    def used(self: Unknown, *_: Any, **__: Any) -> Any:
+    def used(self: UnknownValue, *_: Any, **__: Any) -> Any:
         if lenient is None or not self.lenient:
             raise AwaitedError(self)
         return lenient()
@@ -69,7 +69,7 @@ def _unknown_too() -> Any:
     return operated
 
 
-class Unknown(Missing):
+class UnknownValue(Missing):
     """A value that the cluster does not have yet.
 
     whole: whether it is an answer and not a part of one; its own source is the last one. derived: whether it is
@@ -97,16 +97,16 @@ class Unknown(Missing):
     def lenient(self) -> bool:
         return any(source.lenient for source in self.sources)
 
-    def field(self, name: str | int) -> Unknown:
+    def field(self, name: str | int) -> UnknownValue:
         """The field of an unknown value."""
         (first, *_) = self.awaited
         if self.derived or first.state:
-            return Unknown(self.sources, self.awaited, derived=self.derived)
-        return Unknown(self.sources, [replace(first, field=(*first.field, name))])
+            return UnknownValue(self.sources, self.awaited, derived=self.derived)
+        return UnknownValue(self.sources, [replace(first, field=(*first.field, name))])
 
-    def nameless(self) -> Unknown:
+    def nameless(self) -> UnknownValue:
         """The same without the name of the last field, which may be a Secret's content."""
-        return Unknown(self.sources, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True)
+        return UnknownValue(self.sources, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
@@ -116,7 +116,7 @@ class Unknown(Missing):
         (first, *_) = self.awaited
         if self.derived or first.state:
             return carried(_itself, (self, *args), kwargs)
-        of = Unknown(self.sources, [replace(first, field=first.field[:-1])])
+        of = UnknownValue(self.sources, [replace(first, field=first.field[:-1])])
         return carried(_itself, (of, *args), kwargs)
 
     def __hash__(self) -> Any:
@@ -132,9 +132,9 @@ class Unknown(Missing):
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
 
 
-def merged(unknowns: Sequence[Unknown], sources: Sources = ()) -> Unknown:
+def merged(unknowns: Sequence[UnknownValue], sources: Sources = ()) -> UnknownValue:
     """What is computed of unknown values."""
-    return Unknown(
+    return UnknownValue(
         union(sources, *(unknown.sources for unknown in unknowns)),
         [awaited for unknown in unknowns for awaited in unknown.awaited],
         derived=True,
@@ -165,7 +165,7 @@ def _swapped(function: Callable[..., Any]) -> Any:
     return operated
 
 
-class Observed:
+class TrackedValue:
     """A value that the cluster has, or that was computed of such values."""
 
     __slots__ = ("sources", "value")
@@ -174,18 +174,18 @@ class Observed:
         self.value = value
         self.sources = sources
 
-    def of(self, value: Any) -> Observed:
+    def of(self, value: Any) -> TrackedValue:
         """A value that came to be by this one."""
-        return Observed(value, self.sources)
+        return TrackedValue(value, self.sources)
 
     def below(self, found: Any) -> Any:
         """What a field of this value is, once `found` was read of it."""
         if isinstance(found, Missing):
             return _absent(found, self.sources)
-        return Observed(found, self.sources)
+        return TrackedValue(found, self.sources)
 
     def __repr__(self) -> str:
-        return f"Observed({', '.join(str(source.question) for source in self.sources)})"
+        return f"Observed({', '.join(str(source.query) for source in self.sources)})"
 
     def branched(self) -> Any:
         """The value alone, for what can't carry its origins: the whole file depends on them now."""
@@ -238,12 +238,12 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def carries(values: Iterable[Any]) -> bool:
+def is_tracked(values: Iterable[Any]) -> bool:
     """Whether one of the values came from the cluster."""
     return not _CARRIERS.isdisjoint(map(type, values))
 
 
-_CARRIERS = frozenset({Observed, Unknown})
+_CARRIERS = frozenset({TrackedValue, UnknownValue})
 
 
 def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], sources: Sources = ()) -> Any:
@@ -252,8 +252,8 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     Raises what the function raises, but what the cluster lacks is unknown and no error.
     """
     values = (*args, *kwargs.values())
-    unknowns = [value for value in values if isinstance(value, Unknown)]
-    sources = union(sources, *(value.sources for value in values if isinstance(value, Observed)))
+    unknowns = [value for value in values if isinstance(value, UnknownValue)]
+    sources = union(sources, *(value.sources for value in values if isinstance(value, TrackedValue)))
     if unknowns:
         return merged(unknowns, sources)
     try:
@@ -268,21 +268,21 @@ def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         if unknown is None:
             raise
         return unknown
-    if isinstance(found, Unknown):
+    if isinstance(found, UnknownValue):
         if found.whole:
-            return Unknown(union(sources, found.sources), found.awaited, whole=True)
+            return UnknownValue(union(sources, found.sources), found.awaited, whole=True)
         return merged([found], sources)
     if isinstance(found, Missing):
         unfound = _unfound(found, values, sources)
         return _absent(found, sources) if unfound is None else unfound
-    if isinstance(found, Observed):
-        return Observed(found.value, union(sources, found.sources))
-    return Observed(found, sources)
+    if isinstance(found, TrackedValue):
+        return TrackedValue(found.value, union(sources, found.sources))
+    return TrackedValue(found, sources)
 
 
 def plain(value: Any) -> Any:
     """The value without its origins."""
-    return value.value if type(value) is Observed else value
+    return value.value if type(value) is TrackedValue else value
 
 
 def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing | None:
@@ -295,43 +295,43 @@ def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing
         return None
     for source in sources:
         source.branches.append(source)
-    return found.nameless() if any(source.question.kind == "Secret" for source in sources) else found
+    return found.nameless() if any(source.query.kind == "Secret" for source in sources) else found
 
 
 def _is_in(owner: Any, value: Any) -> bool:
-    if isinstance(value, (Observed, Unknown)):
+    if isinstance(value, (TrackedValue, UnknownValue)):
         return False
     return owner is value or (
         isinstance(value, (Mapping, list)) and isinstance(owner, (Mapping, list)) and path_of(owner, value) is not None
     )
 
 
-def _absent(found: Missing, sources: Sources) -> Unknown:
-    if isinstance(found, Unknown):
+def _absent(found: Missing, sources: Sources) -> UnknownValue:
+    if isinstance(found, UnknownValue):
         return found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
     unknown = _lacking(owner, path, sources)
     if unknown is None:
-        unknown = Unknown(sources, [_awaited(sources[0], path)])
-    return Unknown(unknown.sources, unknown.awaited, owner, name)
+        unknown = UnknownValue(sources, [_awaited(sources[0], path)])
+    return UnknownValue(unknown.sources, unknown.awaited, owner, name)
 
 
-def _lacking(owner: Any, path: FieldPath, sources: Sources) -> Unknown | None:
+def _lacking(owner: Any, path: FieldPath, sources: Sources) -> UnknownValue | None:
     """The field `path` that the mapping or list `owner` of one of the sources lacks; None where it is nobody's."""
     for source in sources:
         found = path_of(owner, source.body) if isinstance(owner, (Mapping, list)) else None
         if found is not None:
-            return Unknown(sources, [_awaited(source, (*found, *path))])
+            return UnknownValue(sources, [_awaited(source, (*found, *path))])
     return None
 
 
-def _awaited(source: Source, path: FieldPath) -> Awaited:
+def _awaited(source: Provenance, path: FieldPath) -> Awaited:
     """A field of an answer; where the answer is a list, a field of the object in it."""
-    question = source.question
-    if isinstance(question, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
+    query = source.query
+    if isinstance(query, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
         metadata = source.body[path[0]]["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        item = Lookup(api_version=question.api_version, kind=question.kind, namespace=namespace, name=name)
+        item = Lookup(api_version=query.api_version, kind=query.kind, namespace=namespace, name=name)
         return Awaited(item, path[1:])
-    return Awaited(question, path)
+    return Awaited(query, path)

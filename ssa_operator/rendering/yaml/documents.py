@@ -18,11 +18,11 @@ from typing import Any
 
 import yaml
 
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
-from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values.line_marks import RESERVED, Lines, Places
+from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
 from ssa_operator.rendering.values.template_text import TOKEN
+from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
 
 try:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -91,59 +91,59 @@ class _Parser:
 
     def _fault(self, error: yaml.MarkedYAMLError) -> DocumentError:
         mark = error.problem_mark or error.context_mark
-        place = self._places(mark.index if mark else 0)
+        location = self._places(mark.index if mark else 0)
         message = error.problem or "this is no YAML"
         if error.context:
-            began = self._places(error.context_mark.index) if error.context_mark else place
-            message += f" ({error.context})" if began == place else f" ({error.context} that begins at {began})"
-        return DocumentError(message, place)
+            began = self._places(error.context_mark.index) if error.context_mark else location
+            message += f" ({error.context})" if began == location else f" ({error.context} that begins at {began})"
+        return DocumentError(message, location)
 
-    def _place(self, event: Any) -> Place:
+    def _place(self, event: Any) -> SourceLocation:
         return self._places(event.start_mark.index)
 
     def _node(self, event: Any, depth: int) -> Node:
-        place = self._place(event)
+        location = self._place(event)
         self._count += 1
         if self._count > NODES_LIMIT:
-            raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", place)
+            raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", location)
         if depth > DEPTH_LIMIT:
-            raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", place)
+            raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", location)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), place)
+            return self._alias(str(event.anchor), location)
         before = self._count
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
-            node = self._scalar(event, place)
+            node = self._scalar(event, location)
         else:
             kind = "map" if isinstance(event, yaml.MappingStartEvent) else "seq"
             if event.tag not in (None, "!", _CORE_TAG + kind):
-                raise DocumentError(f"the tag {_tag(event.tag)} is not supported", place)
-            node = self._fields(place, depth) if kind == "map" else self._items(place, depth)
+                raise DocumentError(f"the tag {_tag(event.tag)} is not supported", location)
+            node = self._fields(location, depth) if kind == "map" else self._items(location, depth)
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, self._count - before + 1)
         return node
 
-    def _alias(self, anchor: str, place: Place) -> Node:
+    def _alias(self, anchor: str, location: SourceLocation) -> Node:
         if anchor not in self._anchors:
-            raise DocumentError(f"the alias *{anchor} has no anchor in this document", place)
+            raise DocumentError(f"the alias *{anchor} has no anchor in this document", location)
         known = self._anchors[anchor]
         if known is None:
-            raise DocumentError(f"the alias *{anchor} is within its own anchor", place)
+            raise DocumentError(f"the alias *{anchor} is within its own anchor", location)
         node, size = known
         self._count += size
         return node
 
-    def _items(self, place: Place, depth: int) -> Items:
+    def _items(self, location: SourceLocation, depth: int) -> Items:
         nodes = []
         while not isinstance(event := self._parser.get_event(), yaml.SequenceEndEvent):
             nodes.append(self._node(event, depth + 1))
-        return Items(place, tuple(nodes))
+        return Items(location, tuple(nodes))
 
-    def _fields(self, place: Place, depth: int) -> Fields:
-        entries: list[tuple[str | Slot | Mixed, Node, Place]] = []
+    def _fields(self, location: SourceLocation, depth: int) -> Fields:
+        entries: list[tuple[str | Slot | Mixed, Node, SourceLocation]] = []
         merged: list[Node] = []
-        seen: dict[str, Place] = {}
+        seen: dict[str, SourceLocation] = {}
         while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
             at = self._place(event)
             is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
@@ -157,38 +157,38 @@ class _Parser:
                     raise DocumentError(f"the key {key} is there twice, first at {seen[key]}", at)
                 seen[key] = at
             entries.append((key, value, at))
-        return Fields(place, tuple(entries), tuple(merged))
+        return Fields(location, tuple(entries), tuple(merged))
 
-    def _name(self, node: Node, event: Any, place: Place) -> str | Slot | Mixed:
+    def _name(self, node: Node, event: Any, location: SourceLocation) -> str | Slot | Mixed:
         if isinstance(node, (Slot, Mixed)):
             return node
         if isinstance(node, Constant) and isinstance(node.value, str):
             return node.value
         if isinstance(node, Constant) and isinstance(event, yaml.ScalarEvent):
-            raise DocumentError(f'the key {event.value or "null"} is not a string; write "{event.value}"', place)
-        raise DocumentError("a key must be a string", place)
+            raise DocumentError(f'the key {event.value or "null"} is not a string; write "{event.value}"', location)
+        raise DocumentError("a key must be a string", location)
 
-    def _scalar(self, event: Any, place: Place) -> Node:
+    def _scalar(self, event: Any, location: SourceLocation) -> Node:
         tag, text = event.tag, event.value
         plain = event.implicit[0] and tag is None
         if tag is not None and tag not in ("!", _CORE_TAG + "str"):
-            raise DocumentError(f"the tag {_tag(tag)} is not supported", place)
+            raise DocumentError(f"the tag {_tag(tag)} is not supported", location)
         if not text.isascii() and RESERVED.search(text) and self._filled:
-            return self._with_values(event, place, plain)
-        return Constant(place, _plain(text, place) if plain else text)
+            return self._with_values(event, location, plain)
+        return Constant(location, _plain(text, location) if plain else text)
 
-    def _with_values(self, event: Any, place: Place, plain: bool) -> Node:
+    def _with_values(self, event: Any, location: SourceLocation, plain: bool) -> Node:
         written = self._places.text[event.start_mark.index : event.end_mark.index]
         if len(TOKEN.findall(written)) != len(RESERVED.findall(event.value)) / 2:
             # An escape in double quotes made one of the characters that enclose the stand-ins of values.
-            raise DocumentError("the characters U+E000 to U+E006 are reserved; put them in as a value", place)
+            raise DocumentError("the characters U+E000 to U+E006 are reserved; put them in as a value", location)
         pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(TOKEN.split(event.value))]
         parts = tuple(piece for piece in pieces if piece != "")
         if any(isinstance(part, str) and RESERVED.search(part) for part in parts):
-            raise DocumentError("internal error: the stand-in of a value was torn apart; please report it", place)
+            raise DocumentError("internal error: the stand-in of a value was torn apart; please report it", location)
         if plain and len(parts) == 1:
-            return Slot(place, int(parts[0]))
-        return Mixed(place, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
+            return Slot(location, int(parts[0]))
+        return Mixed(location, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
 
     def _block_indent(self, event: Any) -> int:
         """By how many spaces the lines of a block scalar are indented."""
@@ -199,28 +199,28 @@ class _Parser:
         return 0
 
 
-def _plain(text: str, place: Place) -> Any:
+def _plain(text: str, location: SourceLocation) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
-        return _integer(text, 10, place)
+        return _integer(text, 10, location)
     if _FLOAT.fullmatch(text) and not _LEADING_ZERO.fullmatch(text):
         number = float(text)
         if not math.isfinite(number):
-            raise DocumentError(f"the number {text} is too large", place)
+            raise DocumentError(f"the number {text} is too large", location)
         return number
     if _OCTAL.fullmatch(text):
-        return _integer(text, 8, place)
+        return _integer(text, 8, location)
     if _HEX.fullmatch(text):
-        return _integer(text, 16, place)
+        return _integer(text, 16, location)
     if _NOT_A_NUMBER.fullmatch(text):
-        raise DocumentError(f"{text} does not exist in JSON; for the text, write it in quotes", place)
+        raise DocumentError(f"{text} does not exist in JSON; for the text, write it in quotes", location)
     return text
 
 
-def _integer(text: str, base: int, place: Place) -> int:
+def _integer(text: str, base: int, location: SourceLocation) -> int:
     if len(text) > len(str(2**64)) + 3 or (number := int(text, base)) not in INTEGERS:
-        raise DocumentError("the number does not fit into 64 bits; for the text, write it in quotes", place)
+        raise DocumentError("the number does not fit into 64 bits; for the text, write it in quotes", location)
     return number
 
 

@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ssa_operator.core.objects.source_location import FieldPath, Place
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits as bounds
 from ssa_operator.rendering.values.manifest_values import text_of
-from ssa_operator.rendering.values.tracked_values import Observed, Unknown, carried, carries, plain
 from ssa_operator.rendering.values.template_text import Indented
+from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, carried, is_tracked, plain
 
 
 class DocumentError(ValueError):
     """YAML that can't be used; `place` is the template line."""
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, location: SourceLocation) -> None:
         super().__init__(message)
-        self.place = place
+        self.location = location
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Filling:
 class Constant:
     """A scalar without a value of the render in it."""
 
-    place: Place
+    location: SourceLocation
     value: Any
 
     def build(self, _: Filling) -> Any:
@@ -64,7 +64,7 @@ class Constant:
 class Slot:
     """A plain scalar that is one value."""
 
-    place: Place
+    location: SourceLocation
     number: int
 
     def build(self, filling: Filling) -> Any:
@@ -76,14 +76,14 @@ class Slot:
 class Mixed:
     """A scalar of text and values: `parts` alternates between text and numbers of values."""
 
-    place: Place
+    location: SourceLocation
     parts: tuple[Any, ...]
     block: int = 0
 
     def build(self, filling: Filling) -> Any:
         if filling.carried:
             values = [filling.values[part] for part in self.parts if type(part) is int]
-            if carries(values):
+            if is_tracked(values):
                 return carried(lambda *_: self._text(filling), values, {})
         return self._text(filling)
 
@@ -97,30 +97,30 @@ class Mixed:
 class Fields:
     """A mapping; `merged` are the mappings that `<<` names, first one first."""
 
-    place: Place
-    entries: tuple[tuple[str | Slot | Mixed, Node, Place], ...]
+    location: SourceLocation
+    entries: tuple[tuple[str | Slot | Mixed, Node, SourceLocation], ...]
     merged: tuple[Node, ...] = ()
 
     def build(self, filling: Filling) -> dict[str, Any]:
         fields: dict[str, Any] = {}
-        for key, node, place in self.entries:
+        for key, node, location in self.entries:
             value: Any = node.build(filling)
             name: Any = key
             if type(key) is not str:
-                name = _key(key, filling, place)
-                if type(name) is Observed:
+                name = _key(key, filling, location)
+                if type(name) is TrackedValue:
                     name, value = name.value, name.of(value)
             if name in fields:
-                raise DocumentError(f"the key {name} is there twice", place)
+                raise DocumentError(f"the key {name} is there twice", location)
             fields[name] = value
         for other in self.merged:
             found: Any = other.build(filling)
-            if isinstance(found, Unknown):
+            if isinstance(found, UnknownValue):
                 found = {found: found}
-            elif isinstance(found, Observed) and isinstance(found.value, dict):
+            elif isinstance(found, TrackedValue) and isinstance(found.value, dict):
                 found = {key: found.of(value) for key, value in found.value.items()}
             if not isinstance(found, dict):
-                raise DocumentError("<< needs a mapping or a list of mappings", other.place)
+                raise DocumentError("<< needs a mapping or a list of mappings", other.location)
             fields = {**found, **fields}
         return fields
 
@@ -129,7 +129,7 @@ class Fields:
 class Items:
     """A list."""
 
-    place: Place
+    location: SourceLocation
     nodes: tuple[Node, ...]
 
     def build(self, filling: Filling) -> list[Any]:
@@ -139,7 +139,7 @@ class Items:
 Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
 
 
-def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> Any:
+def _key(key: str | Slot | Mixed, filling: Filling, location: SourceLocation) -> Any:
     """The key, Observed or Unknown where it came from the cluster."""
     if isinstance(key, str):
         return key
@@ -147,26 +147,26 @@ def _key(key: str | Slot | Mixed, filling: Filling, place: Place) -> Any:
         return key.build(filling)
     value = filling.values[key.number]
     if isinstance(plain(value), (dict, list)):
-        raise DocumentError("a mapping or a list can't be a key", place)
-    if filling.carried and carries([value]):
+        raise DocumentError("a mapping or a list can't be a key", location)
+    if filling.carried and is_tracked([value]):
         return carried(lambda _: filling.text(key.number), [value], {})
     return filling.text(key.number)
 
 
-def _is_key(key: str | Slot | Mixed, filling: Filling, place: Place, name: str | int) -> bool:
-    found = plain(_key(key, filling, place))
+def _is_key(key: str | Slot | Mixed, filling: Filling, location: SourceLocation, name: str | int) -> bool:
+    found = plain(_key(key, filling, location))
     return isinstance(found, str) and found == name
 
 
-def find(node: Node, path: FieldPath, filling: Filling) -> Place:
+def find(node: Node, path: FieldPath, filling: Filling) -> SourceLocation:
     """The place of a field, or of the nearest field around it."""
-    place = node.place
+    location = node.location
     for at_part, part in enumerate(path):
         below: Node | None = None
         if isinstance(node, Fields):
             for key, value, at in node.entries:
                 if _is_key(key, filling, at, part):
-                    below, place = value, at
+                    below, location = value, at
             for other in node.merged if below is None else ():
                 if isinstance(other, Fields) and any(
                     plain(_key(key, filling, at)) == part for key, _, at in other.entries
@@ -174,8 +174,8 @@ def find(node: Node, path: FieldPath, filling: Filling) -> Place:
                     return find(other, path[at_part:], filling)
         elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
             below = node.nodes[part]
-            place = below.place
+            location = below.location
         if below is None:
             break
         node = below
-    return place
+    return location

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
+from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import Identity, split_api_version
-from ssa_operator.core.objects.annotations import PREFIX, InstructionError, references
-from ssa_operator.core.objects.source_location import FieldPath, Place, field_text
-from ssa_operator.core.objects.render_result import Document, Problem, Use, Wait
-from ssa_operator.core.objects.cluster_view import Question
+from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.values.tracked_containers import settled
+from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue, UnknownValue, plain, union
 from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
-from ssa_operator.rendering.values.tracked_values import Observed, Source, Unknown, plain, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class _Whereabouts:
     filling: Filling
     prefix: FieldPath = ()
 
-    def __call__(self, path: FieldPath) -> Place:
+    def __call__(self, path: FieldPath) -> SourceLocation:
         return find(self.node, (*self.prefix, *path), self.filling)
 
 
-def manifests(node: Node, filling: Filling) -> Iterator[Document | Problem | Wait]:
+def manifests(node: Node, filling: Filling) -> Iterator[Document | RenderProblem | Wait]:
     """The manifests of one YAML document; a problem for each that can't be one, a wait for each that can't yet.
 
     The namespace of a waiting one is '' where it has none of its own.
@@ -42,21 +42,21 @@ def manifests(node: Node, filling: Filling) -> Iterator[Document | Problem | Wai
     try:
         body: Any = node.build(filling)
     except DocumentError as error:
-        yield Problem(str(error), error.place)
+        yield RenderProblem(str(error), error.location)
         return
     if body is None:
         return
     if _is_list(body):
         items = body.get("items")
-        own = items.sources if isinstance(items, (Observed, Unknown)) else ()
-        if isinstance(items, Unknown):
-            yield Wait(place=find(node, ("items",), filling), awaited=items.awaited, uses=uses(own))
+        own = items.sources if isinstance(items, (TrackedValue, UnknownValue)) else ()
+        if isinstance(items, UnknownValue):
+            yield Wait(location=find(node, ("items",), filling), awaited=items.awaited, dependencies=dependencies(own))
             return
         if not isinstance(plain(items), list):
-            yield Problem("items of a List must be a list", find(node, ("items",), filling))
+            yield RenderProblem("items of a List must be a list", find(node, ("items",), filling))
             return
         for index, item in enumerate(plain(items)):
-            yield _manifest(Observed(item, own) if own else item, _Whereabouts(node, filling, ("items", index)))
+            yield _manifest(TrackedValue(item, own) if own else item, _Whereabouts(node, filling, ("items", index)))
     else:
         yield _manifest(body, _Whereabouts(node, filling))
 
@@ -70,78 +70,78 @@ def _says(body: dict[str, Any], field: str, text: str) -> bool:
     return isinstance(found, str) and found == text
 
 
-def _manifest(body: Any, place_of: _Whereabouts) -> Document | Problem | Wait:
-    made_of: tuple[Use, ...] = ()
-    if place_of.filling.carried:
-        observed: list[Observed | Unknown] = []
+def _manifest(body: Any, location_of: _Whereabouts) -> Document | RenderProblem | Wait:
+    made_of: tuple[Dependency, ...] = ()
+    if location_of.filling.carried:
+        observed: list[TrackedValue | UnknownValue] = []
         body = settled(body, observed)
-        made_of = uses(union(*(value.sources for value in observed)))
-        awaited = [awaited for value in observed if isinstance(value, Unknown) for awaited in value.awaited]
+        made_of = dependencies(union(*(value.sources for value in observed)))
+        awaited = [awaited for value in observed if isinstance(value, UnknownValue) for awaited in value.awaited]
         if awaited:
-            place = place_of(_unknown(body) or ())
+            location = location_of(_unknown(body) or ())
             annotations = _annotations(body)
             return Wait(
-                place=place,
+                location=location,
                 awaited=tuple(dict.fromkeys(awaited)),
                 identity=_identity(body),
-                uses=joined(made_of, _after(annotations, place_of)),
+                dependencies=joined(made_of, _after(annotations, location_of)),
                 annotations=annotations,
             )
     fault = _fault(body)
     if fault is not None:
         path, message = fault
         named = _identity(body)
-        return Problem(message, place_of(path), (named,) if named is not None else ())
+        return RenderProblem(message, location_of(path), (named,) if named is not None else ())
     if body["metadata"].get("annotations"):
-        made_of = joined(made_of, _after(body["metadata"]["annotations"], place_of))
-    return Document(body=body, place=place_of(()), place_of=place_of, uses=made_of)
+        made_of = joined(made_of, _after(body["metadata"]["annotations"], location_of))
+    return Document(body=body, location=location_of(()), location_of=location_of, dependencies=made_of)
 
 
-def uses(sources: Iterable[Source]) -> tuple[Use, ...]:
+def dependencies(sources: Iterable[Provenance]) -> tuple[Dependency, ...]:
     """What something is made of, each question once."""
-    return joined(Use(source.question, source.awaited, place=source.place) for source in sources)
+    return joined(Dependency(source.query, source.awaited, location=source.location) for source in sources)
 
 
-def joined(*groups: Iterable[Use]) -> tuple[Use, ...]:
+def joined(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
     """The uses of all groups, each question once: awaited where one of its uses is, and then in the place of that."""
-    found: dict[Question, Use] = {}
+    found: dict[Query, Dependency] = {}
     for use in itertools.chain(*groups):
-        known = found.setdefault(use.question, use)
+        known = found.setdefault(use.query, use)
         if known is not use:
             first = use if use.awaited and not known.awaited else known
-            found[use.question] = replace(first, after=use.after or known.after)
+            found[use.query] = replace(first, after=use.after or known.after)
     return tuple(found.values())
 
 
-def _after(annotations: Mapping[str, Any], place_of: _Whereabouts) -> tuple[Use, ...]:
+def _after(annotations: Mapping[str, Any], location_of: _Whereabouts) -> tuple[Dependency, ...]:
     """What the annotation `after` names; one that can't be read is refused with the manifest."""
     key = f"{PREFIX}after"
     if key not in annotations:
         return ()
     try:
-        named = references(annotations[key])
-    except InstructionError:
+        named = parse_references(annotations[key])
+    except AnnotationError:
         return ()
-    place = place_of(("metadata", "annotations", key))
-    return tuple(Use(reference, awaited=True, after=True, place=place) for reference in named)
+    location = location_of(("metadata", "annotations", key))
+    return tuple(Dependency(reference, awaited=True, after=True, location=location) for reference in named)
 
 
 def _unknown(value: Any) -> FieldPath | None:
     """The first field of settled data that is unknown."""
-    if isinstance(value, Unknown):
+    if isinstance(value, UnknownValue):
         return ()
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, item in items:
-        path = () if isinstance(name, Unknown) else _unknown(item)
+        path = () if isinstance(name, UnknownValue) else _unknown(item)
         if path is not None:
-            return path if isinstance(name, Unknown) else (name, *path)
+            return path if isinstance(name, UnknownValue) else (name, *path)
     return None
 
 
 def _identity(body: Any) -> Identity | None:
     """What a document that waits is called, None where that is unknown too."""
     metadata = body.get("metadata") if isinstance(body, dict) else None
-    if not isinstance(metadata, dict) or any(isinstance(key, Unknown) for key in (*body, *metadata)):
+    if not isinstance(metadata, dict) or any(isinstance(key, UnknownValue) for key in (*body, *metadata)):
         return None
     namespace = metadata.get("namespace")
     parts = [body.get("apiVersion"), body.get("kind"), "" if namespace is None else namespace, metadata.get("name")]
@@ -156,7 +156,9 @@ def _annotations(body: Any) -> dict[str, Any]:
     metadata = body.get("metadata") if isinstance(body, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     known = annotations.items() if isinstance(annotations, dict) else ()
-    return {key: value for key, value in known if not isinstance(key, Unknown) and not isinstance(value, Unknown)}
+    return {
+        key: value for key, value in known if not isinstance(key, UnknownValue) and not isinstance(value, UnknownValue)
+    }
 
 
 def _fault(body: Any) -> tuple[FieldPath, str] | None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ssa_operator.controller.reconcile.apply import act
-from ssa_operator.controller.reconcile.cluster_access import Cluster
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.planning.plan import make_plan
 from tests.core.example_objects import config_map, observed, rendered
 
@@ -35,6 +35,6 @@ async def test_an_unexpected_error_leaves_no_apply_of_the_same_parent_running() 
     children = Broken()
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     with pytest.raises(ExceptionGroup):
-        await act(plan, cast("Cluster", type("Stub", (), {"children": children})()), 0.0)
+        await act(plan, cast("ClusterAccess", type("Stub", (), {"children": children})()), 0.0)
     assert children.asked == 2
     assert not children.waiting

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ssa_operator.controller.watches.object_claims import Claims
 from ssa_operator.controller.reconcile.parent_cache import Memory
+from ssa_operator.controller.watches.object_claims import ObjectClaims
 from ssa_operator.core.planning.plan import Plan, make_plan
 from tests.core.example_objects import OTHER_UID, PARENT_UID, config_map, config_map_identity, observed, rendered
 
@@ -16,7 +16,7 @@ class Claimed:
     def __init__(self) -> None:
         self.woken: list[str] = []
         self.parents = dict(observed().parents)
-        self.claims = Claims(self.parents, lambda: True, self.woken.append)
+        self.claims = ObjectClaims(self.parents, lambda: True, self.woken.append)
         self.first, self.second = Memory(), Memory()
         self.claims.claim(self.first, OTHER_UID, make_plan(observed(), rendered(config_map("shared"))))
         self.claims.claim(self.second, PARENT_UID, self.plan())

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.crd_schema import announces, declared, has_status, status_schema, undeclared_reports, unreported
+from ssa_operator.core.objects.crd_schema import (
+    declared,
+    has_status,
+    reports_status,
+    status_schema,
+    undeclared_reports,
+    unreported,
+)
 
 SCHEMA = {
     "type": "object",
@@ -66,8 +73,8 @@ def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
 ) -> None:
     schema = {"openAPIV3Schema": {"properties": {"status": status}}}
     version = {"name": "v1", "schema": schema, "subresources": {"status": {}} if subresource else {}}
-    assert announces({"spec": {"versions": [version]}}) is found
-    assert not announces({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
+    assert reports_status({"spec": {"versions": [version]}}) is found
+    assert not reports_status({"spec": {"versions": [{"name": "v1", "subresources": {"status": {}}}]}})
 
 
 STRING = {"type": "string"}

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.dependency_graph import cycles, graph, waves
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Use
-from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.render_result import Dependency
+from ssa_operator.core.objects.source_location import SourceLocation
 
 NODES = range(8)
 Edges = Mapping[int, frozenset[int]]
@@ -75,9 +75,9 @@ MAP = Identity("", "ConfigMap", "default", "b")
 FREE = Identity("", "Secret", "default", "c")
 
 
-def uses(*names: str, awaited: bool = True, after: bool = False) -> tuple[Use, ...]:
+def uses(*names: str, awaited: bool = True, after: bool = False) -> tuple[Dependency, ...]:
     references = [Reference(*name.split("/")) for name in names]
-    return tuple(Use(each, awaited, after, Place("a.yaml.j2", 7)) for each in references)
+    return tuple(Dependency(each, awaited, after, SourceLocation("a.yaml.j2", 7)) for each in references)
 
 
 def test_a_cycle_is_told_by_kind_and_name() -> None:
@@ -96,14 +96,14 @@ def test_a_manifest_that_reads_itself_is_a_cycle_unless_it_does_not_wait_for_it(
 def test_an_edge_says_why_and_which_line() -> None:
     found = graph([(JOB, ()), (MAP, uses("Job/a", after=True)), (FREE, uses("Job/a"))])
     (after,), (value,) = found.edges[MAP], found.edges[FREE]
-    assert (after.target, after.why, str(after.place)) == (JOB, "after", "a.yaml.j2:7")
+    assert (after.target, after.why, str(after.location)) == (JOB, "after", "a.yaml.j2:7")
     assert (value.why, str(value)) == ("value", "Job/a to be ready")
 
 
 def test_a_lookup_of_another_manifest_is_an_edge_and_any_other_is_none() -> None:
     own = Lookup(api_version="batch/v1", kind="Job", namespace="default", name="a")
     far = Lookup(api_version="batch/v1", kind="Job", namespace="far", name="a")
-    found = graph([(JOB, ()), (MAP, (Use(own, awaited=True), Use(far, awaited=True)))])
+    found = graph([(JOB, ()), (MAP, (Dependency(own, awaited=True), Dependency(far, awaited=True)))])
     (edge,) = found.edges[MAP]
     assert (edge.target, edge.ready, str(edge)) == (JOB, False, "Job default/a to exist")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import KEPT, Live
+from ssa_operator.core.objects.live_object import KEPT, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -15,15 +15,15 @@ def body(name: str) -> dict[str, Any]:
 
 
 def test_a_body_is_decoded_once_while_a_pass_reads_it() -> None:
-    live = Live.of(body("x"))
+    live = LiveObject.of(body("x"))
     assert live.body is live.body
 
 
 def test_a_body_that_was_read_long_ago_is_read_again_as_it_was() -> None:
-    first = Live.of(body("first"))
+    first = LiveObject.of(body("first"))
     before = first.body
     for number in range(KEPT):
-        assert Live.of(body(str(number))).body["data"] == {"key": str(number)}
+        assert LiveObject.of(body(str(number))).body["data"] == {"key": str(number)}
     assert first.body is not before
     assert first.body == before == body("first")
 
@@ -33,6 +33,6 @@ def test_an_object_from_a_watch_does_not_keep_the_line_that_it_came_in() -> None
     encoded = msgspec.json.encode({**body("x"), "metadata": {"name": "x", "managedFields": [managed]}})
     line = bytes(bytearray(b'{"object":' + encoded + b"}"))
     references = sys.getrefcount(line)
-    live = Live(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"])
+    live = LiveObject(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"])
     assert live.owned_fields() == b'{"f:data":{}}'
     assert sys.getrefcount(line) == references

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.source_location import FieldPath, Place, field_text, parse_field
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, parse_field
 
 POD = {"spec": {"containers": [{"name": "a"}, {"name": "web", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}
 
@@ -41,5 +41,5 @@ def test_what_is_written_as_a_field_is_read_back(path: list[str | int]) -> None:
 
 
 def test_a_place_names_its_includers_innermost_first() -> None:
-    place = Place("a/_x.j2", 3, (Place("a/_y.j2", 2), Place("a/d.yaml.j2", 9)))
-    assert str(place) == "a/_x.j2:3 (included from a/_y.j2:2) (included from a/d.yaml.j2:9)"
+    location = SourceLocation("a/_x.j2", 3, (SourceLocation("a/_y.j2", 2), SourceLocation("a/d.yaml.j2", 9)))
+    assert str(location) == "a/_x.j2:3 (included from a/_y.j2:2) (included from a/d.yaml.j2:9)"

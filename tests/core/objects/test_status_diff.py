@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.status_diff import differs
-from ssa_operator.core.objects.live_object import MANAGER, Live
 from tests.core.example_objects import parent
 
 
-def owner_with(status: dict[str, Any]) -> Live:
+def owner_with(status: dict[str, Any]) -> LiveObject:
     fields: dict[str, Any] = {"f:status": fields_of(status)}
     managed = [{"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}]
     return parent(status=status, managedFields=managed)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies.unchanged import proof
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.observed import Demand, Kind
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.observed import ApplyScope, KindState
 from ssa_operator.core.planning.plan import make_plan
-from ssa_operator.core.planning.step import Action, Problem
+from ssa_operator.core.planning.step import Action, FailureReason
+from ssa_operator.core.policies.unchanged import apply_record
 from tests.core.example_objects import (
     CONFIG_MAP,
     OTHER_UID,
@@ -26,7 +26,7 @@ from tests.core.example_objects import (
 
 def proven_child() -> dict[str, Any]:
     live = child()
-    return {"proofs": {live.identity: proof(made(config_map()), live)}, "demand": Demand.UNPROVEN}
+    return {"apply_records": {live.identity: apply_record(made(config_map()), live)}, "apply_scope": ApplyScope.CHANGED}
 
 
 def test_what_does_not_exist_is_applied() -> None:
@@ -41,7 +41,7 @@ def test_a_childs_own_event_costs_no_request_where_it_is_proven_unchanged() -> N
 
 
 def test_a_tick_applies_what_is_proven_unchanged_too() -> None:
-    plan = make_plan(observed(child(), **proven_child() | {"demand": Demand.EVERYTHING}), rendered(config_map()))
+    plan = make_plan(observed(child(), **proven_child() | {"apply_scope": ApplyScope.ALL}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY}
 
 
@@ -53,7 +53,7 @@ def test_a_tick_applies_what_is_proven_unchanged_too() -> None:
         (child(managedFields=[]), config_map(), "somebody changed our fields"),
     ],
 )
-def test_what_is_not_proven_is_applied_and_says_why(live: Live, body: dict[str, Any], why: str) -> None:
+def test_what_is_not_proven_is_applied_and_says_why(live: LiveObject, body: dict[str, Any], why: str) -> None:
     plan = make_plan(observed(live, **proven_child()), rendered(body))
     assert (plan.steps[0].action, plan.steps[0].reason) == (Action.APPLY, why)
 
@@ -72,26 +72,26 @@ def test_a_kind_that_the_cluster_does_not_know_is_refused_alone() -> None:
 
 
 def test_a_kind_that_cannot_be_watched_is_refused_alone_with_the_reason() -> None:
-    kinds = {CONFIG_MAP: Kind(namespaced=True, synced=False, problem="may not list configmaps")}
+    kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="may not list configmaps")}
     plan = make_plan(observed(kinds=kinds), rendered(config_map()))
     assert (plan.steps[0].action, plan.steps[0].reason) == (Action.REFUSE, "may not list configmaps")
 
 
 def test_a_watch_that_is_not_synced_is_waited_for() -> None:
-    plan = make_plan(observed(kinds={CONFIG_MAP: Kind(namespaced=True, synced=False)}), rendered(config_map()))
+    plan = make_plan(observed(kinds={CONFIG_MAP: KindState(namespaced=True, synced=False)}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.WAIT}
 
 
 def test_a_child_of_another_living_parent_is_refused() -> None:
     plan = make_plan(observed(others=(child(owner=OTHER_UID),)), rendered(config_map()))
-    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, Problem.INVALID_MANIFEST)
+    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, FailureReason.INVALID_MANIFEST)
     assert plan.steps[0].reason == "belongs to Echo default/other already; give it another name"
-    assert plan.steps[0].taken
+    assert plan.steps[0].claimed_by_other
 
 
 def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_it() -> None:
     plan = make_plan(observed(claims={config_map_identity(): OTHER_UID}), rendered(config_map()))
-    assert (plan.steps[0].action, plan.steps[0].taken) == (Action.REFUSE, True)
+    assert (plan.steps[0].action, plan.steps[0].claimed_by_other) == (Action.REFUSE, True)
     assert "belongs to Echo default/other" in plan.steps[0].reason
 
 
@@ -108,13 +108,13 @@ def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
         (child(managedFields=[]), True, "exists already and is taken over"),
     ],
 )
-def test_an_apply_without_a_proof_says_only_what_is_known(live: Live, begun: bool, reason: str) -> None:
-    step = make_plan(observed(live, begun=begun), rendered(config_map())).steps[0]
+def test_an_apply_without_a_proof_says_only_what_is_known(live: LiveObject, begun: bool, reason: str) -> None:
+    step = make_plan(observed(live, reconciled_before=begun), rendered(config_map())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, reason)
 
 
 def test_a_right_that_is_missing_is_told_apart_from_what_passes() -> None:
-    for barred in (True, False):
-        kinds = {CONFIG_MAP: Kind(namespaced=True, synced=False, problem="no", barred=barred)}
+    for needs_permission in (True, False):
+        kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="no", needs_permission=needs_permission)}
         (step,) = make_plan(observed(kinds=kinds), rendered(config_map())).steps
-        assert (step.action, step.barred) == (Action.REFUSE, barred)
+        assert (step.action, step.needs_permission) == (Action.REFUSE, needs_permission)

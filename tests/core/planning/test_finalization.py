@@ -8,17 +8,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.planning.finalization import Circumstances, Finalization, make_finalization
-from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
-from ssa_operator.core.planning.observed import Kind
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.objects.render_result import Awaited, Problem, Rendered, StatusFields, Use, Wait
-from ssa_operator.core.status.report import make_deletion_report
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.objects.render_result import Awaited, Dependency, Rendered, RenderProblem, StatusFields, Wait
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.planning.finalization import Circumstances, Finalization, make_finalization
+from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.step import Action
-from ssa_operator.core.policies.parent_records import Records, written
-from ssa_operator.core.policies.parent_records import read as read_records
+from ssa_operator.core.policies.parent_records import ParentRecords, parent_records_body
+from ssa_operator.core.policies.parent_records import read_parent_records as read_records
+from ssa_operator.core.status.report import make_deletion_report
 from tests.core.example_objects import OTHER_UID, PARENT_UID, document, observed, parent
 
 JOB = GroupKind("batch", "Job")
@@ -31,7 +31,9 @@ def hook(name: str) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": FINALIZE}, "spec": {}}
 
 
-def live(identity: Identity, status: dict[str, Any] | None = None, owner: str = PARENT_UID, **metadata: Any) -> Live:
+def live(
+    identity: Identity, status: dict[str, Any] | None = None, owner: str = PARENT_UID, **metadata: Any
+) -> LiveObject:
     body = {
         "apiVersion": f"{identity.group}/v1" if identity.group else "v1",
         "kind": identity.kind,
@@ -43,7 +45,7 @@ def live(identity: Identity, status: dict[str, Any] | None = None, owner: str = 
         }
         | metadata,
     }
-    return Live.of(body | ({"status": status} if status else {}))
+    return LiveObject.of(body | ({"status": status} if status else {}))
 
 
 def job(name: str) -> Identity:
@@ -62,8 +64,8 @@ COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 class World:
     """A cluster of a few objects, and what was done in it."""
 
-    records: Records
-    objects: dict[Identity, Live]
+    records: ParentRecords
+    objects: dict[Identity, LiveObject]
     hooks: tuple[str, ...] = ()
     standing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
@@ -72,13 +74,13 @@ class World:
 
     def plan(self, **more: Any) -> Finalization:
         # Through the parent's annotations, as after a restart.
-        kept = read_records(Live.of(written(parent(), self.records)))
-        kinds = {kind: Kind(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
+        kept = read_records(LiveObject.of(parent_records_body(parent(), self.records)))
+        kinds = {kind: KindState(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
         seen = observed(*self.objects.values(), kinds=kinds, records=kept, cluster_scope=True)
         plain = [
             replace(
                 document({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}),
-                uses=tuple(Use(Reference("Job", each), awaited=True) for each in needs),
+                dependencies=tuple(Dependency(Reference("Job", each), awaited=True) for each in needs),
             )
             for name, needs in self.standing.items()
         ]
@@ -112,7 +114,7 @@ def test_hooks_are_done_before_anything_goes_and_what_was_made_last_goes_first(
 ) -> None:
     inventory = {space(f"s{n}"): wave for n, wave in enumerate(waves)}
     there = {identity: live(identity) for n, identity in enumerate(inventory) if n in standing}
-    world = World(Records(inventory=inventory, finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks)))
+    world = World(ParentRecords(inventory=inventory, finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks)))
     for turn in range(100):
         finalization = world.plan()
         if finalization.finished:
@@ -145,7 +147,7 @@ def test_children_that_depend_on_each_other_go_in_the_reverse_order(
     needs = {(max(pair), min(pair)) for pair in edges if pair[0] != pair[1]}
     jobs = [job(f"j{n}") for n in range(6)]
     world = World(
-        Records(inventory={jobs[n]: n + 1 for n in recorded}, finalizer=True),
+        ParentRecords(inventory={jobs[n]: n + 1 for n in recorded}, finalizer=True),
         {each: live(each, **({} if n in recorded else OWNED)) for n, each in enumerate(jobs)},
         standing={f"j{n}": tuple(f"j{target}" for source, target in needs if source == n) for n in range(6)},
     )
@@ -164,7 +166,7 @@ def test_children_that_depend_on_each_other_go_in_the_reverse_order(
 def test_children_in_a_circle_keep_no_parent() -> None:
     pair = [job("a"), job("b")]
     world = World(
-        Records(inventory={pair[0]: 1, pair[1]: 1}, finalizer=True),
+        ParentRecords(inventory={pair[0]: 1, pair[1]: 1}, finalizer=True),
         {each: live(each) for each in pair},
         standing={"a": ("b",), "b": ("a",)},
     )
@@ -173,7 +175,7 @@ def test_children_in_a_circle_keep_no_parent() -> None:
 
 
 def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> None:
-    world = World(Records(inventory={space("s"): 1}, finalizer=True), {space("s"): live(space("s"))}, ("h",))
+    world = World(ParentRecords(inventory={space("s"): 1}, finalizer=True), {space("s"): live(space("s"))}, ("h",))
     world.objects[job("h")] = live(job("h"), COMPLETE)
     finalization = world.plan()
     assert finalization.hooked
@@ -184,7 +186,7 @@ def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> 
 
 
 def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
-    world = World(Records(finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
+    world = World(ParentRecords(finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
     world.now = NOW + 0.1
     waiting = world.plan()
     assert [step.action for step in waiting.plan.steps] == [Action.UNCHANGED]
@@ -195,22 +197,22 @@ def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
 
 def test_what_lost_our_label_or_has_another_parents_is_left_alone() -> None:
     theirs = live(space("s"), owner=OTHER_UID)
-    assert World(Records(inventory={space("s"): 1}, finalizer=True), {space("s"): theirs}).plan().finished
+    assert World(ParentRecords(inventory={space("s"): 1}, finalizer=True), {space("s"): theirs}).plan().finished
 
 
 def test_a_kind_that_the_cluster_lacks_keeps_nothing() -> None:
     gone = Identity("old.example.com", "Gadget", "", "g")
-    assert World(Records(inventory={gone: 1}, finalizer=True), {}).plan().finished
+    assert World(ParentRecords(inventory={gone: 1}, finalizer=True), {}).plan().finished
 
 
 def test_a_hook_that_can_not_be_rendered_keeps_nothing() -> None:
-    world = World(Records(finalizer=True), {})
-    assert world.plan(problems=(Problem("no field x"),)).finished
+    world = World(ParentRecords(finalizer=True), {})
+    assert world.plan(problems=(RenderProblem("no field x"),)).finished
 
 
 def test_only_what_is_left_out_is_called_so() -> None:
-    world = World(Records(finalizer=True), {}, hooks=("bye",))
-    broken, stale = Problem("no field x"), Problem("unexpected '}'", outdated=True)
+    world = World(ParentRecords(finalizer=True), {}, hooks=("bye",))
+    broken, stale = RenderProblem("no field x"), RenderProblem("unexpected '}'", outdated=True)
     report = make_deletion_report(parent(), world.plan(problems=(broken, stale)), (), StatusFields(), NOW)
     message = report.verdict.message
     assert "left out, for it can't be rendered: no field x" in message
@@ -221,7 +223,7 @@ def test_only_what_is_left_out_is_called_so() -> None:
 
 def test_what_goes_after_something_else_says_so() -> None:
     waves = {space("base"): 1, space("top"): 2}
-    world = World(Records(inventory=waves, finalizer=True), {each: live(each) for each in waves})
+    world = World(ParentRecords(inventory=waves, finalizer=True), {each: live(each) for each in waves})
     steps = {step.identity.name: (step.action, step.reason) for step in world.plan().plan.steps}
     assert steps == {
         "top": (Action.PRUNE, "goes with its parent"),
@@ -231,12 +233,12 @@ def test_what_goes_after_something_else_says_so() -> None:
 
 def waiting(name: str, child: Reference) -> Wait:
     awaited = (Awaited(child, state="be ready"),)
-    place = Place("bye.yaml.j2", 1)
-    return Wait(place=place, awaited=awaited, identity=job(name), annotations=FINALIZE)
+    location = SourceLocation("bye.yaml.j2", 1)
+    return Wait(location=location, awaited=awaited, identity=job(name), annotations=FINALIZE)
 
 
 def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> None:
-    records = Records(once={"finalize/Job.batch/default/h": "done"}, finalizer=True)
+    records = ParentRecords(once={"finalize/Job.batch/default/h": "done"}, finalizer=True)
     world = World(records, {job("h"): live(job("h"), COMPLETE)})
     finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
     assert finalization.finished
@@ -245,32 +247,32 @@ def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> Non
 
 def test_a_hook_that_reads_what_is_gone_is_left_out_and_so_is_one_that_reads_that_hook() -> None:
     waits = (waiting("h", Reference("Namespace", "s")), waiting("second", Reference("Job", "h")))
-    finalization = World(Records(finalizer=True), {}).plan(waits=waits)
+    finalization = World(ParentRecords(finalizer=True), {}).plan(waits=waits)
     assert finalization.finished
     assert [each.partition(":")[0] for each in finalization.left_out] == ["Job default/h", "Job default/second"]
     assert "Namespace/s, which is not there" in finalization.left_out[0]
 
 
 def test_a_hook_waits_for_what_it_reads_while_that_is_there() -> None:
-    world = World(Records(finalizer=True), {space("s"): live(space("s"))})
+    world = World(ParentRecords(finalizer=True), {space("s"): live(space("s"))})
     finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
     assert not finalization.hooked
     assert "waiting for Namespace/s to be ready" in finalization.awaited
 
 
 def test_a_hook_is_not_left_out_while_nobody_has_looked_for_what_it_reads() -> None:
-    finalization = World(Records(finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
+    finalization = World(ParentRecords(finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
     assert not finalization.hooked
 
 
 def test_no_hook_is_run_in_a_namespace_that_is_being_deleted() -> None:
-    world = World(Records(finalizer=True), {}, ("h",), terminating="default")
+    world = World(ParentRecords(finalizer=True), {}, ("h",), terminating="default")
     assert world.plan().finished
     assert "namespace default, which is being deleted" in world.plan().left_out[0]
 
 
 def test_a_parent_that_nothing_keeps_is_said_to_be_deleted_and_no_more() -> None:
-    finished = World(Records(finalizer=True), {}).plan()
+    finished = World(ParentRecords(finalizer=True), {}).plan()
     assert finished.finished
     found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
     assert found.verdict.message == "is being deleted"

@@ -7,22 +7,29 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies.unchanged import proof
-from ssa_operator.core.planning.finalization import Circumstances, make_finalization
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.annotations import PREFIX, Reference
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.observed import Kind
-from ssa_operator.core.policies.apply_once import End, Made
-from ssa_operator.core.planning.ordering import Series, depths, held, stirred
-from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.objects.source_location import Place
-from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.objects.render_result import Awaited, Document, Rendered, StatusFields, Use, Wait
-from ssa_operator.core.objects.render_result import Problem as RenderProblem
-from ssa_operator.core.status.report import Report, make_report
-from ssa_operator.core.planning.step import Action, Problem, Step
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import (
+    Awaited,
+    Dependency,
+    Document,
+    Rendered,
+    RenderProblem,
+    StatusFields,
+    Wait,
+)
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.planning.finalization import Circumstances, make_finalization
+from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.planning.ordering import Requeues, depths, inputs_changed, waiting_outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.policies.apply_once import FinalState, OnceRecord
+from ssa_operator.core.policies.unchanged import apply_record
+from ssa_operator.core.status.report import Report, make_report
 from tests.core.example_objects import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -37,24 +44,28 @@ from tests.core.example_objects import (
 )
 
 NOW = 1_767_268_800.0
-KINDS = {kind: Kind(namespaced=True, synced=True) for kind in (CONFIG_MAP, DEPLOYMENT, GroupKind("batch", "Job"))}
+KINDS = {kind: KindState(namespaced=True, synced=True) for kind in (CONFIG_MAP, DEPLOYMENT, GroupKind("batch", "Job"))}
 MIGRATE = Reference("Job", "migrate")
 
 
 def after(body: dict[str, Any], *references: Reference) -> Document:
-    return replace(document(body), uses=tuple(Use(each, awaited=True, after=True) for each in references))
+    return replace(
+        document(body), dependencies=tuple(Dependency(each, awaited=True, after=True) for each in references)
+    )
 
 
-def plan_of(*documents: Document, live: tuple[Live, ...] = (), rendered: Rendered | None = None, **seen: Any) -> Plan:
+def plan_of(
+    *documents: Document, live: tuple[LiveObject, ...] = (), rendered: Rendered | None = None, **seen: Any
+) -> Plan:
     return make_plan(observed(*live, kinds=KINDS, **seen), replace(rendered or Rendered(), documents=documents))
 
 
-def live_job(**status: Any) -> Live:
+def live_job(**status: Any) -> LiveObject:
     metadata = {"name": "migrate", "namespace": "default", "uid": "j", "resourceVersion": "9", "generation": 1}
-    return Live.of(job(metadata=metadata, status=status))
+    return LiveObject.of(job(metadata=metadata, status=status))
 
 
-def done(step: Step, live: Live | None, result: Result = Result.UNCHANGED, **more: Any) -> dict[Any, Outcome]:
+def done(step: Step, live: LiveObject | None, result: Result = Result.UNCHANGED, **more: Any) -> dict[Any, Outcome]:
     return {step.identity: Outcome(step=step, result=result, live=live, **more)}
 
 
@@ -68,8 +79,8 @@ def test_a_manifest_comes_after_what_it_names() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     assert (first.action, second.action) == (Action.APPLY, Action.APPLY)
     assert [depths([first, second])[step.identity] for step in (first, second)] == [0, 1]
-    assert held(second, done(first, COMPLETE), NOW) is None
-    waiting = held(second, done(first, live_job(), Result.CREATED), NOW)
+    assert waiting_outcome(second, done(first, COMPLETE), NOW) is None
+    waiting = waiting_outcome(second, done(first, live_job(), Result.CREATED), NOW)
     assert waiting is not None
     assert (waiting.result, waiting.message) == (Result.WAITING, "waiting for Job/migrate to be ready")
 
@@ -80,9 +91,9 @@ def test_without_dependencies_there_is_one_turn_for_all() -> None:
 
 def test_what_was_made_once_and_went_is_as_good_as_there_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
-    for end, met in ((End.READY, True), (End.UNSEEN, True), (End.FAILED, False)):
-        gone = replace(first, action=Action.KEEP, standing=Made("d", end).standing)
-        assert (held(second, done(gone, None), NOW) is None) is met
+    for end, met in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
+        gone = replace(first, action=Action.KEEP, standing=OnceRecord("d", end).standing)
+        assert (waiting_outcome(second, done(gone, None), NOW) is None) is met
 
 
 def hook(body: dict[str, Any], *references: Reference) -> Document:
@@ -95,8 +106,8 @@ def test_finalize_hooks_come_after_each_other_and_after_what_still_stands() -> N
     steps = make_finalization(seen, Rendered(documents=hooks), Circumstances(now=NOW)).plan.steps
     assert [depths(steps)[step.identity] for step in steps] == [1, 2, 0]
     outcomes = done(steps[2], child())
-    assert held(steps[0], outcomes, NOW) is None
-    waiting = held(steps[1], outcomes | done(steps[0], live_job(), Result.CREATED), NOW)
+    assert waiting_outcome(steps[0], outcomes, NOW) is None
+    waiting = waiting_outcome(steps[1], outcomes | done(steps[0], live_job(), Result.CREATED), NOW)
     assert waiting is not None
     assert waiting.message == "waiting for Job/backup to be ready"
 
@@ -104,24 +115,28 @@ def test_finalize_hooks_come_after_each_other_and_after_what_still_stands() -> N
 def test_existing_is_enough_of_what_counts_for_nobody() -> None:
     careless = job(metadata={"annotations": {f"{PREFIX}wait": "false"}})
     first, second = plan_of(document(careless), after(config_map(), MIGRATE)).steps
-    assert held(second, done(first, live_job()), NOW) is None
+    assert waiting_outcome(second, done(first, live_job()), NOW) is None
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_what_depends_on_something_that_was_not_applied_waits_though_an_older_one_is_ready(result: Result) -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
-    assert held(second, done(first, COMPLETE, result), NOW) is not None
+    assert waiting_outcome(second, done(first, COMPLETE, result), NOW) is not None
 
 
 def test_what_is_applied_and_unchanged_is_left_alone_while_its_dependency_is_unready() -> None:
     live = child()
-    proofs = {live.identity: proof(made(config_map()), live)}
-    first, second = plan_of(document(job()), after(config_map(), MIGRATE), live=(live,), proofs=proofs).steps
-    waiting = held(second, done(first, live_job()), NOW)
+    apply_records = {live.identity: apply_record(made(config_map()), live)}
+    first, second = plan_of(
+        document(job()), after(config_map(), MIGRATE), live=(live,), apply_records=apply_records
+    ).steps
+    waiting = waiting_outcome(second, done(first, live_job()), NOW)
     assert waiting is not None
     assert waiting.result is Result.UNCHANGED
-    changed = plan_of(document(job()), after(config_map(data={}), MIGRATE), live=(live,), proofs=proofs).steps[1]
-    waiting = held(changed, done(first, live_job()), NOW)
+    changed = plan_of(
+        document(job()), after(config_map(data={}), MIGRATE), live=(live,), apply_records=apply_records
+    ).steps[1]
+    waiting = waiting_outcome(changed, done(first, live_job()), NOW)
     assert waiting is not None
     assert waiting.result is Result.WAITING
 
@@ -134,34 +149,41 @@ def test_manifests_in_a_circle_are_refused_with_the_path_and_all_others_applied(
         Action.REFUSE, Action.REFUSE, Action.APPLY, Action.APPLY, Action.KEEP
     ]  # fmt: skip
     path = "is in a dependency cycle: Job/migrate -> ConfigMap/settings -> Job/migrate"
-    assert all(step.reason.startswith(path) and step.problem is Problem.DEPENDENCY_CYCLE for step in plan.steps[:2])
+    assert all(
+        step.reason.startswith(path) and step.problem is FailureReason.DEPENDENCY_CYCLE for step in plan.steps[:2]
+    )
     refused = done(plan.steps[0], None, Result.FAILED)
-    assert held(plan.steps[2], refused, NOW) is not None
+    assert waiting_outcome(plan.steps[2], refused, NOW) is not None
 
 
 def test_a_circle_is_found_through_a_manifest_that_waits() -> None:
-    uses = (Use(MIGRATE, awaited=True),)
-    place = Place("b.yaml.j2", 3)
+    uses = (Dependency(MIGRATE, awaited=True),)
+    location = SourceLocation("b.yaml.j2", 3)
     identity = config_map_identity()
-    wait = Wait(place=place, awaited=(Awaited(MIGRATE, state="be ready"),), identity=identity, uses=uses)
+    wait = Wait(location=location, awaited=(Awaited(MIGRATE, state="be ready"),), identity=identity, dependencies=uses)
     plan = plan_of(after(job(), Reference("ConfigMap", "settings")), rendered=Rendered(waits=(wait,)))
-    assert [step.problem for step in plan.steps] == [Problem.DEPENDENCY_CYCLE] * 2
-    assert plan.steps[1].place == place
+    assert [step.problem for step in plan.steps] == [FailureReason.DEPENDENCY_CYCLE] * 2
+    assert plan.steps[1].location == location
 
 
-def read_by(*names: str | None, result: Result = Result.CREATED, live: Live | None = COMPLETE) -> bool:
+def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObject | None = COMPLETE) -> bool:
     """Whether a pass that came out like this for the Job is followed by another one, for these readers of the Job."""
-    uses = (Use(MIGRATE, awaited=True),)
-    place = Place("b.yaml.j2", 3)
+    uses = (Dependency(MIGRATE, awaited=True),)
+    location = SourceLocation("b.yaml.j2", 3)
     waits = [
-        Wait(place=place, awaited=(), identity=None if name is None else config_map_identity(name), uses=uses)
+        Wait(
+            location=location,
+            awaited=(),
+            identity=None if name is None else config_map_identity(name),
+            dependencies=uses,
+        )
         for name in names
         if name != "migrate"
     ]
-    own = replace(document(job()), uses=uses if "migrate" in names else ())
+    own = replace(document(job()), dependencies=uses if "migrate" in names else ())
     rendered = Rendered(documents=(own,), waits=tuple(waits), asked=(MIGRATE,))
     (step,) = plan_of(document(job())).steps
-    return stirred(rendered, (Outcome(step=step, result=result, live=live),), NOW)
+    return inputs_changed(rendered, (Outcome(step=step, result=result, live=live),), NOW)
 
 
 def test_a_pass_that_changed_what_templates_read_is_followed_by_another_one() -> None:
@@ -175,11 +197,11 @@ def test_a_pass_that_changed_nothing_that_can_be_read_is_followed_by_none() -> N
     assert not read_by("settings", result=Result.UNCHANGED)
     assert not read_by("settings", live=live_job())
     assert not read_by("settings", live=FAILED)
-    assert not stirred(Rendered(), (), NOW)
+    assert not inputs_changed(Rendered(), (), NOW)
 
 
 @pytest.mark.parametrize(
-    ("question", "read"),
+    ("query", "read"),
     [
         (Lookup(api_version="batch/v1", kind="Job", namespace="default", name="migrate"), True),
         (Lookup(api_version="batch/v1", kind="Job", namespace="far", name="migrate"), False),
@@ -188,10 +210,10 @@ def test_a_pass_that_changed_nothing_that_can_be_read_is_followed_by_none() -> N
         (Selection(api_version="v1", kind="Pod", namespace="default", labels=()), False),
     ],
 )
-def test_what_is_looked_up_is_read_too(question: Lookup | Selection, read: bool) -> None:
+def test_what_is_looked_up_is_read_too(query: Lookup | Selection, read: bool) -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
-    assert stirred(Rendered(asked=(question,)), (outcome,), NOW) is read
+    assert inputs_changed(Rendered(asked=(query,)), (outcome,), NOW) is read
 
 
 def test_what_a_manifest_reads_of_itself_is_read_again() -> None:
@@ -200,7 +222,7 @@ def test_what_a_manifest_reads_of_itself_is_read_again() -> None:
 
 
 def test_a_chain_is_made_without_a_pause_and_one_that_does_not_end_is_slowed_down() -> None:
-    chain, pauses = Series(), []
+    chain, pauses = Requeues(), []
     assert not chain.at_once
     for _ in range(1000):
         chain = chain.continued
@@ -212,14 +234,14 @@ def test_a_chain_is_made_without_a_pause_and_one_that_does_not_end_is_slowed_dow
     assert (pauses[0], pauses[-1]) == (0.5, 120)
 
 
-def report(plan: Plan, *lives: Live | None, results: tuple[Result, ...]) -> Report:
+def report(plan: Plan, *lives: LiveObject | None, results: tuple[Result, ...]) -> Report:
     """The report of a pass in which the first steps came out like this, and the others were judged after them."""
     outcomes: dict[Any, Outcome] = {}
     for step, live, result in zip(plan.steps, lives, results, strict=False):
         message = f"{step.identity} {step.reason}" if result is Result.FAILED else step.reason
         outcomes |= done(step, live, result, message=message, problem=step.problem)
     for step in plan.steps[len(results) :]:
-        outcomes |= {step.identity: held(step, outcomes, NOW) or Outcome(step=step, result=Result.CREATED)}
+        outcomes |= {step.identity: waiting_outcome(step, outcomes, NOW) or Outcome(step=step, result=Result.CREATED)}
     return make_report(parent(), plan, tuple(outcomes.values()), StatusFields(), NOW)
 
 
@@ -257,9 +279,9 @@ def test_what_waits_for_a_refused_manifest_says_why_it_is_refused_and_the_condit
 
 
 def test_what_waits_for_a_manifest_that_cannot_be_rendered_names_the_place() -> None:
-    place = Place("job.yaml.j2", 5)
-    problem = RenderProblem("spec.image is missing", place)
-    known = RenderProblem("no template renders Secret/x", place, of=(plan_of(document(job())).steps[0].identity,))
+    location = SourceLocation("job.yaml.j2", 5)
+    problem = RenderProblem("spec.image is missing", location)
+    known = RenderProblem("no template renders Secret/x", location, of=(plan_of(document(job())).steps[0].identity,))
     for rendered, words in (
         (Rendered(problems=(problem,)), "a template that failed may render it: job.yaml.j2:5: spec.image is missing"),
         (Rendered(problems=(known,)), "it can't be rendered: job.yaml.j2:5: no template renders Secret/x"),
@@ -291,11 +313,11 @@ def test_a_circle_comes_before_other_refusals_and_hides_none() -> None:
 def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
     b = config_map_identity("b")
     missing = Awaited(Lookup(api_version="v1", kind="Secret", namespace="default", name="x"))
-    wait = Wait(place=Place("z.yaml.j2", 3), awaited=(missing,), identity=b)
+    wait = Wait(location=SourceLocation("z.yaml.j2", 3), awaited=(missing,), identity=b)
     plan = plan_of(after(job(), Reference("ConfigMap", "b")), rendered=Rendered(waits=(wait,)))
     first, second = plan.steps
     outcomes = done(second, None, Result.WAITING, message=second.reason)
-    waiting = held(first, outcomes, NOW)
+    waiting = waiting_outcome(first, outcomes, NOW)
     assert waiting is not None
     found = make_report(parent(), plan, (waiting, *outcomes.values()), StatusFields(), NOW)
     assert found.verdict.message == (
@@ -306,13 +328,15 @@ def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
 
 def test_what_comes_after_a_custom_resource_waits_for_its_status() -> None:
     kind = GroupKind("example.com", "In")
-    kinds = KINDS | {kind: Kind(namespaced=True, synced=True, announces=True)}
+    kinds = KINDS | {kind: KindState(namespaced=True, synced=True, reports_status=True)}
     body = {"apiVersion": "example.com/v1", "kind": "In", "metadata": {"name": "in", "namespace": "default"}}
     documents = (document(body), after(config_map(), Reference("In", "in")))
     plan = make_plan(observed(kinds=kinds), Rendered(documents=documents))
     first, second = plan.steps
-    waiting = held(second, done(first, Live.of(body)), NOW)
+    waiting = waiting_outcome(second, done(first, LiveObject.of(body)), NOW)
     assert waiting is not None
-    found = report(plan, Live.of(body), results=(Result.CREATED,))
+    found = report(plan, LiveObject.of(body), results=(Result.CREATED,))
     assert "(its controller has not written its status yet)" in message_of(found, "ConfigMap")
-    assert held(second, done(first, Live.of(body | {"status": {"observedGeneration": 0}})), NOW) is None
+    assert (
+        waiting_outcome(second, done(first, LiveObject.of(body | {"status": {"observedGeneration": 0}})), NOW) is None
+    )

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
-from ssa_operator.core.planning.observed import Kind
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.plan import make_plan
-from ssa_operator.core.objects.render_result import Problem as RenderProblem
-from ssa_operator.core.planning.step import Action, Problem
+from ssa_operator.core.planning.step import Action, FailureReason
 from tests.core.example_objects import CONFIG_MAP, actions, child, config_map, made, observed, parent, rendered
 
 
@@ -17,7 +17,7 @@ def test_an_identity_that_is_rendered_twice_is_refused_the_second_time_with_the_
     plan = make_plan(observed(), rendered(config_map(), config_map(data={"x": "y"})))
     assert [step.action for step in plan.steps] == [Action.APPLY, Action.REFUSE]
     assert "rendered twice, first at echoes.example.com/a.yaml.j2:1" in plan.steps[1].reason
-    assert plan.steps[1].problem is Problem.INVALID_MANIFEST
+    assert plan.steps[1].problem is FailureReason.INVALID_MANIFEST
 
 
 names = st.sampled_from(["a", "b", "c", "d"])
@@ -29,7 +29,7 @@ def test_every_child_has_exactly_one_step_and_nothing_rendered_is_ever_pruned(
 ) -> None:
     own = tuple(child(name, uid=f"uid-{name}") for name in sorted(there))
     problems = () if complete else (RenderProblem("no"),)
-    kinds = {CONFIG_MAP: Kind(namespaced=True, synced=synced)}
+    kinds = {CONFIG_MAP: KindState(namespaced=True, synced=synced)}
     plan = make_plan(
         observed(*own, kinds=kinds), rendered(*(config_map(name) for name in sorted(wanted)), problems=problems)
     )

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.planning.observed import Kind
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.plan import make_plan
-from ssa_operator.core.objects.render_result import Problem as RenderProblem
 from ssa_operator.core.planning.step import Action
-from ssa_operator.core.policies.parent_records import Hold, Records
-from tests.core.example_objects import CONFIG_MAP, actions, child, config_map, config_map_identity, observed, parent, rendered
+from ssa_operator.core.policies.parent_records import HeldPrune, ParentRecords
+from tests.core.example_objects import (
+    CONFIG_MAP,
+    actions,
+    child,
+    config_map,
+    config_map_identity,
+    observed,
+    parent,
+    rendered,
+)
 
 
 def test_a_child_that_no_template_renders_is_pruned() -> None:
@@ -42,14 +51,14 @@ def test_nothing_is_pruned_while_a_template_fails() -> None:
 
 def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
     for kinds in (
-        {CONFIG_MAP: Kind(namespaced=True, synced=False)},
-        {CONFIG_MAP: Kind(namespaced=True, synced=True, problem="no")},
+        {CONFIG_MAP: KindState(namespaced=True, synced=False)},
+        {CONFIG_MAP: KindState(namespaced=True, synced=True, problem="no")},
     ):
         assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
 
 
 def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
-    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    kinds = {**observed().kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
 
 
@@ -58,9 +67,9 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     assert set(actions(held).values()) == {Action.KEEP}
     assert "reconcile-at" in held.held
     own = (child("a"), child("b"))
-    still = make_plan(observed(*own, converged="t0", records=Records(held=held.hold)), rendered())
+    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held=held.hold)), rendered())
     assert (still.held, still.hold) == (held.held, held.hold)
-    asked = observed(*own, converged="t0", records=Records(held=held.hold), reconcile_at="now")
+    asked = observed(*own, converged="t0", records=ParentRecords(held=held.hold), reconcile_at="now")
     confirmed = make_plan(asked, rendered())
     assert set(actions(confirmed).values()) == {Action.PRUNE}
     assert not confirmed.held
@@ -77,7 +86,7 @@ def test_what_only_time_ended_is_not_held() -> None:
 
 def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
     """Else the new templates would count as confirmed by the time the blockage is over."""
-    kinds = {**observed().kinds, GroupKind("x", "Y"): Kind(namespaced=True, synced=False)}
+    kinds = {**observed().kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
 
 
@@ -118,7 +127,7 @@ def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
     hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
     assert hold is not None
     for converged in ("t0", None):
-        later = observed(*old, child("new"), converged=converged, records=Records(held=hold))
+        later = observed(*old, child("new"), converged=converged, records=ParentRecords(held=hold))
         plan = make_plan(later, rendered(config_map("new")))
         assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
         assert (plan.held != "", plan.hold) == (True, hold)
@@ -132,15 +141,15 @@ def test_what_new_templates_made_while_others_waited_does_not_make_up_for_what_w
 
 
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
-    hold = Hold.of("", [config_map_identity("a")])
-    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), rendered(config_map("a")))
+    hold = HeldPrune.of("", [config_map_identity("a")])
+    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held=hold)), rendered(config_map("a")))
     assert (plan.held, plan.hold) == ("", None)
 
 
 def test_a_hold_outlasts_a_template_that_fails() -> None:
-    hold = Hold.of("", [config_map_identity("a")])
+    hold = HeldPrune.of("", [config_map_identity("a")])
     failing = rendered(problems=(RenderProblem("no"),))
-    plan = make_plan(observed(child("a"), converged="t0", records=Records(held=hold)), failing)
+    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held=hold)), failing)
     assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
 
 
@@ -169,7 +178,7 @@ def test_what_nobody_waits_for_keeps_no_old_one() -> None:
 
 def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
     orphan = child("old", ownerReferences=[])
-    recorded = Records(inventory={orphan.identity: 1}, finalizer=True)
+    recorded = ParentRecords(inventory={orphan.identity: 1}, finalizer=True)
     assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
     plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
     assert [step.action for step in plan.steps] == [Action.PRUNE]

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.policies.adoption import (
     LAST_APPLIED,
     UNMANAGED,
+    adopt_fields_patch,
+    belongs_to_former_parent,
     in_version,
-    is_former_self,
     only_if_absent,
     other_controller,
-    takeover,
 )
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import MANAGER, Live
-from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.planning.step import Action, Problem
 from tests.core.example_objects import OTHER_UID, PARENT_UID, child, config_map, made, observed, parent, rendered
 
 IF_NOT_PRESENT = {"annotations": {"ssa-operator.dev/apply": "IfNotPresent"}}
@@ -30,7 +30,7 @@ def entry(manager: str, operation: str = "Update", **fields: Any) -> dict[str, A
     return base | {"fieldsV1": {"f:data": {"f:old": {}}}} | fields
 
 
-def stranger(*entries: dict[str, Any], **metadata: Any) -> Live:
+def stranger(*entries: dict[str, Any], **metadata: Any) -> LiveObject:
     """An object without our label."""
     return child(labels={}, ownerReferences=[], managedFields=list(entries), **metadata)
 
@@ -58,7 +58,7 @@ def test_what_is_made_is_made_only_where_it_is_absent() -> None:
 @pytest.mark.parametrize("manager", ["kubectl-client-side-apply", "kubectl-create", "kubectl-replace"])
 def test_the_fields_of_kubectls_whole_manifests_become_ours(manager: str) -> None:
     others = entry("kube-controller-manager", fieldsV1={"f:data": {"f:theirs": {}}})
-    (ours, rest) = after(takeover(stranger(others, entry(manager)), "v1"))
+    (ours, rest) = after(adopt_fields_patch(stranger(others, entry(manager)), "v1"))
     assert (ours["manager"], ours["operation"]) == (MANAGER, "Apply")
     assert ours["fieldsV1"] == {"f:data": {"f:old": {}}}
     assert rest == others
@@ -76,34 +76,34 @@ def test_the_fields_of_kubectls_whole_manifests_become_ours(manager: str) -> Non
     ],
 )
 def test_what_others_wrote_stays_theirs(left: dict[str, Any]) -> None:
-    assert takeover(stranger(left), "v1") is None
+    assert adopt_fields_patch(stranger(left), "v1") is None
 
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 def test_a_former_manager_is_taken_over_whichever_way_it_wrote(operation: str) -> None:
     found = stranger(entry("my-old-operator", operation))
-    assert takeover(found, "v1") is None
-    (ours,) = after(takeover(found, "v1", frozenset({"my-old-operator"})))
+    assert adopt_fields_patch(found, "v1") is None
+    (ours,) = after(adopt_fields_patch(found, "v1", frozenset({"my-old-operator"})))
     assert (ours["manager"], ours["operation"]) == (MANAGER, "Apply")
 
 
 def test_several_former_managers_leave_one_entry_with_the_fields_of_all() -> None:
     one = entry("kubectl-create", fieldsV1={"f:data": {".": {}, "f:a": {}}})
     two = entry("kubectl-client-side-apply", fieldsV1={"f:data": {"f:b": {}}, "f:metadata": {"f:labels": {"f:x": {}}}})
-    (ours,) = after(takeover(stranger(one, two), "v1"))
+    (ours,) = after(adopt_fields_patch(stranger(one, two), "v1"))
     assert ours["fieldsV1"] == {"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {"f:x": {}}}}
 
 
 def test_of_several_versions_the_one_that_is_applied_counts() -> None:
     one = entry("kubectl-create", apiVersion="v1beta1", fieldsV1={"f:data": {"f:a": {}}})
     two = entry("kubectl-client-side-apply", fieldsV1={"f:data": {"f:b": {}}})
-    (ours,) = after(takeover(stranger(one, two), "v1"))
+    (ours,) = after(adopt_fields_patch(stranger(one, two), "v1"))
     assert (ours["apiVersion"], ours["fieldsV1"]) == ("v1", {"f:data": {"f:b": {}}})
 
 
 def test_an_entry_of_ours_keeps_its_fields() -> None:
     mine = entry(MANAGER, "Apply", fieldsV1={"f:data": {"f:mine": {}}})
-    (ours,) = after(takeover(stranger(mine, entry("kubectl-create")), "v1"))
+    (ours,) = after(adopt_fields_patch(stranger(mine, entry("kubectl-create")), "v1"))
     assert ours["fieldsV1"] == {"f:data": {"f:mine": {}, "f:old": {}}}
 
 
@@ -126,7 +126,7 @@ def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_becomes_
     found = stranger(
         entry(UNMANAGED, fieldsV1=everything), annotations={"note": "x", LAST_APPLIED: json.dumps(recorded)}
     )
-    ours, rest = after(takeover(found, "v1"))
+    ours, rest = after(adopt_fields_patch(found, "v1"))
     assert ours["manager"] == MANAGER
     assert ours["fieldsV1"] == {
         "f:metadata": {"f:annotations": {"f:note": {}, f"f:{LAST_APPLIED}": {}}},
@@ -148,7 +148,7 @@ def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_becomes_
 
 @pytest.mark.parametrize("annotation", ["", "no JSON", "[]", "null"])
 def test_a_record_of_kubectl_that_says_nothing_gives_nothing(annotation: str) -> None:
-    assert takeover(stranger(entry(UNMANAGED), annotations={LAST_APPLIED: annotation}), "v1") is None
+    assert adopt_fields_patch(stranger(entry(UNMANAGED), annotations={LAST_APPLIED: annotation}), "v1") is None
 
 
 def test_the_fields_of_a_version_that_is_gone_become_fields_of_another() -> None:
@@ -157,14 +157,14 @@ def test_the_fields_of_a_version_that_is_gone_become_fields_of_another() -> None
     assert found == [{**gone, "apiVersion": "x.y/v1"}, kept]
 
 
-def controlled(**changes: Any) -> Live:
+def controlled(**changes: Any) -> LiveObject:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-1", "controller": True} | changes
     return child(labels={}, ownerReferences=[owner])
 
 
 def test_an_object_of_another_controller_is_refused_with_its_name() -> None:
     plan = make_plan(observed(others=(controlled(),)), rendered(config_map()))
-    assert plan.steps[0].problem is Problem.CONFLICT
+    assert plan.steps[0].problem is FailureReason.CONFLICT
     assert "is controlled by ReplicaSet r" in plan.steps[0].reason
 
 
@@ -181,13 +181,16 @@ def test_what_a_former_parent_of_the_same_name_controls_is_ours() -> None:
 def test_nothing_is_taken_over_while_it_is_not_known_which_parents_there_are() -> None:
     """As after a restart, when the watch of another folder's parents is not synced."""
     left = child(owner="perhaps-gone", ownerReferences=[])
-    assert make_plan(observed(others=(left,), everyone=False), rendered(config_map())).steps[0].action is Action.WAIT
+    assert (
+        make_plan(observed(others=(left,), all_parents_known=False), rendered(config_map())).steps[0].action
+        is Action.WAIT
+    )
     assert make_plan(observed(others=(left,)), rendered(config_map())).steps[0].action is Action.APPLY
-    assert make_plan(observed(child(), everyone=False), rendered(config_map())).steps[0].action is Action.APPLY
+    assert make_plan(observed(child(), all_parents_known=False), rendered(config_map())).steps[0].action is Action.APPLY
 
 
 @pytest.mark.parametrize("live", [child(), child(labels={}), controlled()])
-def test_what_is_made_if_not_present_is_left_alone_whoever_made_it(live: Live) -> None:
+def test_what_is_made_if_not_present_is_left_alone_whoever_made_it(live: LiveObject) -> None:
     plan = make_plan(observed(live), rendered(config_map(metadata=IF_NOT_PRESENT, data={"a": "new"})))
     assert only(plan) == (Action.KEEP, "exists and is left alone")
 
@@ -199,8 +202,8 @@ def test_what_a_former_parent_of_the_same_name_left_behind_is_made_anew_before_i
 
 def test_a_parent_of_the_same_name_in_another_namespace_is_another_one() -> None:
     elsewhere = parent(namespace="elsewhere")
-    assert is_former_self(child(owner="old"), parent())
-    assert not is_former_self(child(owner="old"), elsewhere)
+    assert belongs_to_former_parent(child(owner="old"), parent())
+    assert not belongs_to_former_parent(child(owner="old"), elsewhere)
     assert other_controller(child(owner="old"), elsewhere)
 
 
@@ -214,15 +217,15 @@ def test_only_what_is_made_if_not_present_is_looked_for_beyond_the_watches() -> 
     plan = make_plan(observed(), rendered(config_map(), config_map("once", metadata=IF_NOT_PRESENT)))
     assert [identity.name for identity in plan.unseen] == ["once"]
     found = child("once", labels={}, ownerReferences=[])
-    again = make_plan(observed(strangers={found.identity: found}), plan.rendered)
+    again = make_plan(observed(unlabelled={found.identity: found}), plan.rendered)
     assert [step.action for step in again.steps] == [Action.APPLY, Action.KEEP]
     assert not again.unseen
 
 
 def test_what_cannot_be_looked_at_is_refused_for_now() -> None:
     identity = Identity("", "ConfigMap", "default", "settings")
-    plan = make_plan(observed(hidden={identity: "may not get configmaps"}), rendered(config_map()))
-    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, Problem.APPLY_FAILED)
+    plan = make_plan(observed(unreadable={identity: "may not get configmaps"}), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, FailureReason.APPLY_FAILED)
     assert "may not get configmaps" in plan.steps[0].reason
 
 

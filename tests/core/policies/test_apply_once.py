@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies import apply_once as once
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
-from ssa_operator.core.planning.observed import Kind
-from ssa_operator.core.policies.apply_once import End, Made
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import make_plan
-from ssa_operator.core.readiness.rules import State
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies.parent_records import Records
+from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies.apply_once import FinalState, OnceRecord
+from ssa_operator.core.policies.parent_records import ParentRecords
+from ssa_operator.core.readiness.rules import ReadinessState
 from tests.core.example_objects import PARENT_UID, document, observed, parent, rendered
 
 JOB = GroupKind("batch", "Job")
 IDENTITY = Identity("batch", "Job", "default", "migrate")
-KINDS = {JOB: Kind(namespaced=True, synced=True)}
+KINDS = {JOB: KindState(namespaced=True, synced=True)}
 
 
 def job(image: str = "a", **annotations: str) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def job(image: str = "a", **annotations: str) -> dict[str, Any]:
     }
 
 
-def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata: Any) -> Live:
-    return Live.of(
+def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata: Any) -> LiveObject:
+    return LiveObject.of(
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -55,13 +55,15 @@ def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata:
     )
 
 
-def records(end: End = End.UNSEEN, body: dict[str, Any] | None = None) -> Records:
+def records(end: FinalState = FinalState.UNSEEN, body: dict[str, Any] | None = None) -> ParentRecords:
     """What is on record of a Job that was made."""
-    return once.with_made(Records(), IDENTITY, Made(once.digest(document(body or job()), parent()), end))
+    return once.with_once_record(
+        ParentRecords(), IDENTITY, OnceRecord(once.digest(document(body or job()), parent()), end)
+    )
 
 
-def planned(*lives: Live, kept: Records | None = None, body: dict[str, Any] | None = None) -> Step:
-    seen = observed(*lives, kinds=KINDS, records=kept or Records())
+def planned(*lives: LiveObject, kept: ParentRecords | None = None, body: dict[str, Any] | None = None) -> Step:
+    seen = observed(*lives, kinds=KINDS, records=kept or ParentRecords())
     (step,) = make_plan(seen, rendered(body or job())).steps
     return step
 
@@ -70,32 +72,34 @@ def test_what_was_never_made_is_made() -> None:
     assert planned().action is Action.APPLY
 
 
-@pytest.mark.parametrize("end", [End.UNSEEN, End.READY])
-def test_what_was_made_and_is_gone_is_not_made_again_and_counts_as_ready(end: End) -> None:
+@pytest.mark.parametrize("end", [FinalState.UNSEEN, FinalState.READY])
+def test_what_was_made_and_is_gone_is_not_made_again_and_counts_as_ready(end: FinalState) -> None:
     step = planned(kept=records(end))
     assert step.action is Action.KEEP
     assert step.standing is not None
-    assert step.standing.state is State.CURRENT
+    assert step.standing.state is ReadinessState.CURRENT
 
 
 def test_what_failed_and_is_gone_stays_failed() -> None:
-    step = planned(kept=records(End.FAILED))
+    step = planned(kept=records(FinalState.FAILED))
     assert step.action is Action.KEEP
     assert step.standing is not None
-    assert step.standing.state is State.FAILED
+    assert step.standing.state is ReadinessState.FAILED
 
 
 def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_to_be_made_by_us() -> None:
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
-    kept = once.noted(Records(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0)
-    assert once.made(kept, IDENTITY) == Made(records_digest(), End.READY, found=True)
+    kept = once.record_outcome(
+        ParentRecords(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0
+    )
+    assert once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, found=True)
     # No watch shows it.
     seen = observed(kinds=KINDS, records=kept)
     plan = make_plan(seen, rendered(job()))
     assert plan.unseen == (IDENTITY,)
-    (there,) = make_plan(replace(seen, strangers={IDENTITY: theirs}), rendered(job())).steps
+    (there,) = make_plan(replace(seen, unlabelled={IDENTITY: theirs}), rendered(job())).steps
     assert (there.action, there.live, there.standing) == (Action.KEEP, theirs, None)
     assert there.reason == "existed before it would have been made once and is left alone"
     assert plan.steps[0].standing is not None
@@ -111,7 +115,7 @@ def test_a_changed_manifest_is_made_when_the_old_object_is_gone() -> None:
 
 
 def test_an_object_that_is_there_is_left_alone() -> None:
-    for kept in (Records(), records()):
+    for kept in (ParentRecords(), records()):
         step = planned(live_job(), kept=kept)
         assert (step.action, step.standing) == (Action.KEEP, None)
 
@@ -127,9 +131,11 @@ def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> N
         step = planned(live)
         assert step.action is Action.KEEP
         # Whoever depends on it waits until it is known how it ended.
-        assert (step.standing is None) or (step.standing.state is State.TERMINATING)
+        assert (step.standing is None) or (step.standing.state is ReadinessState.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-        assert once.made(once.noted(Records(), outcome, parent(), 0.0), IDENTITY) == Made(records_digest())
+        assert once.once_record(once.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY) == OnceRecord(
+            records_digest()
+        )
 
 
 def records_digest() -> str:
@@ -144,7 +150,7 @@ def test_a_job_of_a_former_parent_of_the_same_name_is_not_taken_for_ours() -> No
 
 def test_a_parent_that_was_made_again_with_the_old_annotations_begins_anew() -> None:
     again = parent(uid="new")
-    seen = observed(kinds=KINDS, records=records(End.READY), parent=again)
+    seen = observed(kinds=KINDS, records=records(FinalState.READY), parent=again)
     assert make_plan(seen, rendered(job())).steps[0].action is Action.APPLY
 
 
@@ -161,12 +167,12 @@ def test_the_digest_names_what_the_author_wrote() -> None:
 def test_a_generated_value_is_no_part_of_the_digest() -> None:
     found = set()
     for value in ("first-value", "other-value"):
-        made = replace(document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), drawn=(value,))
+        made = replace(document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), generated_values=(value,))
         found.add(once.digest(made, parent()))
     assert len(found) == 1
 
 
-def outcome_of(live: Live | None, kept: Records, result: Result = Result.UNCHANGED) -> Outcome:
+def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Result.UNCHANGED) -> Outcome:
     step = planned(*([live] if live else []), kept=kept)
     return Outcome(step=step, result=result, live=live)
 
@@ -174,81 +180,85 @@ def outcome_of(live: Live | None, kept: Records, result: Result = Result.UNCHANG
 @pytest.mark.parametrize(
     ("before", "live", "after"),
     [
-        (End.UNSEEN, live_job(), End.UNSEEN),
-        (End.UNSEEN, live_job("Complete"), End.READY),
-        (End.UNSEEN, live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z"), End.READY),
-        (End.UNSEEN, live_job("Failed"), End.FAILED),
-        (End.READY, live_job("Failed"), End.READY),
-        (End.READY, None, End.READY),
-        (End.FAILED, None, End.FAILED),
-        (End.FAILED, live_job("Complete"), End.READY),
+        (FinalState.UNSEEN, live_job(), FinalState.UNSEEN),
+        (FinalState.UNSEEN, live_job("Complete"), FinalState.READY),
+        (FinalState.UNSEEN, live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z"), FinalState.READY),
+        (FinalState.UNSEEN, live_job("Failed"), FinalState.FAILED),
+        (FinalState.READY, live_job("Failed"), FinalState.READY),
+        (FinalState.READY, None, FinalState.READY),
+        (FinalState.FAILED, None, FinalState.FAILED),
+        (FinalState.FAILED, live_job("Complete"), FinalState.READY),
     ],
 )
-def test_the_record_says_how_it_ended(before: End, live: Live | None, after: End) -> None:
+def test_the_record_says_how_it_ended(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
     kept = records(before)
-    found = once.made(once.noted(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
-    assert found == Made(records_digest(), after)
+    found = once.once_record(once.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    assert found == OnceRecord(records_digest(), after)
 
 
 def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
-    after = once.noted(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
-    assert once.made(after, IDENTITY) == Made(records_digest(), End.READY)
+    after = once.record_outcome(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
+    assert once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
 
 
 def test_what_is_made_anew_has_a_new_record() -> None:
-    kept = records(End.READY)
+    kept = records(FinalState.READY)
     step = planned(kept=kept, body=job("b"))
-    after = once.noted(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
-    assert once.made(after, IDENTITY) == Made(once.digest(document(job("b")), parent()))
+    after = once.record_outcome(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
+    assert once.once_record(after, IDENTITY) == OnceRecord(once.digest(document(job("b")), parent()))
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
-    assert once.noted(Records(), outcome_of(None, Records(), result), parent(), 0.0) == Records()
+    assert (
+        once.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
+        == ParentRecords()
+    )
 
 
 def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
-    failed = once.unrecorded(outcome_of(None, Records(), Result.CREATED), "403")
-    assert (failed.result, failed.passing) == (Result.FAILED, True)
+    failed = once.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
+    assert (failed.result, failed.retryable) == (Result.FAILED, True)
     assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
 
 
 def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed() -> None:
-    assert once.is_done(records(End.READY).once, "Job", "migrate")
+    assert once.is_done(records(FinalState.READY).once, "Job", "migrate")
     assert once.is_done(records().once, "Job", "migrate")
-    assert not once.is_done(records(End.FAILED).once, "Job", "migrate")
+    assert not once.is_done(records(FinalState.FAILED).once, "Job", "migrate")
     assert not once.is_done(records().once, "Job", "other")
     assert not once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
 
 
 @pytest.mark.parametrize(
-    ("condition", "end"), [("Complete", End.READY), ("Failed", End.FAILED), ("Suspended", End.UNSEEN)]
+    ("condition", "end"),
+    [("Complete", FinalState.READY), ("Failed", FinalState.FAILED), ("Suspended", FinalState.UNSEEN)],
 )
-def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: End) -> None:
+def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: FinalState) -> None:
     last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
     hook = {"finalize/Job.batch/default/hook": "done"}
-    found = once.with_ends(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
-    assert once.made(found, IDENTITY) == Made(records_digest(), end)
+    found = once.with_final_states(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
+    assert once.once_record(found, IDENTITY) == OnceRecord(records_digest(), end)
     assert found.once["finalize/Job.batch/default/hook"] == "done"
-    assert once.with_ends(records(End.READY), last.get, 0.0) == records(End.READY)
+    assert once.with_final_states(records(FinalState.READY), last.get, 0.0) == records(FinalState.READY)
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
 def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
     seen: list[Identity] = []
-    once.with_ends(once.with_made(Records(), identity, Made("d")), seen.append, 0.0)
+    once.with_final_states(once.with_once_record(ParentRecords(), identity, OnceRecord("d")), seen.append, 0.0)
     assert seen == [identity]
 
 
 def test_of_what_is_no_longer_rendered_only_the_newest_words_are_kept() -> None:
-    kept = Records(once={"finalize/Job.batch/default/hook": "done"})
-    identities = [Identity("batch", "Job", "default", f"j{number}") for number in range(once.FORGOTTEN + 10)]
+    kept = ParentRecords(once={"finalize/Job.batch/default/hook": "done"})
+    identities = [Identity("batch", "Job", "default", f"j{number}") for number in range(once.KEPT_UNRENDERED + 10)]
     for identity in identities:
-        kept = once.with_made(kept, identity, Made("d"))
-    left = once.without_forgotten(kept, identities[:5])
-    assert len(left.once) == once.FORGOTTEN + 5 + 1
-    assert once.made(left, identities[4]) is not None
-    assert once.made(left, identities[5]) is None
-    assert once.made(left, identities[-1]) is not None
+        kept = once.with_once_record(kept, identity, OnceRecord("d"))
+    left = once.trim_once_records(kept, identities[:5])
+    assert len(left.once) == once.KEPT_UNRENDERED + 5 + 1
+    assert once.once_record(left, identities[4]) is not None
+    assert once.once_record(left, identities[5]) is None
+    assert once.once_record(left, identities[-1]) is not None

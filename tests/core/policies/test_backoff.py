@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.policies.backoff import BACKOFF_CAP, Budget, backoff, next_tick
+from ssa_operator.core.policies.backoff import BACKOFF_CAP, ResyncBudget, backoff, next_resync
 
 intervals = st.floats(0.1, 3600)
 moments = st.floats(0, 2e9)
@@ -16,18 +16,18 @@ moments = st.floats(0, 2e9)
 def test_a_tick_is_never_at_once_and_never_much_later_than_the_interval(
     uid: object, interval: float, now: float
 ) -> None:
-    wait = next_tick(str(uid), interval, now) - now
+    wait = next_resync(str(uid), interval, now) - now
     assert interval * 0.09 <= wait <= interval * 1.11
 
 
 @given(st.uuids(), moments)
 def test_ticks_follow_one_another_at_the_interval(uid: object, now: float) -> None:
-    first = next_tick(str(uid), 10.0, now)
-    assert next_tick(str(uid), 10.0, first) == pytest.approx(first + 10.0, abs=1e-3)
+    first = next_resync(str(uid), 10.0, now)
+    assert next_resync(str(uid), 10.0, first) == pytest.approx(first + 10.0, abs=1e-3)
 
 
 def test_ticks_of_many_parents_are_spread_over_the_interval() -> None:
-    due = [next_tick(f"uid-{number}", 10.0, 1e9) - 1e9 for number in range(1000)]
+    due = [next_resync(f"uid-{number}", 10.0, 1e9) - 1e9 for number in range(1000)]
     halves = sum(1 for wait in due if wait < 6)
     assert 400 < halves < 600
 
@@ -43,7 +43,7 @@ def test_backoff_grows_to_its_cap_and_never_ends(failures: int, jitter: float) -
 def test_a_budget_grants_no_more_than_its_rate_after_one_second_of_burst(
     asked: list[tuple[int, float]], rate: float
 ) -> None:
-    budget, now, granted = Budget[int](rate), 100.0, 0
+    budget, now, granted = ResyncBudget[int](rate), 100.0, 0
     for key, (applies, pause) in enumerate(asked):
         now += pause
         budget.ask(key, applies)
@@ -57,14 +57,14 @@ def test_a_budget_grants_no_more_than_its_rate_after_one_second_of_burst(
 
 
 def test_an_idle_budget_grants_at_once() -> None:
-    budget = Budget[str](20)
+    budget = ResyncBudget[str](20)
     assert budget.turn(50.0) is None
     budget.ask("a", 3)
     assert budget.turn(50.0) == ("a", 0.0)
 
 
 def test_whoever_asked_first_has_the_first_turn() -> None:
-    budget = Budget[str](1)
+    budget = ResyncBudget[str](1)
     for key in "abca":
         budget.ask(key, 1)
     order = []
@@ -75,7 +75,7 @@ def test_whoever_asked_first_has_the_first_turn() -> None:
 
 
 def test_what_is_withdrawn_holds_nobody_up() -> None:
-    budget = Budget[int](20)
+    budget = ResyncBudget[int](20)
     budget.ask(0, 2)
     budget.take(0, 100.0)
     for key in range(1, 1000):

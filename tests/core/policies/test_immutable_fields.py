@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.immutable_fields import Refusal, changed_field, immutable_field, is_about_name
+from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field, is_about_name
 
 STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"
 
@@ -33,7 +33,7 @@ STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 're
     ],
 )
 def test_a_field_that_cannot_change_is_named(group: str, kind: str, field: str, message: str) -> None:
-    assert immutable_field(GroupKind(group, kind), [Refusal("", ""), Refusal(field, message)]) == field
+    assert immutable_field(GroupKind(group, kind), [FieldRefusal("", ""), FieldRefusal(field, message)]) == field
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_field_that_cannot_change_is_named(group: str, kind: str, field: str, 
     ],
 )
 def test_any_other_refusal_is_not_taken_for_one(group: str, kind: str, field: str, message: str) -> None:
-    assert immutable_field(GroupKind(group, kind), [Refusal(field, message)]) == ""
+    assert immutable_field(GroupKind(group, kind), [FieldRefusal(field, message)]) == ""
 
 
 THING = GroupKind("a.example.com", "Thing")
@@ -67,7 +67,9 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_a_quoted_value_is_no_part_of_the_words(value: Any) -> None:
-    assert Refusal("spec", f"Invalid value: {json.dumps(value)}: field is immutable").detail == "field is immutable"
+    assert (
+        FieldRefusal("spec", f"Invalid value: {json.dumps(value)}: field is immutable").detail == "field is immutable"
+    )
 
 
 @given(VALUES)
@@ -78,12 +80,12 @@ def test_a_value_is_never_taken_for_a_refusal(value: Any) -> None:
         f"Invalid value: {quoted}: must be shorter",
         f"Duplicate value: {quoted}",
     ):
-        assert immutable_field(GroupKind("apps", "Deployment"), [Refusal("spec.selector", message)]) == ""
+        assert immutable_field(GroupKind("apps", "Deployment"), [FieldRefusal("spec.selector", message)]) == ""
 
 
 def test_a_value_as_older_servers_quote_it_does_not_hide_the_words() -> None:
     message = 'Invalid value: v1.LabelSelector{MatchLabels:map[string]string{"a":"b"}}: field is immutable'
-    assert immutable_field(GroupKind("apps", "Deployment"), [Refusal("spec.selector", message)]) == "spec.selector"
+    assert immutable_field(GroupKind("apps", "Deployment"), [FieldRefusal("spec.selector", message)]) == "spec.selector"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_value_as_older_servers_quote_it_does_not_hide_the_words() -> None:
 def test_the_words_that_kubernetes_has_for_all_its_kinds_count_for_every_kind(
     kind: GroupKind, field: str, message: str
 ) -> None:
-    assert immutable_field(kind, [Refusal(field, message)]) == field
+    assert immutable_field(kind, [FieldRefusal(field, message)]) == field
 
 
 def validated(*rules: dict[str, Any]) -> dict[str, Any]:
@@ -134,12 +136,12 @@ BELOW = {"rule": "self != 'oldSelf'", "message": "immutable things are named oth
     ],
 )
 def test_the_schema_of_a_crd_decides(rules: list[dict[str, Any]], message: str, field: str) -> None:
-    assert immutable_field(THING, [Refusal("spec.a", message)], validated(*rules)) == field
+    assert immutable_field(THING, [FieldRefusal("spec.a", message)], validated(*rules)) == field
 
 
 def test_a_kind_of_a_crd_in_a_group_of_kubernetes_is_judged_by_its_schema() -> None:
     kind = GroupKind("gateway.networking.k8s.io", "Gateway")
-    assert immutable_field(kind, [Refusal("spec.a", 'Invalid value: "b": stays')], validated(SAME)) == "spec.a"
+    assert immutable_field(kind, [FieldRefusal("spec.a", 'Invalid value: "b": stays')], validated(SAME)) == "spec.a"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_a_kind_of_a_crd_in_a_group_of_kubernetes_is_judged_by_its_schema() -> N
 )
 def test_a_rule_for_the_whole_object_names_the_field_that_it_compares(rule: str, field: str) -> None:
     schema = {"x-kubernetes-validations": [{"rule": rule, "message": "stays"}]}
-    assert immutable_field(THING, [Refusal("<nil>", "Invalid value: stays")], schema) == field
+    assert immutable_field(THING, [FieldRefusal("<nil>", "Invalid value: stays")], schema) == field
 
 
 @pytest.mark.parametrize(
@@ -189,8 +191,8 @@ def test_a_field_is_named_as_it_is_written() -> None:
 
 def test_what_is_wrong_with_the_name_is_told_apart() -> None:
     schema = {"x-kubernetes-validations": [{"rule": "self.metadata.name == 'only'", "message": "there is one"}]}
-    assert is_about_name(Refusal("metadata.name", 'Invalid value: "x-1": must be …'), "x-1", None)
-    assert is_about_name(Refusal("spec.template.labels", "Invalid value: {}: must be 'x-1'"), "x-1", None)
-    assert is_about_name(Refusal("<nil>", "Invalid value: there is one"), "x-1", schema)
-    assert not is_about_name(Refusal("<nil>", "Invalid value: there is one"), "x-1", None)
-    assert not is_about_name(Refusal("spec.a", "Invalid value: 1: must be 2"), "x-1", schema)
+    assert is_about_name(FieldRefusal("metadata.name", 'Invalid value: "x-1": must be …'), "x-1", None)
+    assert is_about_name(FieldRefusal("spec.template.labels", "Invalid value: {}: must be 'x-1'"), "x-1", None)
+    assert is_about_name(FieldRefusal("<nil>", "Invalid value: there is one"), "x-1", schema)
+    assert not is_about_name(FieldRefusal("<nil>", "Invalid value: there is one"), "x-1", None)
+    assert not is_about_name(FieldRefusal("spec.a", "Invalid value: 1: must be 2"), "x-1", schema)

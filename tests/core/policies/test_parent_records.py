@@ -10,94 +10,100 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.policies.apply_once import is_done, with_ends
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
+    ANNOTATIONS_LIMIT,
     FINALIZER,
     HELD,
     HELD_LIMIT,
     INVENTORY,
-    LIMIT,
     ONCE,
-    Hold,
-    Records,
-    RecordsError,
-    from_key,
-    key,
-    read,
-    written,
+    HeldPrune,
+    ParentRecords,
+    ParentRecordsError,
+    identity_from_key,
+    identity_key,
+    parent_records_body,
+    read_parent_records,
 )
 
 WORD = st.text(min_size=1, max_size=12)
 IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12), WORD)
 RECORDS = st.builds(
-    Records,
+    ParentRecords,
     inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
     once=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
-    held=st.none() | st.builds(Hold, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
+    held=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
     finalizer=st.booleans(),
 )
 
 
-def parent(**metadata: Any) -> Live:
+def parent(**metadata: Any) -> LiveObject:
     whole = {"name": "web", "namespace": "default", "uid": "u1", **metadata}
-    return Live.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": whole})
+    return LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": whole})
 
 
 @given(RECORDS)
-def test_what_is_written_is_what_is_read(records: Records) -> None:
-    body = written(parent(), records)
-    assert read(Live.of(body)) == records
+def test_what_is_written_is_what_is_read(records: ParentRecords) -> None:
+    body = parent_records_body(parent(), records)
+    assert read_parent_records(LiveObject.of(body)) == records
     assert body["metadata"]["uid"] == "u1"
 
 
 def test_a_parent_that_keeps_nothing_has_neither_annotations_nor_finalizer() -> None:
-    assert written(parent(), Records())["metadata"] == {"name": "web", "namespace": "default", "uid": "u1"}
-    assert read(parent()) == Records()
+    assert parent_records_body(parent(), ParentRecords())["metadata"] == {
+        "name": "web",
+        "namespace": "default",
+        "uid": "u1",
+    }
+    assert read_parent_records(parent()) == ParentRecords()
 
 
 def test_finalizers_and_annotations_of_others_are_not_ours() -> None:
     theirs = parent(finalizers=["example.com/other"], annotations={"example.com/note": "x"})
-    assert read(theirs) == Records()
-    assert "finalizers" not in written(theirs, Records())["metadata"]
+    assert read_parent_records(theirs) == ParentRecords()
+    assert "finalizers" not in parent_records_body(theirs, ParentRecords())["metadata"]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "7", "{}", "[]", "null", '["a"]', '[{"kind":"A"}]', '[{"name":7}]'])
 def test_an_illegible_record_is_taken_for_empty(text: str) -> None:
-    found = read(parent(annotations={INVENTORY: text, ONCE: text, HELD: text}, finalizers=[FINALIZER]))
-    assert found == Records(finalizer=True)
+    found = read_parent_records(parent(annotations={INVENTORY: text, ONCE: text, HELD: text}, finalizers=[FINALIZER]))
+    assert found == ParentRecords(finalizer=True)
 
 
 def test_children_made_later_go_first() -> None:
     first, second, third = (Identity("", "Namespace", "", name) for name in ("a", "b", "c"))
-    records = Records().with_children([second, first]).with_children([first, third])
+    records = ParentRecords().with_children([second, first]).with_children([first, third])
     assert records.waves == [[third], [first, second]]
     assert records.without_children([third]).waves == [[first, second]]
-    assert records.without_children([first, second, third]) == Records()
+    assert records.without_children([first, second, third]) == ParentRecords()
 
 
 def test_more_than_an_object_can_hold_is_refused_in_words() -> None:
-    many = Records().with_children(Identity("", "Namespace", "", f"n{n}" * 20) for n in range(LIMIT // 100))
-    with pytest.raises(RecordsError, match="more than its annotations can hold"):
-        written(parent(), many)
+    many = ParentRecords().with_children(
+        Identity("", "Namespace", "", f"n{n}" * 20) for n in range(ANNOTATIONS_LIMIT // 100)
+    )
+    with pytest.raises(ParentRecordsError, match="more than its annotations can hold"):
+        parent_records_body(parent(), many)
 
 
 def test_an_identity_is_one_word_that_people_can_read() -> None:
-    assert key(Identity("apps", "Deployment", "default", "web")) == "Deployment.apps/default/web"
-    assert key(Identity("", "Namespace", "", "team")) == "Namespace/team"
+    assert identity_key(Identity("apps", "Deployment", "default", "web")) == "Deployment.apps/default/web"
+    assert identity_key(Identity("", "Namespace", "", "team")) == "Namespace/team"
 
 
 def test_the_inventory_is_plain_json_that_names_every_object() -> None:
-    records = Records().with_children([Identity("", "Namespace", "", "team")])
-    text = written(parent(), records)["metadata"]["annotations"][INVENTORY]
+    records = ParentRecords().with_children([Identity("", "Namespace", "", "team")])
+    text = parent_records_body(parent(), records)["metadata"]["annotations"][INVENTORY]
     assert json.loads(text) == [{"kind": "Namespace", "name": "team", "wave": 1}]
 
 
 def test_a_hold_names_so_many_children_that_it_always_fits() -> None:
-    hold = Hold.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100_000)])
+    hold = HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100_000)])
     assert len(hold.children) == HELD_LIMIT
-    assert hold == Hold.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
-    assert read(Live.of(written(parent(), Records(held=hold)))).held == hold
+    assert hold == HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
+    assert read_parent_records(LiveObject.of(parent_records_body(parent(), ParentRecords(held=hold)))).held == hold
 
 
 @pytest.mark.parametrize(
@@ -109,11 +115,11 @@ def test_a_hold_names_so_many_children_that_it_always_fits() -> None:
     ],
 )
 def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
-    assert from_key(key(identity)) == identity
+    assert identity_from_key(identity_key(identity)) == identity
 
 
 @pytest.mark.parametrize("word", ["", "x", "/", "//", "Job.batch", "finalize/"])
 def test_an_illegible_word_of_what_was_made_once_names_nothing(word: str) -> None:
-    kept = read(parent(annotations={ONCE: json.dumps({word: "x"})}))
+    kept = read_parent_records(parent(annotations={ONCE: json.dumps({word: "x"})}))
     assert not is_done(kept.once, "Job", "web")
-    assert with_ends(kept, lambda _: None, 0.0) == kept
+    assert with_final_states(kept, lambda _: None, 0.0) == kept

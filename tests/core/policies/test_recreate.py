@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.policies.immutable_fields import Refusal
 from ssa_operator.core.objects.annotations import Recreate
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError
 from ssa_operator.core.planning.plan import make_plan
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.immutable_fields import FieldRefusal
 from ssa_operator.core.policies.recreate import (
     Recreation,
     grown_templates,
     growths,
-    obstacle,
     probe,
     propagation,
     proves_nothing,
+    reason_to_keep,
 )
-from ssa_operator.core.planning.step import Action
 from tests.core.example_objects import OTHER_UID, child, config_map, config_map_identity, made, observed, rendered
 
 
@@ -32,9 +32,9 @@ def recreated(strategy: str = "Background", **fields: Any) -> dict[str, Any]:
     return config_map(metadata={"annotations": {"ssa-operator.dev/recreate": strategy}}, **fields)
 
 
-def live_as(kind: str, api_version: str = "v1", **fields: Any) -> Live:
+def live_as(kind: str, api_version: str = "v1", **fields: Any) -> LiveObject:
     body = child().body
-    return Live.of({**body, "apiVersion": api_version, "kind": kind, "data": None, **fields})
+    return LiveObject.of({**body, "apiVersion": api_version, "kind": kind, "data": None, **fields})
 
 
 def stateful_set(storage: str = "1Gi", strategy: str = "Orphan", **spec: Any) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def stateful_set(storage: str = "1Gi", strategy: str = "Orphan", **spec: Any) ->
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 
-def claim(name: str, storage: str = "1Gi", **metadata: Any) -> Live:
+def claim(name: str, storage: str = "1Gi", **metadata: Any) -> LiveObject:
     spec = {"resources": {"requests": {"storage": storage}}}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, **metadata}, "spec": spec}
-    return Live.of(body)
+    return LiveObject.of(body)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def claim(name: str, storage: str = "1Gi", **metadata: Any) -> Live:
         (child(ownerReferences=[]), ""),
     ],
 )
-def test_only_what_is_ours_may_be_deleted(live: Live, words: str) -> None:
-    why = obstacle(made(recreated()), live)
+def test_only_what_is_ours_may_be_deleted(live: LiveObject, words: str) -> None:
+    why = reason_to_keep(made(recreated()), live)
     assert words in why
     assert bool(why) == bool(words)
 
@@ -76,17 +76,17 @@ def test_the_advice_to_delete_a_stateful_set_keeps_its_pods_and_volumes() -> Non
     advice = (
         "delete it with `kubectl delete statefulset settings --cascade=orphan`, which keeps its pods and their volumes"
     )
-    assert advice in obstacle(made(stateful_set()), live)
+    assert advice in reason_to_keep(made(stateful_set()), live)
     live = live_as("StatefulSet", "apps/v1", metadata={**child().body["metadata"], "managedFields": []})
-    assert advice in obstacle(made(stateful_set()), live)
+    assert advice in reason_to_keep(made(stateful_set()), live)
 
 
 @pytest.mark.parametrize("strategy", ["Orphan", "Background", "Foreground"])
 def test_volumes_never_go_with_their_stateful_set(strategy: str) -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     body = stateful_set(strategy=strategy)
-    assert bool(obstacle(made(body), live_as("StatefulSet", "apps/v1", spec=policy))) == (strategy != "Orphan")
-    assert not obstacle(made(body), live_as("StatefulSet", "apps/v1", spec={}))
+    assert bool(reason_to_keep(made(body), live_as("StatefulSet", "apps/v1", spec=policy))) == (strategy != "Orphan")
+    assert not reason_to_keep(made(body), live_as("StatefulSet", "apps/v1", spec={}))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_probe_leaves_out_what_only_the_old_object_can_hold() -> None:
 
 def test_a_refusal_that_is_not_about_the_name_disproves_the_manifest() -> None:
     probed = probe(made(recreated()), child())
-    name = Refusal("metadata.name", "Invalid value: …")
+    name = FieldRefusal("metadata.name", "Invalid value: …")
     assert proves_nothing(probed, [name], "", None)
-    assert not proves_nothing(probed, [name, Refusal("spec.a", "Required value")], "", None)
+    assert not proves_nothing(probed, [name, FieldRefusal("spec.a", "Required value")], "", None)
     assert not proves_nothing(probed, [], f'admission webhook "w" denied the request: {probed.name} is no name', None)
 
 
@@ -228,11 +228,13 @@ def pod(strategy: str) -> dict[str, Any]:
         (pod("Background"), live_as("Pod"), "while its containers end"),
     ],
 )
-def test_an_object_stays_whose_generated_values_could_be_lost(body: dict[str, Any], live: Live, words: str) -> None:
-    why = obstacle(holder(body), live)
+def test_an_object_stays_whose_generated_values_could_be_lost(
+    body: dict[str, Any], live: LiveObject, words: str
+) -> None:
+    why = reason_to_keep(holder(body), live)
     assert words in why
     assert bool(why) == bool(words)
-    assert obstacle(made(body), live) == ""
+    assert reason_to_keep(made(body), live) == ""
 
 
 def test_what_a_config_map_owns_need_not_go_first() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies.unchanged import alike
-from ssa_operator.core.objects.live_object import MANAGER, Live
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.policies.unchanged import is_same_apply
 from tests.core.example_objects import child
 
 
@@ -21,10 +21,10 @@ def written(time: str = "2026-01-01T12:00:00Z", field: str = "f:a") -> list[dict
     return [entry]
 
 
-def settings(version: str, value: str = "b", **metadata: Any) -> Live:
+def settings(version: str, value: str = "b", **metadata: Any) -> LiveObject:
     own: dict[str, Any] = {"managedFields": written()} | metadata
     body = child(resourceVersion=version, **own).body
-    return Live.of({**body, "data": {"a": value, "theirs": version}})
+    return LiveObject.of({**body, "data": {"a": value, "theirs": version}})
 
 
 BEFORE = settings("7")
@@ -42,5 +42,5 @@ BEFORE = settings("7")
         (settings("8", managedFields=[]), False),
     ],
 )
-def test_an_apply_changed_something_only_where_it_changed_something_of_ours(after: Live, same: bool) -> None:
-    assert alike(BEFORE, after) is same
+def test_an_apply_changed_something_only_where_it_changed_something_of_ours(after: LiveObject, same: bool) -> None:
+    assert is_same_apply(BEFORE, after) is same

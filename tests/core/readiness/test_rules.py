@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.readiness.rules import State, readiness
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
-CURRENT, IN_PROGRESS, FAILED, TERMINATING = State.CURRENT, State.IN_PROGRESS, State.FAILED, State.TERMINATING
+CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
+    ReadinessState.CURRENT,
+    ReadinessState.IN_PROGRESS,
+    ReadinessState.FAILED,
+    ReadinessState.TERMINATING,
+)
 NOON = 1_767_268_800.0
 """2026-01-01T12:00:00Z."""
 
@@ -41,7 +46,7 @@ def stateful_set(**status: str) -> dict[str, Any]:
     return body("apps/v1 StatefulSet", {"replicas": 1}, observedGeneration=1, **done | status)
 
 
-TABLE: list[tuple[str, dict[str, Any], State, str]] = [
+TABLE: list[tuple[str, dict[str, Any], ReadinessState, str]] = [
     ("a Deployment that nobody looked at", {**deployment(), "status": {}}, IN_PROGRESS, "has not seen it"),
     ("a Deployment of an older generation", deployment(observedGeneration=1, **FULL), IN_PROGRESS, "latest change"),
     ("a Deployment that is done", deployment(**FULL), CURRENT, ""),
@@ -225,7 +230,7 @@ TABLE: list[tuple[str, dict[str, Any], State, str]] = [
 
 
 @pytest.mark.parametrize(("live", "state", "words"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_readiness_of(live: dict[str, Any], state: State, words: str) -> None:
+def test_readiness_of(live: dict[str, Any], state: ReadinessState, words: str) -> None:
     found = readiness(live, NOON)
     assert (found.state, words in found.message) == (state, True), found
 
@@ -257,7 +262,7 @@ def custom(status: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "announced", "plain"),
+    ("status", "status_kinds", "plain"),
     [
         (None, IN_PROGRESS, CURRENT),
         ({}, IN_PROGRESS, CURRENT),
@@ -271,7 +276,7 @@ def custom(status: dict[str, Any] | None = None) -> dict[str, Any]:
     ],
 )
 def test_what_announces_a_status_is_ready_once_it_speaks_of_this_generation_and_other_data_at_once(
-    status: dict[str, Any] | None, announced: State, plain: State
+    status: dict[str, Any] | None, status_kinds: ReadinessState, plain: ReadinessState
 ) -> None:
-    assert readiness(custom(status), NOON, announced=True).state is announced
+    assert readiness(custom(status), NOON, status_kinds=True).state is status_kinds
     assert readiness(custom(status), NOON).state is plain

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.redaction.secret_values import HIDDEN, NOTHING, SHORTEST, Secrecy, values_of
+from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, SHORTEST, Redactor, values_of
 
 
 def secret(**data: str) -> dict[str, object]:
@@ -14,8 +14,8 @@ def secret(**data: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "leaky"}, "data": encoded}
 
 
-def knowing(*values: str, public: str = "") -> Secrecy:
-    return Secrecy(values_of(secret(**{f"k{at}": value for at, value in enumerate(values)})), lambda: public)
+def knowing(*values: str, public: str = "") -> Redactor:
+    return Redactor(values_of(secret(**{f"k{at}": value for at, value in enumerate(values)})), lambda: public)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_no_way_of_writing_a_value_gets_it_through(value: str, before: str, afte
     ):
         assert form not in known.redacted(f"{before}{form}{after}")
         assert known.holds(f"{before}{form}{after}")
-        assert known.betrays(f"{before}{form}{after}")
+        assert known.reveals(f"{before}{form}{after}")
     if len(inner) > 5:
         assert known.holds(base64.b64encode(f"{before}{inner}{after}".encode()).decode())
 
 
 @given(text=st.text(max_size=100))
 def test_without_a_secret_nothing_is_touched(text: str) -> None:
-    assert NOTHING.redacted(text) == text
-    assert not NOTHING.holds(text)
-    assert not NOTHING.betrays(text)
+    assert NO_SECRETS.redacted(text) == text
+    assert not NO_SECRETS.holds(text)
+    assert not NO_SECRETS.reveals(text)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_the_pieces_of_a_value_are_secrets_too(content: str, piece: str) -> None
 def test_what_the_template_and_the_parent_say_themselves_is_shown() -> None:
     known = knowing("postgres", "hunter2!", public="kind: StatefulSet\nname: postgres\n")
     assert known.redacted("StatefulSet default/postgres: hunter2!") == f"StatefulSet default/postgres: {HIDDEN}"
-    assert not known.betrays("StatefulSet default/postgres is not ready")
+    assert not known.reveals("StatefulSet default/postgres is not ready")
 
 
 def test_what_is_named_after_the_parent_is_shown() -> None:
     public = "web\ndefault\nname: {{ name }}-db\nhost: {{ name }}-db.{{ namespace }}.svc\n"
     known = knowing("web-db", "web-db.default.svc", "web-LEAKME", public=public)
     assert known.redacted("StatefulSet default/web-db") == "StatefulSet default/web-db"
-    assert not known.betrays('services "web-db" not found at web-db.default.svc')
+    assert not known.reveals('services "web-db" not found at web-db.default.svc')
     assert known.redacted("it is web-LEAKME") == f"it is {HIDDEN}"
 
 
@@ -108,8 +108,8 @@ def test_truth_values_are_no_secrets() -> None:
 
 def test_words_that_hold_a_part_of_a_value_betray_it() -> None:
     known = knowing("LEAKME-hunter2")
-    assert known.betrays('Invalid value: "LEAKME-h"')
-    assert not known.betrays(
+    assert known.reveals('Invalid value: "LEAKME-h"')
+    assert not known.reveals(
         "spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`"
     )
 
@@ -118,7 +118,7 @@ def test_many_long_values_cost_no_more_than_one() -> None:
     lines = "\n".join(f"{at:x}-line-of-a-certificate-{at * 7919:x}" for at in range(20_000))
     known = knowing(lines)
     assert known.redacted(f"so: {lines.splitlines()[777]}") == f"so: {HIDDEN}"
-    assert known.betrays("anything")
+    assert known.reveals("anything")
 
 
 def test_neither_repr_nor_str_shows_a_value() -> None:

@@ -8,7 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.redaction.report import concealed
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.policies.field_conflicts import FieldTakeover, ForeignChange
+from ssa_operator.core.redaction.report import redacted_report
+from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
 from ssa_operator.core.status.event_aggregation import (
     BURST,
     HEARTBEAT,
@@ -20,14 +27,7 @@ from ssa_operator.core.status.event_aggregation import (
     Write,
 )
 from ssa_operator.core.status.events import NOTE_LIMIT, Event, body, bounded, events, series_body
-from ssa_operator.core.policies.field_conflicts import Intrusion, Take
-from ssa_operator.core.objects.live_object import Live
-from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.objects.render_result import StatusFields
-from ssa_operator.core.status.report import Report, make_report, noticed
-from ssa_operator.core.redaction.secret_values import HIDDEN, Secrecy
-from ssa_operator.core.planning.step import Action, Problem, Step
+from ssa_operator.core.status.report import Report, make_report, with_notice
 from tests.core.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -49,7 +49,7 @@ def done(result: Result, *names: str, **fields: Any) -> Report:
     )
 
 
-def said(report: Report, before: Report | None = None, of: Live | None = None) -> list[tuple[str, str]]:
+def said(report: Report, before: Report | None = None, of: LiveObject | None = None) -> list[tuple[str, str]]:
     return [(event.reason, event.note) for event in events(before, of or parent(), report)]
 
 
@@ -76,7 +76,7 @@ def test_ready_is_told_when_it_comes_and_not_when_its_words_change() -> None:
 
 def test_a_failure_is_a_warning_with_the_verdicts_reason_and_words() -> None:
     plan = plan_of("a")
-    failed = Outcome(step=plan.steps[0], result=Result.FAILED, message="no", problem=Problem.APPLY_FAILED)
+    failed = Outcome(step=plan.steps[0], result=Result.FAILED, message="no", problem=FailureReason.APPLY_FAILED)
     report = reported(plan, failed)
     (event,) = events(None, parent(), report)
     assert (event.reason, event.warning) == ("ApplyFailed", True)
@@ -91,15 +91,15 @@ def test_what_comes_and_goes_by_itself_is_not_told() -> None:
 
 
 def test_a_repair_says_who_changed_which_field() -> None:
-    take = Take(manager="kubectl-edit", operation="Update", fields=("data.a",))
+    take = FieldTakeover(manager="kubectl-edit", operation="Update", fields=("data.a",))
     plan = plan_of("a")
-    change = Intrusion((take,))
+    change = ForeignChange((take,))
     step = Step(
         action=Action.APPLY,
         identity=plan.steps[0].identity,
         reason=change.text(),
         manifest=plan.steps[0].manifest,
-        intrusion=change,
+        foreign_change=change,
     )
     report = reported(plan, Outcome(step=step, result=Result.CONFIGURED, live=child("a")))
     assert said(report)[0] == ("Repaired", "put ConfigMap default/a back: kubectl-edit (Update) changed data.a")
@@ -112,7 +112,7 @@ def test_a_warning_of_the_api_server_is_told_of_its_child() -> None:
 
 def test_somebody_who_rewrites_the_status_is_told_once() -> None:
     quiet = done(Result.UNCHANGED, "a")
-    loud = noticed(quiet, "rival rewrites this status")
+    loud = with_notice(quiet, "rival rewrites this status")
     assert said(loud, before=quiet) == [("StatusConflict", "rival rewrites this status")]
     assert said(loud, before=loud) == []
 
@@ -151,7 +151,9 @@ def test_the_event_object_is_what_the_api_server_takes() -> None:
 
 
 def test_events_of_cluster_scoped_parents_are_in_the_namespace_default_and_have_a_legal_name() -> None:
-    role = Live.of({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a:b"}})
+    role = LiveObject.of(
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a:b"}}
+    )
     metadata = body(Event(reason="R", action="A", note=""), role, "i", NOON)["metadata"]
     assert metadata["namespace"] == "default"
     assert metadata["name"].startswith("ssa-operator.")
@@ -213,7 +215,7 @@ def test_an_event_that_is_gone_is_made_anew() -> None:
     assert again.body is not None
 
 
-def told(found: Correlator, of: Live, event: Event, now: float) -> Write | None:
+def told(found: Correlator, of: LiveObject, event: Event, now: float) -> Write | None:
     try:
         return found.tell(of, event, now)
     except Dropped:
@@ -243,11 +245,11 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
 
 def test_what_changes_without_end_is_told_once_and_without_a_secrets_content() -> None:
     plan = make_plan(observed(), rendered(config_map()))
-    step = replace(plan.steps[0], unrest="ConfigMap default/hunter2-x changes each time")
+    step = replace(plan.steps[0], feedback_loops="ConfigMap default/hunter2-x changes each time")
     found = make_report(
         parent(), plan, (Outcome(step=step, result=Result.UNCHANGED, live=child()),), StatusFields(), NOON
     )
-    found = concealed(found, Secrecy(frozenset({"hunter2-x"}), str), ())
+    found = redacted_report(found, Redactor(frozenset({"hunter2-x"}), str), ())
     note = f"ConfigMap default/{HIDDEN} changes each time"
     assert [(each.note, each.warning) for each in events(None, parent(), found) if each.reason == "EndlessChange"] == [
         (note, True)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.live_object import Live
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.previous_status import KEPT_UNTIL, kept_before, reported_kinds
 
 MAP = {"group": "", "kind": "ConfigMap", "namespace": "default", "name": "web", "message": f"{KEPT_UNTIL} b is ready"}
 
 
-def live(kind: str, name: str, **more: Any) -> Live:
-    return Live.of({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **more})
+def live(kind: str, name: str, **more: Any) -> LiveObject:
+    return LiveObject.of({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **more})
 
 
 def test_a_child_that_was_kept_waits_for_all_others_of_its_kind() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssa_operator.core.objects.live_object import MANAGER, Live
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.render_result import RenderProblem, StatusFields
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.objects.source_location import Place
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.objects.render_result import Problem as RenderProblem
-from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.status.report import Report, make_report
-from ssa_operator.core.planning.step import Problem
 from tests.core.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -20,11 +19,11 @@ NOON = 1_767_268_800.0
 NOTHING = StatusFields()
 
 
-def report(plan: Plan, *outcomes: Outcome, of: Live | None = None, own: StatusFields = NOTHING) -> Report:
+def report(plan: Plan, *outcomes: Outcome, of: LiveObject | None = None, own: StatusFields = NOTHING) -> Report:
     return make_report(of or parent(), plan, outcomes, own, NOON)
 
 
-def applied(live: Live, **own: Any) -> Report:
+def applied(live: LiveObject, **own: Any) -> Report:
     plan = make_plan(observed(live), rendered(config_map()))
     outcome = Outcome(step=plan.steps[0], result=Result.CONFIGURED, live=live)
     return report(plan, outcome, own=StatusFields(**own))
@@ -79,7 +78,9 @@ def test_a_parent_whose_children_are_current_is_ready() -> None:
 
 
 def test_a_failure_names_the_template_line_the_object_and_whether_it_is_stalled() -> None:
-    found = failed("ConfigMap default/settings: no", problem=Problem.APPLY_FAILED, place=Place("a.yaml.j2", 7))
+    found = failed(
+        "ConfigMap default/settings: no", problem=FailureReason.APPLY_FAILED, location=SourceLocation("a.yaml.j2", 7)
+    )
     condition = ready_condition(found)
     assert condition["reason"] == "ApplyFailed"
     assert condition["message"] == "a.yaml.j2:7: ConfigMap default/settings: no"
@@ -88,17 +89,18 @@ def test_a_failure_names_the_template_line_the_object_and_whether_it_is_stalled(
 
 
 def test_a_passing_failure_is_reconciling_not_stalled() -> None:
-    found = failed("later", problem=Problem.APPLY_FAILED, passing=True, retry_after=3.0)
+    found = failed("later", problem=FailureReason.APPLY_FAILED, retryable=True, retry_after=3.0)
     assert {each["type"] for each in found.status["conditions"]} == {"Ready", "Reconciling"}
-    assert (found.passing, found.retry_after) == (True, 3.0)
+    assert (found.retryable, found.retry_after) == (True, 3.0)
 
 
 def test_a_template_that_fails_is_the_first_thing_said_with_every_other_failure_beside_it() -> None:
     plan = make_plan(
-        observed(), rendered(config_map(), problems=(RenderProblem("spec.x is missing", Place("b.yaml.j2", 3)),))
+        observed(),
+        rendered(config_map(), problems=(RenderProblem("spec.x is missing", SourceLocation("b.yaml.j2", 3)),)),
     )
     found = report(
-        plan, Outcome(step=plan.steps[0], result=Result.FAILED, message="refused", problem=Problem.APPLY_FAILED)
+        plan, Outcome(step=plan.steps[0], result=Result.FAILED, message="refused", problem=FailureReason.APPLY_FAILED)
     )
     condition = ready_condition(found)
     assert condition["reason"] == "RenderFailed"
@@ -111,7 +113,9 @@ def test_the_transition_time_moves_only_when_the_status_does() -> None:
     plan = make_plan(observed(child()), rendered(config_map()))
     same = report(plan, Outcome(step=plan.steps[0], result=Result.UNCHANGED, live=child()), of=owner)
     assert ready_condition(same)["lastTransitionTime"] == "2025-01-01T00:00:00Z"
-    broken = report(plan, Outcome(step=plan.steps[0], result=Result.FAILED, problem=Problem.APPLY_FAILED), of=owner)
+    broken = report(
+        plan, Outcome(step=plan.steps[0], result=Result.FAILED, problem=FailureReason.APPLY_FAILED), of=owner
+    )
     assert ready_condition(broken)["lastTransitionTime"] == "2026-01-01T12:00:00Z"
 
 
@@ -123,7 +127,7 @@ def test_a_templates_own_fields_stand_beside_ours_and_never_replace_them() -> No
 
 
 def test_a_status_template_that_fails_is_said_and_keeps_nothing_from_being_applied() -> None:
-    found = applied(child(), problems=(RenderProblem("spec.x is missing", Place("_status.yaml.j2", 2)),))
+    found = applied(child(), problems=(RenderProblem("spec.x is missing", SourceLocation("_status.yaml.j2", 2)),))
     assert ready_condition(found)["message"] == "_status.yaml.j2:2: spec.x is missing"
     assert found.complete
 
@@ -132,7 +136,7 @@ def test_a_long_cause_does_not_push_the_others_out() -> None:
     plan = make_plan(observed(), rendered(*(config_map(f"c{number}") for number in range(4))))
     long = f"spec.template: Invalid value: {'x' * 9000}: field is immutable"
     outcomes = [
-        Outcome(step=step, result=Result.FAILED, message=message, problem=Problem.CONFLICT)
+        Outcome(step=step, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT)
         for step, message in zip(plan.steps, (long, "second", "third", "fourth"), strict=True)
     ]
     message = ready_condition(report(plan, *outcomes))["message"]
@@ -141,7 +145,7 @@ def test_a_long_cause_does_not_push_the_others_out() -> None:
 
 
 def test_messages_and_lists_are_bounded() -> None:
-    found = failed("x" * 100_000, problem=Problem.APPLY_FAILED)
+    found = failed("x" * 100_000, problem=FailureReason.APPLY_FAILED)
     assert len(ready_condition(found)["message"]) <= 4096
     assert len(found.status["resources"][0]["message"]) <= 512
 

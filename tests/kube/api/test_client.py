@@ -11,8 +11,8 @@ from aiohttp import web
 from ssa_operator import __version__
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.auth.credentials import CredentialsError
 from tests.kube.fakes import (
     CONFIG_MAPS,
     SECRETS,

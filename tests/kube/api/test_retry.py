@@ -1,7 +1,7 @@
 import pytest
 
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.errors import ApiError, Refusal, Unreachable
+from ssa_operator.kube.api.errors import ApiError, StatusError, Unreachable
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.retry import ATTEMPTS, PATIENCE, pause, watch_pause
 from tests.kube.fakes import CONFIG_MAPS
@@ -14,7 +14,7 @@ MERGE = calls.merge_patch(CONFIG_MAPS, "default", "a", b"{}")
 
 
 def refused(code: int, message: str = "", retry_after: float | None = None) -> ApiError:
-    return ApiError("x", Refusal(code=code, message=message, retry_after=retry_after))
+    return ApiError("x", StatusError(code=code, message=message, retry_after=retry_after))
 
 
 BROKEN = Unreachable("x", "reset", sent=True)

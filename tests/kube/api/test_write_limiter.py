@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from ssa_operator.kube.api.write_limiter import MOST, START, Pace
+from ssa_operator.kube.api.write_limiter import MOST, START, WriteLimiter
 
 
-async def use(pace: Pace, entered: list[int], number: int, leave: asyncio.Event) -> None:
+async def use(pace: WriteLimiter, entered: list[int], number: int, leave: asyncio.Event) -> None:
     async with pace.turn():
         entered.append(number)
         await leave.wait()
@@ -17,7 +17,7 @@ async def settle() -> None:
 
 
 async def test_only_so_many_writes_are_under_way_and_the_rest_go_in_their_order() -> None:
-    pace, entered = Pace(), list[int]()
+    pace, entered = WriteLimiter(), list[int]()
     leave = [asyncio.Event() for _ in range(START + 3)]
     tasks = [asyncio.create_task(use(pace, entered, number, each)) for number, each in enumerate(leave)]
     await settle()
@@ -33,7 +33,7 @@ async def test_only_so_many_writes_are_under_way_and_the_rest_go_in_their_order(
 
 
 async def test_a_cancelled_write_gives_its_place_back() -> None:
-    pace, entered = Pace(), list[int]()
+    pace, entered = WriteLimiter(), list[int]()
     pace.limit = 1
     leave = asyncio.Event()
     first, waiting, last = (asyncio.create_task(use(pace, entered, number, leave)) for number in range(3))
@@ -49,7 +49,7 @@ async def test_a_cancelled_write_gives_its_place_back() -> None:
 
 
 async def test_refusals_of_writes_that_were_sent_together_halve_the_limit_once() -> None:
-    pace = Pace()
+    pace = WriteLimiter()
     async with pace.turn() as one, pace.turn() as two:
         pace.refused(one)
         pace.refused(two)
@@ -60,7 +60,7 @@ async def test_refusals_of_writes_that_were_sent_together_halve_the_limit_once()
 
 
 async def test_there_is_always_room_for_one_write() -> None:
-    pace = Pace()
+    pace = WriteLimiter()
     for _ in range(20):
         async with pace.turn() as turn:
             pace.refused(turn)
@@ -68,7 +68,7 @@ async def test_there_is_always_room_for_one_write() -> None:
 
 
 async def test_the_limit_grows_only_while_it_is_reached() -> None:
-    pace = Pace()
+    pace = WriteLimiter()
     async with pace.turn():
         pace.accepted()
     assert pace.limit == START

@@ -22,11 +22,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ssa_operator.kube.auth import credentials
-from ssa_operator.kube.auth import exec_plugin
 from ssa_operator.kube.auth import child_process as program
+from ssa_operator.kube.auth import credentials, exec_plugin
+from ssa_operator.kube.auth.credential_types import Credential
 from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
-from ssa_operator.kube.auth.credential_types import Grant
 from tests.kube.fakes import Granted, StillClock
 from tests.kube.fakes import credentials as made_of
 
@@ -652,4 +651,4 @@ async def test_a_server_that_always_says_401_does_not_make_the_plugin_run_for_ev
 
 
 def test_no_token_is_in_a_repr() -> None:
-    assert "hunter2" not in repr(Grant(headers={"Authorization": "Bearer hunter2"}))
+    assert "hunter2" not in repr(Credential(headers={"Authorization": "Bearer hunter2"}))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, Live
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.kube.watch.cache import Cache, Listener
 from tests.kube.fakes import live
 
@@ -36,7 +36,7 @@ def version(cache: Cache, name: str) -> str:
     return found.resource_version if found else ""
 
 
-def names(objects: Iterator[Live] | tuple[Live, ...]) -> set[str]:
+def names(objects: Iterator[LiveObject] | tuple[LiveObject, ...]) -> set[str]:
     return {each.identity.name for each in objects}
 
 
@@ -232,7 +232,7 @@ def test_listeners_see_the_cache_as_it_is_after_the_change(cache: Cache) -> None
 
 
 def test_a_listener_that_fails_keeps_no_other_from_being_told(told: Told) -> None:
-    def fail(old: Live | None, new: Live | None) -> None:
+    def fail(old: LiveObject | None, new: LiveObject | None) -> None:
         raise ValueError("mine")
 
     cache = Cache()
@@ -270,9 +270,9 @@ class Server:
         self.cache = listening(self.told)
         self.version = 0
         self.generation = 0
-        self.now: Live | None = None
-        self.events: list[tuple[str, Live]] = []
-        self.answers: list[Live] = []
+        self.now: LiveObject | None = None
+        self.events: list[tuple[str, LiveObject]] = []
+        self.answers: list[LiveObject] = []
         self.foreign: set[str] = set()
 
     def happens(self, what: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.watch.reflector import FAILURES, Reflector, State, Timing
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import FAILURES, Reflector, Timing, WatchState
 from tests.kube.fakes import CONFIG_MAPS, StillClock, bookmark, config_map, event, refuse, scripted, status
 
 TIMING = Timing()
@@ -33,7 +33,7 @@ class Watched:
         self.clock = StillClock()
         self.cache = Cache()
         self.told: list[tuple[str, str]] = []
-        self.states: list[tuple[State, bool]] = []
+        self.states: list[tuple[WatchState, bool]] = []
         self.cache.listen(
             lambda old, new: self.told.append(
                 (f"{old.identity.name}{old.resource_version}" if old else "",
@@ -272,16 +272,20 @@ async def test_after_two_healthy_minutes_the_backoff_starts_anew() -> None:
 @pytest.mark.parametrize(
     ("refused", "state", "words"),
     [
-        (answers(lambda: web.Response(status=404, text="404 page not found\n")), State.MISSING, "404 page not found"),
+        (
+            answers(lambda: web.Response(status=404, text="404 page not found\n")),
+            WatchState.MISSING,
+            "404 page not found",
+        ),
         (
             answers(lambda: refuse(403, "Forbidden", 'cannot watch resource "configmaps"')),
-            State.FORBIDDEN,
+            WatchState.FORBIDDEN,
             "cannot watch",
         ),
     ],
 )
 async def test_a_missing_resource_and_missing_rights_are_states_and_are_tried_again(
-    refused: Round, state: State, words: str
+    refused: Round, state: WatchState, words: str
 ) -> None:
     async with watched(refused) as it:
         assert (it.reflector.state, it.reflector.synced.is_set()) == (state, False)
@@ -292,7 +296,7 @@ async def test_a_missing_resource_and_missing_rights_are_states_and_are_tried_ag
 async def test_a_crd_that_goes_and_comes_back_leaves_no_object_behind() -> None:
     missing = answers(lambda: web.Response(status=404, text="404 page not found\n"))
     async with watched(sends(*PRESENT), missing, missing, sends(added("c", 8), bookmark(9, end=True))) as it:
-        assert it.states == [(State.WATCHING, True), (State.MISSING, False), (State.WATCHING, True)]
+        assert it.states == [(WatchState.WATCHING, True), (WatchState.MISSING, False), (WatchState.WATCHING, True)]
         assert it.names == {"c"}
         assert it.reflector.problem == ""
 

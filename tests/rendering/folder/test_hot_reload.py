@@ -11,8 +11,8 @@ import pytest
 
 from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.rendering.folder.sources import load
-from tests.rendering.template_files import HEAD
 from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
+from tests.rendering.template_files import HEAD
 
 PATIENCE = 30
 

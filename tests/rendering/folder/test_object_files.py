@@ -14,7 +14,7 @@ def test_objects_have_the_place_that_they_were_written_at(tmp_path: Path) -> Non
     (tmp_path / "b.yaml").write_text(f"# two\n{HEAD}---\n{HEAD}")
     (tmp_path / "a.yml").write_text(HEAD)
     found = load_objects([tmp_path])
-    assert [(Path(each.place.file).name, each.place.line) for each in found] == [
+    assert [(Path(each.location.file).name, each.location.line) for each in found] == [
         ("a.yml", 1),
         ("b.yaml", 2),
         ("b.yaml", 7),

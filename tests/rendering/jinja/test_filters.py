@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ssa_operator.rendering.jinja.filters import k8s_name
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
-from tests.rendering.template_files import HEAD, fault, field, problem, value
 from tests.rendering.hostile_values import NASTY
+from tests.rendering.template_files import HEAD, fault, field, problem, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.core.objects.source_location import FieldPath
-from ssa_operator.rendering.render import render
 from ssa_operator.rendering.jinja.templates import LoadError
+from ssa_operator.rendering.render import render
 from tests.rendering.template_files import HEAD, document, parent, problem, rendered, templates
 
 FILE = "echoes.example.com/a.yaml.j2"
@@ -53,7 +53,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(
-    ("path", "place"),
+    ("path", "location"),
     [
         ((), f"{FILE}:4"),
         (("kind",), f"{FILE}:5"),
@@ -82,37 +82,37 @@ FILES = {
         (("nothing",), f"{FILE}:4"),
     ],
 )
-def test_each_field_has_the_place_that_wrote_it(path: FieldPath, place: str) -> None:
+def test_each_field_has_the_place_that_wrote_it(path: FieldPath, location: str) -> None:
     text = MANIFEST.replace("y: {{", "y:\n {{").replace("y:\n {{ spec.m | to_yaml }}", "y: {{ spec.m }}")
     found = document(text, {"list": ["a", "b"], "c": {"deep": [1]}, "m": {"k": 1}}, **FILES)
-    assert str(found.place_of(path)) == place
+    assert str(found.location_of(path)) == location
 
 
 def test_places_are_the_same_for_values_that_differ() -> None:
     compiled = templates({"a.yaml.j2": HEAD + "{% if spec.x %}\na: 1\n{% endif %}\nv: {{ spec.x }}\n"})
     for x, line in (("a: b\n- c", 8), ("", 8), ("\n\n\n", 8)):
         (found,) = render(compiled, parent({"x": x})).documents
-        assert found.place_of(("v",)).line == line
+        assert found.location_of(("v",)).line == line
 
 
 def test_static_files_and_lists_have_places_too() -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata:\n    name: a\n  v:\n    w: 1\n"
     (found,) = rendered({"a.yaml": text}).documents
-    assert str(found.place) == "echoes.example.com/a.yaml:4"
-    assert found.place_of(("v", "w")).line == 9
+    assert str(found.location) == "echoes.example.com/a.yaml:4"
+    assert found.location_of(("v", "w")).line == 9
 
 
 def test_a_merged_field_has_the_place_of_the_merged_mapping() -> None:
     found = document(HEAD + "base: &b\n  a: 1\nv:\n  <<: *b\n  c: 2\n")
-    assert found.place_of(("v", "a")).line == 6
-    assert found.place_of(("v", "c")).line == 9
+    assert found.location_of(("v", "a")).line == 6
+    assert found.location_of(("v", "c")).line == 9
 
 
 def test_odd_characters_in_a_template_shift_no_place() -> None:
     odd = 'é\U0001f600: "é\x85ü{{ spec.a }}\\t"\n# \u2029 \x85\n'
     text = f"{HEAD}{odd}v: {{{{ spec.a }}}}\nw: |\n  é {{{{ spec.t | indent(2) }}}}\n"
     found = document(text, {"a": "ż\u2028", "t": "a\nb"})
-    assert found.place_of(("v",)).line == 7
+    assert found.location_of(("v",)).line == 7
     assert found.body["w"] == "é a\nb\n"
     assert found.body["é\U0001f600"].endswith("üż\u2028\t")
 
@@ -142,9 +142,9 @@ def test_what_a_call_block_writes_names_the_caller() -> None:
     macros = "{% macro m() %}\na: 1\n{{ caller() }}\n{% endmacro %}\n"
     text = "{% import '_m.yaml.j2' as m %}\n" + HEAD + "\n{% call m.m() %}\nb: 2\n{% endcall %}\nc: 3\n"
     found = document(text, m=macros)
-    assert str(found.place_of(("a",))) == f"echoes.example.com/_m.yaml.j2:2 (included from {FILE}:7)"
-    assert str(found.place_of(("b",))).startswith(f"{FILE}:8 (included from echoes.example.com/_m.yaml.j2:3)")
-    assert str(found.place_of(("c",))) == f"{FILE}:10"
+    assert str(found.location_of(("a",))) == f"echoes.example.com/_m.yaml.j2:2 (included from {FILE}:7)"
+    assert str(found.location_of(("b",))).startswith(f"{FILE}:8 (included from echoes.example.com/_m.yaml.j2:3)")
+    assert str(found.location_of(("c",))) == f"{FILE}:10"
 
 
 def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
@@ -194,7 +194,7 @@ def test_names_that_are_chosen_at_run_time_are_looked_for_in_the_folder_and_in_s
     }
     (found,) = rendered(files, {"f": "sub/_x.yaml.j2"}).documents
     assert (found.body["v"], found.body["w"]) == (1, "sub/_x.yaml.j2")
-    assert str(found.place_of(("w",))) == f"_shared/s.yaml.j2:1 (included from {FILE}:6)"
+    assert str(found.location_of(("w",))) == f"_shared/s.yaml.j2:1 (included from {FILE}:6)"
 
 
 def test_macros_of_another_file_see_the_parent() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.jinja.templates import LoadError
-from tests.rendering.template_files import HEAD, document, field, problem
 from tests.rendering.hostile_values import NASTY
+from tests.rendering.template_files import HEAD, document, field, problem
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 MACRO = "{% macro m(x) %}a{{ x }}z{% endmacro %}\n"

@@ -131,7 +131,7 @@ def test_several_documents_lists_and_nothing() -> None:
     )
     result = rendered({"a.yaml.j2": text}, {"m": {"apiVersion": "v1", "kind": "B", "metadata": {"name": "b"}}})
     assert result.problems == ()
-    assert [(document.body["kind"], document.place.line) for document in result.documents] == [
+    assert [(document.body["kind"], document.location.line) for document in result.documents] == [
         ("ConfigMap", 4),
         ("A", 12),
         ("B", 13),
@@ -186,7 +186,7 @@ def test_one_failed_file_hides_no_other_and_all_errors_are_reported() -> None:
     files = {"a.yaml.j2": "a: {{ spec.x }}\n", "b.yaml.j2": "b: [\n", "c.yaml.j2": HEAD, "d.yaml.j2": "d: 1\n"}
     result = rendered(files)
     assert len(result.documents) == 1
-    assert [found.place.file for found in result.problems if found.place] == [
+    assert [found.location.file for found in result.problems if found.location] == [
         f"echoes.example.com/{name}.yaml.j2" for name in "abd"
     ]
     assert not result.complete
