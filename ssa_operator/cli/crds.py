@@ -17,15 +17,15 @@ app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_i
 def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """Apply the CRDs of a folder and wait until they are Established."""
     from ssa_operator.cli import session
-    from ssa_operator.controller import crd_installation as definitions
+    from ssa_operator.controller import crd_installation
 
     async def work() -> None:
-        documents = definitions.load(*crds)
+        documents = crd_installation.load(*crds)
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
-            await definitions.install(client, documents, timeout)
+            await crd_installation.install(client, documents, timeout)
         for document in documents:
             typer.echo(f"{document.body['metadata']['name']} established")
-        for remark in definitions.remarks(documents):
+        for remark in crd_installation.remarks(documents):
             typer.echo(remark, err=True)
 
     _run(work())
@@ -41,12 +41,12 @@ def wait(
 ) -> None:
     """Wait until CRDs are Established; they may not even exist yet."""
     from ssa_operator.cli import session
-    from ssa_operator.controller import crd_installation as definitions
+    from ssa_operator.controller import crd_installation
 
     async def work() -> None:
-        wanted = names or [document.body["metadata"]["name"] for document in definitions.load(*crds)]
+        wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
         async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
-            await definitions.established(client, wanted, timeout)
+            await crd_installation.established(client, wanted, timeout)
         for name in wanted:
             typer.echo(f"{name} established")
 

@@ -57,7 +57,7 @@ def dev(
     """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""
     import asyncio
 
-    from ssa_operator.cli import logging_setup as journal
+    from ssa_operator.cli import logging_setup
     from ssa_operator.cli.run import address
 
     check_folders(templates)
@@ -67,7 +67,7 @@ def dev(
         raise CommandError(
             f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'"
         ) from error
-    journal.configure(LogFormat.TEXT, log_level)
+    logging_setup.configure(LogFormat.TEXT, log_level)
     bench = Workbench(
         templates=tuple(templates),
         crds=tuple(crds),

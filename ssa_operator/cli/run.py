@@ -76,12 +76,11 @@ def run(
     """Run the operator: render and apply the templates of every parent, until it is stopped."""
     import asyncio
 
-    from ssa_operator.cli import logging_setup as journal
-    from ssa_operator.cli import session
+    from ssa_operator.cli import logging_setup, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.objects.durations import parse_duration
 
-    journal.configure(log_format, log_level)
+    logging_setup.configure(log_format, log_level)
     check_folders(templates)
     if apply not in tuple(ApplyMode):
         raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)

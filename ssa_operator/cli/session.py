@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.controller import crd_installation as definitions
+from ssa_operator.controller import crd_installation
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
@@ -104,11 +104,11 @@ async def _answer(operator: Operator) -> None:
 async def install(client: Client, folders: Sequence[Path]) -> None:
     """Apply the CRDs of folders and wait until they are served. Raises CommandError."""
     try:
-        documents = definitions.load(*folders)
-        await definitions.install(client, documents)
-    except (definitions.DefinitionError, ApiError) as error:
+        documents = crd_installation.load(*folders)
+        await crd_installation.install(client, documents)
+    except (crd_installation.DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
-    for remark in definitions.remarks(documents):
+    for remark in crd_installation.remarks(documents):
         log.warning("%s", remark)
 
 

@@ -23,12 +23,12 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.events import Recorder
-from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.watches.children import ChildInformers
 from ssa_operator.controller.watches.crds import CRDInformer
 from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey, Served
 from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import GroupKind, Identity

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
-from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
 from ssa_operator.controller.reconcile.reconciler import Reconciler
+from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result

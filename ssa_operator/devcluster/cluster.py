@@ -26,8 +26,7 @@ from typing import Literal
 
 import platformdirs
 
-from ssa_operator.devcluster import api, binaries, components, credentials, objects, processes
-from ssa_operator.devcluster import cluster_record as record
+from ssa_operator.devcluster import api, binaries, cluster_record, components, credentials, objects, processes
 from ssa_operator.devcluster.cluster_record import Record
 from ssa_operator.devcluster.components import Commands, Layout, Ports
 from ssa_operator.devcluster.file_lock import turn
@@ -205,7 +204,7 @@ async def _inspect(name: str) -> Status:
         return replace(stopped, message="there is no such cluster")
     if not processes.is_alive(directory):
         return replace(stopped, message=processes.describe_failure(directory) or stopped.message)
-    recorded = record.read(directory)
+    recorded = cluster_record.read(directory)
     if recorded is None:
         return replace(stopped, state="unhealthy", message="its start is under way or was interrupted")
     cluster = _from_record(directory, recorded)
@@ -241,7 +240,7 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
             pids=pids,
             commands={command.name: command.argv for command in (*commands.storage, *commands.clients)},
         )
-        record.write(layout.directory, recorded)
+        cluster_record.write(layout.directory, recorded)
         cluster = _from_record(layout.directory, recorded)
         if spec.detached:
             await group.detach()
@@ -323,7 +322,7 @@ def _from_record(directory: Path, recorded: Record) -> Cluster:
 
 
 def _require_record(directory: Path) -> Record:
-    recorded = record.read(directory)
+    recorded = cluster_record.read(directory)
     if recorded is None:
         raise ClusterError(f"{directory}: the cluster is gone")
     return recorded

@@ -22,7 +22,7 @@ from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import Entry, Templates
 from ssa_operator.rendering.references import placed, resolved, uncounted
 from ssa_operator.rendering.status_redaction import discreet, secrecy_of
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.template_text import Composition
 from ssa_operator.rendering.values.tracked_containers import known, settled
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue
@@ -112,7 +112,7 @@ def _results(
             [_of_whole(result, dependencies(inquiry.branches)) for result in results] if inquiry.branches else results
         )
 
-    with bounds.bounded():
+    with limits.bounded():
         try:
             results = once()
             return kept(results, inquiry.generation.values, once, inquiry) if inquiry.generation else results
@@ -156,7 +156,7 @@ def render_status(templates: Templates | Folder, parent: Mapping[str, Any], worl
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
-    with bounds.bounded():
+    with limits.bounded():
         try:
             nodes, filling = _nodes(templates, templates.status, variables)
             status = _status(nodes, filling)

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.report import Report

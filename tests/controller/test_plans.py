@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ssa_operator.controller.reconcile.parent_cache import Memory, remember
+from ssa_operator.controller.watches.parent_cache import Memory, remember
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields

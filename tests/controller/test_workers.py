@@ -12,8 +12,8 @@ import pytest
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.reconcile.reconciler import Reconciler
+from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import Identity

@@ -17,9 +17,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ssa_operator.devcluster import binaries, processes
+from ssa_operator.devcluster import binaries, cluster_record, processes
 from ssa_operator.devcluster import cluster as clusters
-from ssa_operator.devcluster import cluster_record as record
 from ssa_operator.devcluster.cluster import Cluster, ClusterError, ClusterSpec
 from ssa_operator.devcluster.components import Layout
 from ssa_operator.devcluster.processes import ProcessError
@@ -196,7 +195,7 @@ async def test_the_api_server_is_trusted_by_its_own_authority_only(cluster: Clus
 
 
 async def test_etcd_refuses_whoever_has_no_certificate(cluster: Cluster) -> None:
-    recorded = record.read(cluster.directory)
+    recorded = cluster_record.read(cluster.directory)
     assert recorded is not None
     url = re.search(r"--listen-client-urls=(https://127\.0\.0\.1:\d+)", " ".join(recorded.commands["etcd"]))
     assert url is not None

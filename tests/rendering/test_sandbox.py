@@ -8,7 +8,7 @@ import pytest
 
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.jinja.templates import LoadError
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from tests.rendering.template_files import HEAD, document, fault, problem, rendered, value
 
 PLACE = "echoes.example.com/a.yaml.j2:5: "
@@ -179,7 +179,7 @@ def test_recursion_without_end_is_an_error_that_names_it() -> None:
 
 
 def test_time_is_bounded_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "SECONDS_LIMIT", 0.0)
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 0.0)
     loop = "a: 1\n{% for a in range(5000) %}{% endfor %}\n"
     results: list[Rendered] = []
     thread = threading.Thread(target=lambda: results.append(rendered({"a.yaml.j2": loop})))

@@ -12,12 +12,12 @@ from dataclasses import replace
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.parent_cache import RECONCILE_AT, Memory, Parent, remembered
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.redaction import remember_secrets
 from ssa_operator.controller.reconcile.unlabelled_objects import NONE_FOUND, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parent_cache import RECONCILE_AT, Memory, Parent, remembered
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -26,8 +26,7 @@ from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.suspension import is_suspended
-from ssa_operator.core.policies import apply_once as once
-from ssa_operator.core.policies import parent_records as upkeep
+from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.status.previous_status import kept_before, reported_kinds
@@ -186,7 +185,9 @@ class Observer:
             objects=watched,
             kinds=watched.kinds,
             status_kinds=self._cluster.reports_status,
-            once=once.with_final_states(upkeep.read_parent_records(subject.parent), watched.last_seen, now).once,
+            once=apply_once.with_final_states(
+                parent_records.read_parent_records(subject.parent), watched.last_seen, now
+            ).once,
         )
 
     def _demand(self, causes: Cause, *, renewed: bool) -> ApplyScope:

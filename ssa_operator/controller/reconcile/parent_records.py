@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.planning import once_outcomes
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import (
     MANAGER,
     ParentRecords,
@@ -81,12 +82,12 @@ async def record_once(
 ) -> tuple[Parent, tuple[Outcome, ...]]:
     """Put on record what was made once, as soon as it was: what goes before is made again after a crash."""
     for outcome in outcomes:
-        records = once.record_outcome(records, outcome, subject.parent, now)
+        records = once_outcomes.record_outcome(records, outcome, subject.parent, now)
     if records.once == read_parent_records(subject.parent).once:
         memory.once = {}
         return subject, outcomes
     memory.once = records.once
-    records = once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
+    records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
     try:
         subject = await save_parent_records(
             cluster, subject, replace(read_parent_records(subject.parent), once=records.once)
@@ -94,7 +95,7 @@ async def record_once(
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not error.forbidden:
             raise
-        return subject, tuple(once.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
+        return subject, tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
     memory.once = {}
     return subject, outcomes
 

@@ -19,7 +19,6 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.apply import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
-from ssa_operator.controller.reconcile.parent_cache import Memory, Parent, acted, recreated, remember
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
     record_once,
@@ -30,6 +29,7 @@ from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish import Publisher
 from ssa_operator.controller.watches.informer import SYNC_DEADLINE
 from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parent_cache import Memory, Parent, acted, recreated, remember
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
@@ -40,8 +40,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
-from ssa_operator.core.policies import apply_once as once
-from ssa_operator.core.policies import parent_records as upkeep
+from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.feedback_loops import with_changes, without_settled
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
@@ -162,9 +161,9 @@ class Reconciler:
 
     def _records(self, subject: Parent, memory: Memory) -> ParentRecords:
         """What the parent has on record, with what could not be written there yet."""
-        records = upkeep.read_parent_records(subject.parent)
+        records = parent_records.read_parent_records(subject.parent)
         records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
-        return once.with_final_states(records, self._cluster.children.last_seen, self._now())
+        return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
 
     async def _plan(self, subject: Parent, observed: Observed, rendered: Rendered) -> Plan:
         """The plan, made once more where the first one tells what else has to be known."""
@@ -183,7 +182,7 @@ class Reconciler:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
         changed, earlier = False, list[Outcome]()
         while True:
-            records = upkeep.read_parent_records(subject.parent)
+            records = parent_records.read_parent_records(subject.parent)
             await self._observer.watch_recorded(subject.parent, records, memory)
             rendered, unlabelled = await self._observer.render(subject, memory, Cause.CHILD)
             observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ssa_operator.controller.reconcile.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.redaction.secret_values import Redactor, pieces, union, values_of
 from ssa_operator.rendering.status_redaction import spelled

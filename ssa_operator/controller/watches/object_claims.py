@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ssa_operator.controller.reconcile.parent_cache import Memory
+from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.plan import Plan

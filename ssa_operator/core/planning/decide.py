@@ -2,7 +2,7 @@
 
 Promises:
 - A manifest that breaks a rule is refused alone, and says where it was written.
-- Each is judged apart from all others; how they stand to each other is for core.planning.ordering and core.planning.plan.
+- Each manifest is decided apart from all others; core.planning.ordering and core.planning.plan put them in order.
 - What another parent or another controller has is never applied to.
 """
 
@@ -17,7 +17,7 @@ from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, g
 from ssa_operator.core.objects.render_result import Document, Wait
 from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
 from ssa_operator.core.policies.recreate import deletion_message
@@ -186,8 +186,8 @@ def _feud(observed: Observed, made: Manifest) -> ConflictHistory | None:
 
 def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
     """The step of a manifest that is made once; None where it has to be made, now or when it is gone."""
-    before = once.once_record(observed.records, made.identity)
-    changed = before is not None and before.digest != once.digest(made.document, observed.parent)
+    before = apply_once.once_record(observed.records, made.identity)
+    changed = before is not None and before.digest != apply_once.digest(made.document, observed.parent)
     live = step.live
     if live is not None and belongs_to_former_parent(live, observed.parent):
         return None

@@ -19,13 +19,13 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
 from ssa_operator.core.planning.prune import pruning
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import HeldPrune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The steps of one pass, in the order of the templates, prunes last; and what became of pruning (core.planning.prune).
+    """The steps of one reconcile, in the order of the templates, prunes last, and whether pruning is held or blocked.
 
     observed: what it was made from. held: why children that are no longer rendered are kept until somebody confirms, ''
     where nothing is held. blocked: what else keeps them for now. hold: what the parent has to keep of a held deletion.
@@ -48,7 +48,7 @@ class Plan:
             return False
         if step.action is Action.APPLY:
             return True
-        before = once.once_record(self.observed.records, step.identity) if step.standing is not None else None
+        before = apply_once.once_record(self.observed.records, step.identity) if step.standing is not None else None
         return before is not None and before.found
 
     @property
@@ -57,7 +57,7 @@ class Plan:
 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
-    """The plan of one pass over a parent that stays; of one that is being deleted, core.planning.finalization makes it."""
+    """The plan for a parent that is not being deleted; core.planning.finalization has the other one."""
     rendered = rendered.standing
     steps = steps_of(observed, rendered)
     stay = {step.identity for step in steps}

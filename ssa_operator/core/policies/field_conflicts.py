@@ -1,12 +1,12 @@
 """Fights: somebody else changes what we apply, we put it back, and so on without end and without an error.
 
 Promises:
-- A foreign change is known by ownership: our managedFields entry lost a field, or somebody of our own name wrote, or
-  the object went. It names who took which field, as far as managedFields tell.
-- One change of a field, or a few within a while, are put back at once; past that (`ConflictPolicy`) it is a fight, and the
-  pauses between repairs grow to a cap. Repairing never ends, and never ends with the other's value once it is quiet.
-- A fight is over when the other didn't answer a repair for longer than it ever took before. Another manifest for the
-  object starts with a clean slate.
+- A foreign change is known by ownership: our managedFields entry lost a field, another operator with our manager name
+  wrote, or the object was deleted. It names who took which field, as far as managedFields tell.
+- The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the pauses
+  between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
+- A conflict is over when the other left a revert alone for longer than it ever took before. Another manifest for the
+  object starts without history.
 - Time is an argument, in seconds on one clock.
 """
 

@@ -1,7 +1,7 @@
 """Somebody else writes the status that we write: another operator that judges the parent differently, or a controller.
 
 Promises:
-- A status that was written over is written again, by the same rules by which a child is put back (`core/policies/field_conflicts.py`):
+- A status that was written over is written again, by the rules of core.policies.field_conflicts:
   at once where it happens now and then, with growing pauses where it goes on.
 - Other writers' conditions and fields beside ours are no matter.
 """

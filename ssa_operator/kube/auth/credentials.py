@@ -128,11 +128,13 @@ async def load(kubeconfig: str | None = None, context: str | None = None, clock:
     They are read once before this returns, so that wrong ones are told here. Raises CredentialsError.
     """
     # Here, because reading kubeconfigs imports a YAML parser.
-    from ssa_operator.kube.auth import in_cluster as incluster  # noqa: PLC0415
+    from ssa_operator.kube.auth import in_cluster  # noqa: PLC0415
     from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
 
     paths = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    in_pod = kubeconfig is None and context is None and not files.exists(paths) and incluster.available(SERVICE_ACCOUNT)
-    credentials = Credentials(*(incluster.read(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
+    in_pod = (
+        kubeconfig is None and context is None and not files.exists(paths) and in_cluster.available(SERVICE_ACCOUNT)
+    )
+    credentials = Credentials(*(in_cluster.read(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
     await credentials.headers()
     return credentials

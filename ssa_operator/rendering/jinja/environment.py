@@ -26,7 +26,7 @@ from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, read
 from ssa_operator.rendering.jinja.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
 from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import data, text_of
 from ssa_operator.rendering.values.template_text import Carried, Indented, Json, Text, Value, concat
@@ -226,7 +226,7 @@ class Environment(ImmutableSandboxedEnvironment):
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(obj) is MethodType and obj.__self__ is self:
             return obj(*args)  # one of `_operation`'s: it reads its arguments itself
-        bounds.current().step()
+        limits.current().step()
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
             # `{% call %}` writes the result without `{{ }}`, which else does this.
@@ -259,7 +259,7 @@ class Environment(ImmutableSandboxedEnvironment):
         """A method of a string, once its result is known to be within the bounds."""
         text: str = method.__self__
         numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
-        budget = bounds.current()
+        budget = limits.current()
         match method.__name__:
             case "center" | "ljust" | "rjust" | "zfill":
                 budget.produce(max([len(text), *numbers]))
@@ -268,7 +268,7 @@ class Environment(ImmutableSandboxedEnvironment):
             case "replace" if len(args) >= 2 and isinstance(args[0], str) and isinstance(args[1], str):
                 budget.produce(len(text) + text.count(args[0]) * len(args[1]))
             case "join" if args:
-                items = [*bounds.counted(args[0])]
+                items = [*limits.counted(args[0])]
                 budget.produce(sum(len(str(item)) + len(text) for item in items))
                 return text.join([read(item) for item in items])
             case "translate" | "maketrans":
@@ -292,15 +292,15 @@ class Environment(ImmutableSandboxedEnvironment):
             return error.unknown
         if is_tracked((left, right)):
             return carried(partial(self.call_binop, context, operator), (left, right), {})
-        budget = bounds.current()
+        budget = limits.current()
         sized = (str, list, tuple)
         match operator:
             case "+" if isinstance(left, sized) and isinstance(right, sized):
-                budget.produce(bounds.size_of(left) + bounds.size_of(right))
+                budget.produce(limits.size_of(left) + limits.size_of(right))
             case "*" if isinstance(left, sized) and isinstance(right, int):
-                budget.produce(bounds.size_of(left) * max(right, 0))
+                budget.produce(limits.size_of(left) * max(right, 0))
             case "*" if isinstance(right, sized) and isinstance(left, int):
-                budget.produce(bounds.size_of(right) * max(left, 0))
+                budget.produce(limits.size_of(right) * max(left, 0))
             case "%" if isinstance(left, str):
                 return percent(left, right)
             case "*" if isinstance(left, int) and isinstance(right, int):
@@ -316,20 +316,20 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def counted(self, iterable: Any) -> Iterator[Any]:
         """What `{% for %}` goes through."""
-        bounds.current().step()
-        return bounds.counted(read(iterable))
+        limits.current().step()
+        return limits.counted(read(iterable))
 
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
         parts = tuple([whole(read(part)) for part in parts])
         if is_tracked(parts):
             return carried(self.concatenated, parts, {})
-        bounds.current().step()
+        limits.current().step()
         try:
             texts = [text_of(part) for part in parts]
         except AwaitedError as error:
             return error.unknown
-        bounds.current().produce(sum(map(len, texts)))
+        limits.current().produce(sum(map(len, texts)))
         return "".join(texts)
 
 
@@ -339,5 +339,5 @@ def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_bits(bits: int) -> None:
-    if bits > bounds.INTEGER_BITS:
+    if bits > limits.INTEGER_BITS:
         raise LimitError(f"a number of {bits} bits is too large")

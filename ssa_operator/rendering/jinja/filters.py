@@ -26,7 +26,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED
 from ssa_operator.rendering.jinja.string_formatting import percent
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
 from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
@@ -69,7 +69,7 @@ def to_yaml(value: Any) -> Text:
     text = yaml_text(data(value))
     if text in EMPTY:
         return Text((EMPTY[text],))
-    bounds.current().produce(len(text))
+    limits.current().produce(len(text))
     # The characters that marks are made of must not be in template text; as values they may.
     return Text(tuple(Value(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
 
@@ -186,9 +186,9 @@ def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
 def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
     """Jinja's join, with each item as it reads within text."""
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
-    texts = [text_of(item) for item in bounds.counted(items)]
+    texts = [text_of(item) for item in limits.counted(items)]
     between = text_of(d)
-    bounds.current().produce(sum(map(len, texts)) + len(between) * len(texts))
+    limits.current().produce(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
@@ -220,7 +220,7 @@ OWN: Mapping[str, Callable[..., Any]] = {
 
 def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
     """Refuse arguments that would make a filter produce more than the bounds."""
-    budget = bounds.current()
+    budget = limits.current()
     numbers = [number for number in rest if type(number) is int]
     texts = [text for text in rest if isinstance(text, str)]
     match name:
@@ -232,9 +232,9 @@ def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
         case "replace" if len(texts) >= 2 and isinstance(subject, str):
             budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
         case "wordwrap" if texts:
-            budget.produce(bounds.size_of(subject) * (1 + len(texts[0])))
+            budget.produce(limits.size_of(subject) * (1 + len(texts[0])))
         case _ if isinstance(subject, (str, list, tuple, range)):
-            budget.produce(bounds.size_of(subject))
+            budget.produce(limits.size_of(subject))
         case _:
             budget.step()
 
@@ -273,9 +273,9 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
         _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
         result = function(*args, **kwargs)
         if isinstance(result, GeneratorType):
-            return bounds.counted(result)
+            return limits.counted(result)
         if isinstance(result, str):
-            bounds.current().produce(len(result))
+            limits.current().produce(len(result))
             return str(result)  # escape, urlize and their like give Markup
         return result
 

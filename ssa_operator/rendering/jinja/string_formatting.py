@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import text_of
 
@@ -35,11 +35,11 @@ def percent(template: str, args: Any) -> str:
     fields: Any
     if isinstance(args, Mapping):
         fields = {name: _spoken(arg) for name, arg in args.items()}
-        size += max((bounds.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
+        size += max((limits.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
     else:
         fields = tuple(_spoken(arg) for arg in (args if isinstance(args, tuple) else (args,)))
-        size += sum(bounds.size_of(arg) for arg in fields)
-    bounds.current().produce(size)
+        size += sum(limits.size_of(arg) for arg in fields)
+    limits.current().produce(size)
     return str(template % fields)
 
 
@@ -52,7 +52,7 @@ class _BoundedFormatter(SandboxedFormatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         value = _spoken(value)
         numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
-        bounds.current().produce(numbers + bounds.size_of(value))
+        limits.current().produce(numbers + limits.size_of(value))
         return super().format_field(value, format_spec)
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.runtime import Macro
 
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue
 
 DEPTH_LIMIT = 100
@@ -96,17 +96,17 @@ def data(value: Any, depth: int = 0, observed: list[TrackedValue | UnknownValue]
     if depth > DEPTH_LIMIT:
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if kind is dict or isinstance(value, Mapping):
-        bounds.current().produce(bounds.size_of(value) + _CONTAINER_SIZE)
+        limits.current().produce(limits.size_of(value) + _CONTAINER_SIZE)
         return {_key(key): data(item, depth + 1, observed) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
         items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
-        bounds.current().produce(bounds.size_of(items) + _CONTAINER_SIZE)
+        limits.current().produce(limits.size_of(items) + _CONTAINER_SIZE)
         return [data(item, depth + 1, observed) for item in items]
     raise UnfitValueError(_refusal(value))
 
 
 def _counted(value: Any) -> Iterator[Any]:
-    return bounds.counted(value)
+    return limits.counted(value)
 
 
 def _number(value: float) -> int | float:

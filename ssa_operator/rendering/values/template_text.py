@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
 from ssa_operator.rendering.values.manifest_values import Stringlike, data, json_text, text_of
 from ssa_operator.rendering.values.tracked_values import TrackedValue, carried, plain
@@ -57,7 +57,7 @@ class Json(Stringlike):
                 self._text = json_text(self.data)
             else:
                 self._text = json.dumps(self.data, ensure_ascii=False, indent=self._indent)
-            bounds.current().produce(len(self._text))
+            limits.current().produce(len(self._text))
         return self._text
 
     def indented(self, width: int, first: bool, blank: bool) -> Json:
@@ -81,7 +81,7 @@ class Text(Stringlike):
         """What the text says with its values written out."""
         if self._read is None:
             self._read = "".join([_read(piece) for piece in self.pieces])
-            bounds.current().produce(len(self._read))
+            limits.current().produce(len(self._read))
         return self._read
 
     def placed(self) -> Text:
@@ -123,7 +123,7 @@ def concat(pieces: Iterable[Any]) -> Text:
             flat.extend(piece.pieces)
         else:
             flat.append(piece)
-    bounds.current().produce(size + 8 * len(flat))
+    limits.current().produce(size + 8 * len(flat))
     return Text(tuple(flat))
 
 
@@ -174,9 +174,9 @@ class Composition:
                     self.values.append(
                         TrackedValue(value, part.data.sources) if type(part.data) is TrackedValue else value
                     )
-            if size > bounds.OUTPUT_LIMIT:
-                raise bounds.LimitError(
-                    f"the template renders more than {bounds.OUTPUT_LIMIT // 2**20} MiB, "
+            if size > limits.OUTPUT_LIMIT:
+                raise limits.LimitError(
+                    f"the template renders more than {limits.OUTPUT_LIMIT // 2**20} MiB, "
                     "which is more than the API server takes"
                 )
         return parts
@@ -220,7 +220,7 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
 
 def _indented(plain: str, width: int, first: bool, blank: bool) -> Indented:
     space = " " * width
-    bounds.current().produce(len(plain) + width * (plain.count("\n") + 1))
+    limits.current().produce(len(plain) + width * (plain.count("\n") + 1))
     indented = Indented(re.sub(r"\n" if blank else r"\n(?=[^\n])", "\n" + space, plain))
     indented.width, indented.first = width, first
     return indented
@@ -266,7 +266,7 @@ def _relayout(text: Text, change: Callable[[str], str]) -> Text:
             raw += _token(len(values))
             values.append(piece)
     changed = change(raw)
-    bounds.current().produce(len(changed))
+    limits.current().produce(len(changed))
     # A pattern with one group splits into text, number, text, number, ..., text.
     parts = TOKEN.split(changed)
     return Text(tuple(values[int(part)] if index % 2 else part for index, part in enumerate(parts)))

@@ -11,7 +11,7 @@ from collections.abc import MappingView, Sequence
 from types import GeneratorType
 from typing import Any
 
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, merged, union
 
 
@@ -61,7 +61,7 @@ def whole(value: Any) -> Any:
     """
     if isinstance(value, (tuple, MappingView, GeneratorType)):
         items: Any = value
-        value = [*bounds.counted(items)]
+        value = [*limits.counted(items)]
     if type(value) is not list and type(value) is not dict:
         return value
     found: list[TrackedValue | UnknownValue] = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.rendering.values import limits as bounds
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import text_of
 from ssa_operator.rendering.values.template_text import Indented
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, carried, is_tracked, plain
@@ -89,7 +89,7 @@ class Mixed:
 
     def _text(self, filling: Filling) -> str:
         text = "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
-        bounds.current().produce(len(text))  # an alias can repeat it
+        limits.current().produce(len(text))  # an alias can repeat it
         return text
 
 

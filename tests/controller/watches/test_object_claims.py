@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ssa_operator.controller.reconcile.parent_cache import Memory
 from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.core.planning.plan import Plan, make_plan
 from tests.core.example_objects import OTHER_UID, PARENT_UID, config_map, config_map_identity, observed, rendered
 

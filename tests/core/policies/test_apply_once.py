@@ -10,11 +10,12 @@ import pytest
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.planning import once_outcomes
 from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.policies import apply_once as once
+from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.apply_once import FinalState, OnceRecord
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.readiness.rules import ReadinessState
@@ -57,8 +58,8 @@ def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata:
 
 def records(end: FinalState = FinalState.UNSEEN, body: dict[str, Any] | None = None) -> ParentRecords:
     """What is on record of a Job that was made."""
-    return once.with_once_record(
-        ParentRecords(), IDENTITY, OnceRecord(once.digest(document(body or job()), parent()), end)
+    return apply_once.with_once_record(
+        ParentRecords(), IDENTITY, OnceRecord(apply_once.digest(document(body or job()), parent()), end)
     )
 
 
@@ -91,10 +92,10 @@ def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_t
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
-    kept = once.record_outcome(
+    kept = once_outcomes.record_outcome(
         ParentRecords(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0
     )
-    assert once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, found=True)
+    assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, found=True)
     # No watch shows it.
     seen = observed(kinds=KINDS, records=kept)
     plan = make_plan(seen, rendered(job()))
@@ -133,13 +134,13 @@ def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> N
         # Whoever depends on it waits until it is known how it ended.
         assert (step.standing is None) or (step.standing.state is ReadinessState.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-        assert once.once_record(once.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY) == OnceRecord(
-            records_digest()
-        )
+        assert apply_once.once_record(
+            once_outcomes.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY
+        ) == OnceRecord(records_digest())
 
 
 def records_digest() -> str:
-    return once.digest(document(job()), parent())
+    return apply_once.digest(document(job()), parent())
 
 
 def test_a_job_of_a_former_parent_of_the_same_name_is_not_taken_for_ours() -> None:
@@ -156,19 +157,19 @@ def test_a_parent_that_was_made_again_with_the_old_annotations_begins_anew() -> 
 
 def test_the_digest_names_what_the_author_wrote() -> None:
     plain = records_digest()
-    assert once.digest(document(job("b")), parent()) != plain
-    assert once.digest(document(job(recreate="Orphan", prune="false")), parent()) == plain
+    assert apply_once.digest(document(job("b")), parent()) != plain
+    assert apply_once.digest(document(job(recreate="Orphan", prune="false")), parent()) == plain
     turned = {key: job()[key] for key in reversed(job())}
-    assert once.digest(document(turned), parent()) == plain
+    assert apply_once.digest(document(turned), parent()) == plain
     bare = {**job(), "metadata": {"name": "migrate"}}
-    assert once.digest(document(bare), parent()) == plain
+    assert apply_once.digest(document(bare), parent()) == plain
 
 
 def test_a_generated_value_is_no_part_of_the_digest() -> None:
     found = set()
     for value in ("first-value", "other-value"):
         made = replace(document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), generated_values=(value,))
-        found.add(once.digest(made, parent()))
+        found.add(apply_once.digest(made, parent()))
     assert len(found) == 1
 
 
@@ -192,44 +193,48 @@ def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Re
 )
 def test_the_record_says_how_it_ended(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
     kept = records(before)
-    found = once.once_record(once.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    found = apply_once.once_record(once_outcomes.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
     assert found == OnceRecord(records_digest(), after)
 
 
 def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
-    after = once.record_outcome(kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0)
-    assert once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
+    after = once_outcomes.record_outcome(
+        kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0
+    )
+    assert apply_once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
 
 
 def test_what_is_made_anew_has_a_new_record() -> None:
     kept = records(FinalState.READY)
     step = planned(kept=kept, body=job("b"))
-    after = once.record_outcome(kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0)
-    assert once.once_record(after, IDENTITY) == OnceRecord(once.digest(document(job("b")), parent()))
+    after = once_outcomes.record_outcome(
+        kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0
+    )
+    assert apply_once.once_record(after, IDENTITY) == OnceRecord(apply_once.digest(document(job("b")), parent()))
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
     assert (
-        once.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
+        once_outcomes.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
         == ParentRecords()
     )
 
 
 def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
-    failed = once.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
+    failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
     assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
 
 
 def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed() -> None:
-    assert once.is_done(records(FinalState.READY).once, "Job", "migrate")
-    assert once.is_done(records().once, "Job", "migrate")
-    assert not once.is_done(records(FinalState.FAILED).once, "Job", "migrate")
-    assert not once.is_done(records().once, "Job", "other")
-    assert not once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
+    assert apply_once.is_done(records(FinalState.READY).once, "Job", "migrate")
+    assert apply_once.is_done(records().once, "Job", "migrate")
+    assert not apply_once.is_done(records(FinalState.FAILED).once, "Job", "migrate")
+    assert not apply_once.is_done(records().once, "Job", "other")
+    assert not apply_once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
 
 
 @pytest.mark.parametrize(
@@ -239,26 +244,30 @@ def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed()
 def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: FinalState) -> None:
     last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
     hook = {"finalize/Job.batch/default/hook": "done"}
-    found = once.with_final_states(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
-    assert once.once_record(found, IDENTITY) == OnceRecord(records_digest(), end)
+    found = apply_once.with_final_states(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
+    assert apply_once.once_record(found, IDENTITY) == OnceRecord(records_digest(), end)
     assert found.once["finalize/Job.batch/default/hook"] == "done"
-    assert once.with_final_states(records(FinalState.READY), last.get, 0.0) == records(FinalState.READY)
+    assert apply_once.with_final_states(records(FinalState.READY), last.get, 0.0) == records(FinalState.READY)
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
 def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
     seen: list[Identity] = []
-    once.with_final_states(once.with_once_record(ParentRecords(), identity, OnceRecord("d")), seen.append, 0.0)
+    apply_once.with_final_states(
+        apply_once.with_once_record(ParentRecords(), identity, OnceRecord("d")), seen.append, 0.0
+    )
     assert seen == [identity]
 
 
 def test_of_what_is_no_longer_rendered_only_the_newest_words_are_kept() -> None:
     kept = ParentRecords(once={"finalize/Job.batch/default/hook": "done"})
-    identities = [Identity("batch", "Job", "default", f"j{number}") for number in range(once.KEPT_UNRENDERED + 10)]
+    identities = [
+        Identity("batch", "Job", "default", f"j{number}") for number in range(apply_once.KEPT_UNRENDERED + 10)
+    ]
     for identity in identities:
-        kept = once.with_once_record(kept, identity, OnceRecord("d"))
-    left = once.trim_once_records(kept, identities[:5])
-    assert len(left.once) == once.KEPT_UNRENDERED + 5 + 1
-    assert once.once_record(left, identities[4]) is not None
-    assert once.once_record(left, identities[5]) is None
-    assert once.once_record(left, identities[-1]) is not None
+        kept = apply_once.with_once_record(kept, identity, OnceRecord("d"))
+    left = apply_once.trim_once_records(kept, identities[:5])
+    assert len(left.once) == apply_once.KEPT_UNRENDERED + 5 + 1
+    assert apply_once.once_record(left, identities[4]) is not None
+    assert apply_once.once_record(left, identities[5]) is None
+    assert apply_once.once_record(left, identities[-1]) is not None

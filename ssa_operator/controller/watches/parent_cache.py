@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.controller.reconcile.conflicts import Rivalry
+from ssa_operator.controller.watches.conflicts import Rivalry
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.ordering import Requeues

@@ -1,0 +1,40 @@
+"""Manifests that are applied once: what the outcome of a step adds to the parent's records.
+
+Promises:
+- An object that was created once is recorded, together with how it ended.
+- If the record can't be written, the outcome is a failure: without a record the manifest could be applied again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.step import Action, FailureReason
+from ssa_operator.core.policies.apply_once import OnceRecord, digest, final_state, once_record, with_once_record
+from ssa_operator.core.policies.parent_records import ParentRecords
+
+
+def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject, now: float) -> ParentRecords:
+    """The records with what became of a manifest that is made"""
+    step = outcome.step
+    is_kept = step.action is Action.KEEP or (
+        step.action is Action.APPLY
+        and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
+    )
+    if step.manifest is None or not is_kept or not step.manifest.once:
+        return records
+    before = once_record(records, step.identity)
+    if before is None or step.action is Action.APPLY:
+        found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = OnceRecord(digest(step.manifest.document, parent), found=found)
+    return with_once_record(records, step.identity, replace(before, end=final_state(outcome.live, before.end, now)))
+
+
+def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:
+    """What to say of a manifest that was made once and may be made again, as it could not be put on record."""
+    if outcome.step.manifest is None or not outcome.step.manifest.once:
+        return outcome
+    message = f"{outcome.step.identity} is made once, which can't be recorded on its parent: {error}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.APPLY_FAILED, retryable=True)
