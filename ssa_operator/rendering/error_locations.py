@@ -3,12 +3,12 @@
 Promises:
 - Each problem has the template file, the line and the lines that led there.
 - No value of the parent is in a message, except names of fields.
+- No message has Python's words in it, which name classes and functions that authors of templates don't know.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,11 +21,16 @@ from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
+from ssa_operator.rendering.values.manifest_values import kind_of
+from ssa_operator.rendering.values.python_errors import sentence
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
 _CHAIN_LIMIT = 8
-_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
+_ASSIGNED = (
+    "{% set a.b = c %} changes a value in place, and values can't be changed in a template; write "
+    "{% set a = dict(a, b=c) %}; to accumulate in a loop, use namespace()"
+)
 
 
 def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
@@ -56,9 +61,10 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, SecurityError):
         return f"refused for security: {error.message}"
     if isinstance(error, TemplateError):
-        return error.message or type(error).__name__
-    # Python's own messages can quote values; those of Secrets must not get out.
-    return f"{_QUOTED.sub('...', str(error))} ({type(error).__name__})"
+        if error.message == "cannot assign attribute on non-namespace object":
+            return _ASSIGNED
+        return error.message or sentence(error)
+    return sentence(error)
 
 
 def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
@@ -67,8 +73,7 @@ def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
     if error.owner is missing:
         return _unknown(str(error.path[0]), variables)
     if error.owner is None or isinstance(error.owner, (str, int, float)):
-        kind = "null" if error.owner is None else "a string" if isinstance(error.owner, str) else "a number"
-        return f"{field_text(error.path)} is missing: what should hold it is {kind}, not a mapping"
+        return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
         return f"{field_text(error.path)} is not defined in the imported file"
     path = field_text((*_owner_path(error.owner, variables), *error.path))

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
+from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.error_locations import line_of, problem_of
 from ssa_operator.rendering.generated_documents import kept
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
@@ -58,6 +59,7 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Clus
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, RenderProblem)]),
         asked=tuple(inquiry.asked),
+        read_unready=frozenset(inquiry.read_unready),
         generated=tuple(inquiry.holders),
         again_at=inquiry.again_at,
         aged=inquiry.aged,
@@ -85,11 +87,16 @@ def _variables(templates: Templates, parent: Mapping[str, Any], inquiry: Templat
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
         "labels": _part(metadata, "labels"),
-        "annotations": _part(metadata, "annotations"),
+        "annotations": _copyable(_part(metadata, "annotations")),
     }
     if templates.asks:
         variables.update(inquiry.functions())
     return variables
+
+
+def _copyable(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The annotations that a child may have too: without the operator's own, and without kubectl's copy."""
+    return {key: value for key, value in annotations.items() if not key.startswith(PREFIX) and key != LAST_APPLIED}
 
 
 def _part(body: Mapping[str, Any], field: str) -> Any:

@@ -103,6 +103,36 @@ async def test_a_cluster_scoped_child_is_recorded_before_it_is_made_and_goes_wit
         await desk.gone(ECHOES, "web")
 
 
+COPY = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+  annotations: {{ annotations }}
+data:
+  own: "{{ metadata.annotations | length }}"
+"""
+
+
+async def test_a_child_may_have_the_annotations_of_a_parent_that_the_operator_annotates(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    (wide / ECHOES / "copy.yaml.j2").write_text(COPY)
+    parent = echo("web")
+    parent["metadata"]["annotations"] = {"a.b/c": "d", "ssa-operator.dev/reconcile-at": "now"}
+    async with operate(templates=wide):
+        parent = await desk.apply_until_ready(parent)
+        assert inventory(parent)
+        assert "kubectl.kubernetes.io/last-applied-configuration" in parent["metadata"]["annotations"]
+        # All four are in what the template sees as metadata.annotations.
+        copy = await desk.until("configmaps", "web", holds(own="4"))
+        assert copy["metadata"]["annotations"] == {"a.b/c": "d"}
+        await desk.patch("echo", "web", metadata={"annotations": {"a.b/c": "e"}})
+        copy = await desk.until("configmaps", "web", lambda body: body["metadata"]["annotations"]["a.b/c"] == "e")
+        assert copy["metadata"]["annotations"] == {"a.b/c": "e"}
+        await desk.ready(ECHOES, "web")
+
+
 async def test_a_parent_with_nothing_to_clean_up_has_no_finalizer_and_no_record(desk: Desk, operate: Operate) -> None:
     async with operate():
         parent = await desk.apply_until_ready(echo("web"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +14,13 @@ from tests.controller.harness import (
     ECHOES,
     Desk,
     Operate,
+    config_map,
     echo,
     entries,
     holds,
     is_ready,
     not_ready_because,
+    only,
     other_than,
     uid,
 )
@@ -94,6 +99,101 @@ async def test_a_generated_value_is_drawn_once_also_over_restarts(desk: Desk, op
             values.add(base64.b64decode(secret["data"]["password"]))
     (password,) = values
     assert len(password) == 20
+
+
+BALANCER = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}-lb
+spec:
+  type: LoadBalancer
+  selector: {app: x}
+  ports: [{port: 80}]
+"""
+
+LIVE = """\
+{% set service = child("Service", name ~ "-lb") %}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-live
+data:
+  address: {{ service.spec.clusterIP | default("none") }}
+  note: {{ service.metadata.annotations["a.b/c"] | default("none", true) }}
+  site: {{ lookup("v1", "ConfigMap", "site").data.url | default("none") }}
+"""
+
+IF_DEFINED = """\
+{% if child("Service", name ~ "-lb").spec.ports[0].nodePort is defined %}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-defined
+data:
+  note: {{ "yes" if child("Service", name ~ "-lb").metadata.annotations["a.b/c"] is defined else "no" }}
+{% endif %}
+"""
+
+PLAIN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-plain
+data:
+  address: {{ child("Service", name ~ "-lb").spec.clusterIP }}
+"""
+
+
+async def test_a_default_takes_the_live_value_of_a_child_that_is_not_ready_and_follows_it(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    """Nothing in this cluster ever makes a load balancer, so the Service is never ready."""
+    only(templates, balancer=BALANCER, live=LIVE, defined=IF_DEFINED, plain=PLAIN)
+    async with operate():
+        await desk.apply(echo("web"))
+        address = (await desk.read("services", "web-lb"))["spec"]["clusterIP"]
+        # The pass that made the Service rendered the defaults; no event tells of what it made itself.
+        await desk.until("configmaps", "web-live", holds(address=address, note="none", site="none"))
+        await desk.until("configmaps", "web-defined", holds(note="no"))
+        await desk.patch("service", "web-lb", metadata={"annotations": {"a.b/c": "x"}})
+        await desk.until("configmaps", "web-live", holds(address=address, note="x", site="none"))
+        await desk.until("configmaps", "web-defined", holds(note="yes"))
+        await desk.patch("service", "web-lb", metadata={"annotations": {"a.b/c": "y"}})
+        await desk.create(config_map("site", url="http://a"))
+        await desk.until("configmaps", "web-live", holds(address=address, note="y", site="http://a"))
+        await desk.patch("service", "web-lb", metadata={"annotations": {"a.b/c": None}})
+        await desk.kubectl("delete", "configmap", "site")
+        await desk.until("configmaps", "web-live", holds(address=address, note="none", site="none"))
+        await desk.until("configmaps", "web-defined", holds(note="no"))
+        waiting = await desk.until(
+            ECHOES, "web", not_ready_because("WaitingForDependency", "Service/web-lb to be ready")
+        )
+        assert entries(waiting)["ConfigMap/web-plain"]["state"] == "Waiting"
+        assert await desk.find("configmaps", "web-plain") is None
+
+
+async def test_a_size_that_never_shrinks_is_kept_while_the_child_is_not_ready(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    nowhere = "      nodeSelector: {nowhere: here}\n      automount"
+    largest = "{{ [spec.replicas, child('Deployment', name).spec.replicas | default(0)] | max }}"
+    text = DEPLOYMENT.replace("      automount", nowhere).replace("{{ spec.replicas }}", largest)
+    assert largest in text
+    only(templates, deployment=text)
+
+    def seen(generation: int) -> Callable[[dict[str, Any]], bool]:
+        return lambda body: bool(body.get("status", {}).get("observedGeneration") == generation)
+
+    async with operate():
+        await desk.apply(echo("web", 3))
+        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 3)
+        await desk.until(ECHOES, "web", seen(1))
+        await desk.apply(echo("web", 1))
+        await desk.until(ECHOES, "web", seen(2))
+        assert (await desk.read("deployments.apps", "web"))["spec"]["replicas"] == 3
+        await desk.apply(echo("web", 4))
+        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 4)
 
 
 YOUNG = """\

@@ -44,9 +44,6 @@ PLACE = "echoes.example.com/a.yaml.j2:5: "
         "'{a.__class__}'.format_map({'a': 1})",
         "'%s'.format.__self__",
         "'a'.translate({97: 'b'})",
-        "spec.l.append(1)",
-        "spec.l.pop()",
-        "spec.l.sort()",
         "spec.missing.__class__",
         "(spec.l | map('upper')).gi_frame",
         "['x'] | map(attribute='__class__') | list",
@@ -129,7 +126,7 @@ def test_a_value_that_grows_too_large_is_refused_before_it_is_made(expression: s
     expression = expression.replace("\n", "\\n").replace("\t", "\\t").replace("['x'] * 100 |", "(['x'] * 100) |")
     found = fault(expression)
     assert found.startswith(PLACE)
-    assert any(word in found for word in ("larger than", "too large", "can't be bounded", "Range too big", "work"))
+    assert any(word in found for word in ("larger than", "too large", "can't be bounded", "more than", "work"))
 
 
 ENDLESS = {
@@ -198,7 +195,7 @@ def test_what_is_usual_is_far_from_the_bounds() -> None:
 
 
 def test_a_division_by_zero_is_an_error_with_its_place() -> None:
-    assert fault("1 / 0") == f"{PLACE}division by zero (ZeroDivisionError)"
+    assert fault("1 / 0") == f"{PLACE}division by zero"
 
 
 def test_python_errors_do_not_quote_values() -> None:

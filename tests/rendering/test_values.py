@@ -170,3 +170,31 @@ def test_a_multi_line_value_in_a_block_that_is_indented_as_text_has_no_extra_bla
     assert field("v: |\n{{ spec.t | indent(4, first=true) }}\n", {"t": text}) == text + "\n"
     assert field("v: |\n  x:\n    {{ spec.t | indent(4) }}\n", {"t": "a\nb"}) == "x:\n  a\n  b\n"
     assert value("spec.t | indent(2)", {"t": "a\nb"}) == "a\n  b"
+
+
+COPIED = HEAD.replace("name: c", "name: c\n  annotations: {{ annotations }}")
+OWN = {
+    "ssa-operator.dev/inventory": "[]",
+    "ssa-operator.dev/reconcile-at": "now",
+    "ssa-operator.dev/suspend": "false",
+    "kubectl.kubernetes.io/last-applied-configuration": "{}",
+}
+
+
+def test_the_annotations_of_a_parent_can_be_copied() -> None:
+    metadata = {"name": "e", "namespace": "n", "uid": "u", "annotations": {"a.b/c": "d", **OWN}}
+    text = COPIED + "v: {{ metadata.annotations }}\nw: {{ object.metadata.annotations }}\n"
+    result = rendered(
+        {"a.yaml.j2": text + "x: {{ annotations['ssa-operator.dev/suspend'] is defined }}\n"}, metadata=metadata
+    )
+    assert result.problems == ()
+    body = result.documents[0].body
+    assert body["metadata"]["annotations"] == {"a.b/c": "d"}
+    assert body["v"] == body["w"] == metadata["annotations"]
+    assert body["x"] is False
+
+
+def test_an_annotation_that_the_parent_lacks_is_named() -> None:
+    assert fault("annotations.nope").endswith(
+        "annotations.nope is missing; where it may be, write annotations.nope | default(...)"
+    )

@@ -98,7 +98,7 @@ class Requeues:
 def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
     """Whether the pass changed what templates read, be it of itself, so that another render may give something else."""
     return bool(rendered.asked) and any(
-        outcome.result in CHANGED and any(_is_read(outcome, query, now) for query in rendered.asked)
+        outcome.result in CHANGED and any(_is_read(outcome, query, rendered, now) for query in rendered.asked)
         for outcome in outcomes
     )
 
@@ -122,10 +122,11 @@ def _why_lost(child: Reference, rendered: Rendered) -> str:
     return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
 
-def _is_read(outcome: Outcome, query: Query, now: float) -> bool:
+def _is_read(outcome: Outcome, query: Query, rendered: Rendered, now: float) -> bool:
     identity, live = outcome.step.identity, outcome.live
     if isinstance(query, Reference):
-        return query == Reference(identity.kind, identity.name) and _usable(outcome, now)
+        read = query in rendered.read_unready or _usable(outcome, now)
+        return read and query == Reference(identity.kind, identity.name)
     return live is not None and answers(query, live)
 
 

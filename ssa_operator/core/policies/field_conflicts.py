@@ -3,8 +3,8 @@
 Promises:
 - A foreign change is known by ownership: our managedFields entry lost a field, another operator with our manager name
   wrote, or the object was deleted. It names who took which field, as far as managedFields tell.
-- The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the pauses
-  between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
+- The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the
+  pauses between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
 - A conflict is over when the other left a revert alone for longer than it ever took before. Another manifest for the
   object starts without history.
 - Time is an argument, in seconds on one clock.

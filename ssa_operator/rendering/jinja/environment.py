@@ -9,12 +9,12 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MappingView, MutableMapping
 from functools import partial
-from types import BuiltinMethodType, MethodType
+from types import BuiltinMethodType, GeneratorType, MethodType
 from typing import Any, NoReturn
 
-from jinja2 import DictLoader, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
+from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
@@ -28,11 +28,18 @@ from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import data, text_of
+from ssa_operator.rendering.values.manifest_values import data, key_text, kind_of, text_of
 from ssa_operator.rendering.values.template_text import Carried, Indented, Json, Text, Value, concat
 from ssa_operator.rendering.values.tracked_containers import gathered, whole
-from ssa_operator.rendering.values.tracked_values import AwaitedError, TrackedValue, UnknownValue, carried, is_tracked
-from ssa_operator.rendering.values.undefined import Missing
+from ssa_operator.rendering.values.tracked_values import (
+    AwaitedError,
+    TrackedValue,
+    UnknownValue,
+    carried,
+    is_tracked,
+    plain,
+)
+from ssa_operator.rendering.values.undefined import Missing, refuse_change
 
 
 @pass_context
@@ -108,7 +115,15 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
-        return node
+        return _spread(node)
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _spread(node)
+
+    def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _spread(node)
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
         # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
@@ -127,6 +142,22 @@ class _Transform(NodeTransformer):
 
 def _operation(name: str, args: list[Any], at: nodes.Node) -> nodes.Call:
     return nodes.Call(nodes.EnvironmentAttribute(name, lineno=at.lineno), args, [], None, None, lineno=at.lineno)
+
+
+def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
+    """The call with `*` and `**` before lists and mappings of the environment's own."""
+    if node.dyn_args is not None:
+        node.dyn_args = _operation("listed", [node.dyn_args], node)
+    if node.dyn_kwargs is not None:
+        name = "named" if isinstance(node, nodes.Call) else "named_alone"
+        node.dyn_kwargs = _operation(name, [node.dyn_kwargs], node)
+    return node
+
+
+_SPREAD = "\ud800"
+"""The argument of a call that is the whole mapping behind `**`, where that came from the cluster; no object has a field
+of this name, which is no text.
+"""
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -189,12 +220,15 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         argument = read(argument)
+        if isinstance(argument, (list, dict)):
+            raise TemplateRuntimeError(f"{kind_of(argument)} can't name a field or an item")
+        if type(argument) is TrackedValue and isinstance(obj, UnknownValue):
+            self._check_name(obj, argument.value)
+            return obj.at(argument)
         if type(argument) is TrackedValue or isinstance(argument, UnknownValue):
             found = carried(self.getitem, (obj, argument), {})
-            missed = (
-                isinstance(found, UnknownValue) and type(argument) is TrackedValue and type(obj) is not UnknownValue
-            )
-            return found.nameless() if missed else found
+            hidden = isinstance(found, UnknownValue) and type(argument) is TrackedValue and argument.secret
+            return found.nameless() if hidden else found
         if isinstance(argument, Missing):
             str(argument)
         if type(obj) is TrackedValue:
@@ -211,29 +245,38 @@ class Environment(ImmutableSandboxedEnvironment):
         return super().getitem(read(obj), argument)
 
     def _missing(self, obj: Any, name: Any) -> Missing:
-        if isinstance(name, str) and name[:2] == "__":
-            self.unsafe_undefined(obj, name)
+        self._check_name(obj, name)
         return Missing(None, obj, name)
 
     def _below(self, obj: Missing, name: Any) -> Missing:
-        if isinstance(name, str) and name[:2] == "__":
-            self.unsafe_undefined(obj, name)
+        self._check_name(obj, name)
         return obj.field(name)
 
-    def unsafe_undefined(self, _: Any, attribute: str) -> NoReturn:
+    def _check_name(self, obj: Any, name: Any) -> None:
+        if isinstance(name, str) and name[:2] == "__":
+            self.unsafe_undefined(obj, name)
+
+    def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
+        refuse_change(obj, attribute)
         raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
+
+    def get_or_select_template(self, template_name_or_list: Any, *args: Any, **kwargs: Any) -> Template:
+        name = template_name_or_list
+        return super().get_or_select_template(name.branched() if type(name) is TrackedValue else name, *args, **kwargs)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(obj) is MethodType and obj.__self__ is self:
             return obj(*args)  # one of `_operation`'s: it reads its arguments itself
         limits.current().step()
+        if _SPREAD in kwargs:
+            return self._call_spread(context, obj, args, kwargs, kwargs.pop(_SPREAD))
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
             # `{% call %}` writes the result without `{{ }}`, which else does this.
             return result.placed() if "caller" in kwargs else result
         if isinstance(obj, Missing):
             return obj.call(*map(read, args), **_own(kwargs))
-        if "caller" in kwargs:
+        if isinstance(kwargs.get("caller"), Macro):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
         args = tuple([read(arg) for arg in args])
         kwargs = {name: read(arg) for name, arg in kwargs.items()}
@@ -242,18 +285,35 @@ class Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
             args = tuple(map(whole, args))
         if type(obj) is TrackedValue or (
-            (is_tracked(args) or (kwargs and is_tracked(kwargs.values()))) and not hasattr(obj, TAKES_OBSERVED)
+            (is_tracked(args) or (kwargs and is_tracked(kwargs.values())))
+            and not hasattr(obj, TAKES_OBSERVED)
+            and obj is not Namespace
         ):
             return carried(partial(self.call, context), (obj, *args), kwargs)
         try:
             if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
                 return self._call_string(obj, args, _own(kwargs))
             if not callable(obj):
-                message = f"a {type(obj).__name__} can't be called; a field beats the method of its name"
+                message = f"{kind_of(obj)} can't be called; a field beats the method of its name"
                 raise TemplateRuntimeError(message)
             return super().call(context, obj, *args, **kwargs)
         except AwaitedError as error:
             return error.unknown
+
+    def _call_spread(
+        self,
+        context: Context,
+        obj: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        spread: TrackedValue | UnknownValue,
+    ) -> Any:
+        """A call with `**` and a mapping of the cluster: an empty one is a value of the cluster, too."""
+        if isinstance(obj, (Macro, LoopContext)) or obj is Namespace:
+            # Nobody knows what template text a macro gives that is not called.
+            _branch(spread)
+            return self.call(context, obj, *args, **kwargs)
+        return carried(lambda _, /, *own, **named: self.call(context, *own, **named), (spread, obj, *args), kwargs)
 
     def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method of a string, once its result is known to be within the bounds."""
@@ -319,6 +379,36 @@ class Environment(ImmutableSandboxedEnvironment):
         limits.current().step()
         return limits.counted(read(iterable))
 
+    def listed(self, value: Any) -> list[Any]:
+        """What `*` puts among the arguments of a call."""
+        value = read(value)
+        listable = (list, tuple, range, MappingView, GeneratorType, Missing)  # a missing one says so
+        if not isinstance(plain(value), listable):
+            raise TemplateRuntimeError(f"* needs a list, and this is {kind_of(plain(value))}")
+        return [*limits.counted(value)]
+
+    def named(self, value: Any) -> dict[str, Any]:
+        """What `**` puts among the arguments of a call."""
+        value = read(value)
+        if isinstance(value, UnknownValue):
+            return {_SPREAD: value}
+        if isinstance(value, Missing):
+            str(value)
+        mapping = plain(value)
+        if not isinstance(mapping, Mapping):
+            raise TemplateRuntimeError(f"** needs a mapping, and this is {kind_of(mapping)}")
+        found = {key_text(key): item for key, item in mapping.items()}
+        if type(value) is not TrackedValue:
+            return found
+        return {**{key: carried(plain, (item,), {}, value.sources) for key, item in found.items()}, _SPREAD: value}
+
+    def named_alone(self, value: Any) -> dict[str, Any]:
+        """What `**` puts among the arguments of a filter or a test, whose file then depends on it as a whole."""
+        found = self.named(value)
+        if _SPREAD in found:
+            _branch(found.pop(_SPREAD))
+        return found
+
     def concatenated(self, *parts: Any) -> Any:
         """What `a ~ b` gives: a value, never text, each part as it reads within text."""
         parts = tuple([whole(read(part)) for part in parts])
@@ -331,6 +421,14 @@ class Environment(ImmutableSandboxedEnvironment):
             return error.unknown
         limits.current().produce(sum(map(len, texts)))
         return "".join(texts)
+
+
+def _branch(value: TrackedValue | UnknownValue) -> None:
+    """Have the whole file depend on a value. Raises AwaitedError where it can't be read and something waits."""
+    if isinstance(value, TrackedValue):
+        value.branched()
+    elif not value.lenient:
+        raise AwaitedError(value)
 
 
 def _own(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
 from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
+from ssa_operator.rendering.values.python_errors import ERRORS, sentence
 from ssa_operator.rendering.values.template_text import Json, Text, Value, indent, spoken, trim
 from ssa_operator.rendering.values.tracked_containers import whole
 from ssa_operator.rendering.values.tracked_values import (
@@ -39,7 +40,8 @@ from ssa_operator.rendering.values.tracked_values import (
     carried,
     is_tracked,
     plain,
-    unawaited,
+    taken,
+    union,
 )
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
 
@@ -170,16 +172,26 @@ def _keep(value: Any) -> Any:
 
 
 def _string(value: Any) -> Any:
-    return value if isinstance(value, Stringlike) else text_of(value)
+    """The value as it reads within text; JSON stays JSON."""
+    if type(value) is Text:
+        return spoken(value)
+    return value if isinstance(value, Json) else text_of(value)
 
 
-def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+def _default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
+    """Jinja's default. What is made of a value with a default doesn't wait for it: one that is there is taken as it is,
+    ready or not.
+    """
     if not is_tracked((value, default_value, boolean)):
         return do_default(value, default_value, boolean)
-    chosen = do_default(value, default_value, plain(boolean))
-    # With a default, what is made of the value doesn't wait for it.
-    sources = unawaited(value.sources) if isinstance(value, (TrackedValue, UnknownValue)) else ()
-    return TrackedValue(value.value, sources) if chosen is value else carried(plain, (chosen,), {}, sources)
+    if isinstance(value, UnknownValue) and value.unanswered:
+        return value
+    sources = boolean.sources if type(boolean) is TrackedValue else ()
+    if isinstance(value, (TrackedValue, UnknownValue)):
+        sources = union(taken(value.sources), sources)
+    if isinstance(value, Undefined) or (plain(boolean) and not plain(value)):
+        return carried(plain, (default_value,), {}, sources)
+    return TrackedValue(plain(value), sources) if sources else value
 
 
 @pass_environment
@@ -246,6 +258,15 @@ def read(value: Any) -> Any:
     return str(value) if isinstance(value, Stringlike) else value
 
 
+def _result(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a filter's function gives. Raises UnfitValueError with the filter's name for what it can't be used with."""
+    try:
+        return function(*args, **kwargs)
+    except ERRORS as error:
+        found = sentence(error)
+        raise UnfitValueError(found if found.startswith(f"{name} ") else f"{name}: {found}") from error
+
+
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The filter, given plain values, within the bounds, never giving markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
@@ -271,7 +292,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             args = (*args[:passed], *[data(arg) for arg in args[passed:]])
             kwargs = {key: data(arg) for key, arg in kwargs.items()}
         _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
-        result = function(*args, **kwargs)
+        result = _result(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
             return limits.counted(result)
         if isinstance(result, str):
@@ -300,7 +321,9 @@ def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], arg
         JINJA_TESTS["defined"],
         JINJA_TESTS["undefined"],
     ):
-        return TrackedValue(function(args[0]), unawaited(args[0].sources))
+        if isinstance(args[0], UnknownValue) and args[0].unanswered:
+            return args[0]
+        return TrackedValue(function(args[0]), taken(args[0].sources))
     return carried(tested, args, {})
 
 

@@ -32,6 +32,8 @@ TAKES_OBSERVED = "takes_observed"
 """The attribute of a function that is given values of the cluster as they are, with their origins."""
 
 REMOVED: Mapping[str, str] = {
+    "do": "values can't be changed in a template, so there is nothing to do; write list + [item] or "
+    "dict(mapping, **other); to accumulate in a loop, use namespace()",
     "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",
     "random": "random gives another item each time, so every render would be a change; use first, or an index",
 }

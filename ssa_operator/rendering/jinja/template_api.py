@@ -2,7 +2,7 @@
 
 Promises:
 - Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
-  until the child is ready, unless its readiness counts for nobody.
+  until the child is ready, unless its readiness counts for nobody. `default` and `is defined` wait for neither.
 - In a lenient render nothing waits: a child need not be ready for its fields to be read, and may be on its way out.
 - Everything that was asked is recorded, with the template line that asked.
 """
@@ -29,6 +29,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import TAKES_OBSERVED
 from ssa_operator.rendering.jinja.generated_values import Generation
+from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.tracked_containers import gathered, settled
 from ssa_operator.rendering.values.tracked_values import (
     Provenance,
@@ -47,8 +48,8 @@ class TemplateAPI:
     whether it has changed one since the parent was made. branches:
     what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
     holders: the objects that hold generated values, of all files; drawn: those values. secrets: the Secrets that were
-    looked at. unready: the children that are there and were not
-    read because they are not ready; `uncounted` are those that need not be.
+    looked at. taken: the questions whose answers are taken as they are, by `default` or `is defined`. unready: the
+    children that are there and are not ready; `uncounted` are those that need not be.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class TemplateAPI:
         "generated_values",
         "generation",
         "holders",
+        "read_unready",
         "secrets",
         "unready",
         "world",
@@ -83,6 +85,7 @@ class TemplateAPI:
         self.holders: dict[Identity, None] = {}
         self.unready: set[Reference] = set()
         self.secrets: list[Body] = []
+        self.read_unready: set[Query] = set()
         self.generated_values: dict[str, None] = {}
         self._uncounted = uncounted
         self._done: set[Query] = set()
@@ -116,7 +119,14 @@ class TemplateAPI:
             namespace=metadata.get("namespace", ""),
             name=metadata.get("name", ""),
         )
-        source = Provenance(query=query, body=parent, branches=self.branches, awaited=False, lenient=self._lenient)
+        source = Provenance(
+            query=query,
+            body=parent,
+            branches=self.branches,
+            read_unready=self.read_unready,
+            awaited=False,
+            lenient=self._lenient,
+        )
         return TrackedValue(parent.get("status") or {}, (source,))
 
     def placed(self, identity: Identity) -> Identity:
@@ -128,18 +138,18 @@ class TemplateAPI:
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
         query = Reference(_text("child", "kind", kind), _text("child", "name", name))
         body = self.world.child(kind, name)
-        if body is not None and not self._lenient and body["metadata"].get("deletionTimestamp"):
-            # What waits for a child waits for the one that comes after it.
-            body = None
-        if body is None and self.world.done(kind, name):
+        # What waits for a child that is being deleted waits for the one that comes after it.
+        leaving = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
+        if (body is None or leaving) and self.world.done(kind, name):
             self._done.add(query)
-            body = {"kind": kind, "metadata": {"name": name}}
-        source = self._source(query, body)
-        if body is not None:
-            if self._lenient or query in self._uncounted or query in self._done or self._judged(body).usable:
-                return TrackedValue(source.body, (source,))
+            body = body or {"kind": kind, "metadata": {"name": name}}
+        if body is None:
+            return UnknownValue((self._source(query, None),), [Awaited(query, state="be ready")], whole=True)
+        counts = not self._lenient and query not in self._done
+        unready = counts and (leaving or (query not in self._uncounted and not self._judged(body).usable))
+        if unready and not leaving:
             self.unready.add(query)
-        return UnknownValue((source,), [Awaited(query, state="be ready")], whole=True)
+        return TrackedValue(body, (self._source(query, body, unready=unready),))
 
     def _lookup(
         self,
@@ -158,7 +168,8 @@ class TemplateAPI:
             )
         query = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
         answer = self.world.answer(query)
-        source = self._source(query, answer.objects[0] if answer.objects else None, awaited=not optional)
+        body = answer.objects[0] if answer.objects else None
+        source = self._source(query, body, awaited=not optional, unanswered=bool(answer.unknown))
         if answer.unknown:
             return self._unknown(source, answer)
         if source.body is None and not optional:
@@ -191,7 +202,7 @@ class TemplateAPI:
         )
         answer = self.world.answer(query)
         found = sorted(answer.objects, key=_by_name)
-        source = self._source(query, found, awaited=False)
+        source = self._source(query, found, awaited=False, unanswered=bool(answer.unknown))
         return self._unknown(source, answer) if answer.unknown else TrackedValue(found, (source,))
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
@@ -226,7 +237,9 @@ class TemplateAPI:
         self._again(ends)
         return False
 
-    def _source(self, query: Query, body: Any, awaited: bool = True) -> Provenance:
+    def _source(
+        self, query: Query, body: Any, *, awaited: bool = True, unready: bool = False, unanswered: bool = False
+    ) -> Provenance:
         location = _asking_line()
         self.asked.setdefault(query, location)
         if query.kind == "Secret" and body:
@@ -235,8 +248,11 @@ class TemplateAPI:
             query=query,
             body=body,
             branches=self.branches,
+            read_unready=self.read_unready,
             awaited=awaited,
             lenient=self._lenient,
+            unready=unready,
+            unanswered=unanswered,
             location=location,
         )
 
@@ -289,7 +305,7 @@ def _answer(asked: Any) -> tuple[Provenance, Any]:
 
 def _text(function: str, argument: str, value: Any) -> str:
     if not isinstance(value, str) or (not value and argument != "namespace"):
-        what = "null" if value is None else "empty" if value == "" else f"a {type(value).__name__}"
+        what = "empty" if value == "" else kind_of(value)
         raise TemplateRuntimeError(f"{function}: {argument} must be a string, and this is {what}")
     return value
 

@@ -97,7 +97,7 @@ def data(value: Any, depth: int = 0, observed: list[TrackedValue | UnknownValue]
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if kind is dict or isinstance(value, Mapping):
         limits.current().produce(limits.size_of(value) + _CONTAINER_SIZE)
-        return {_key(key): data(item, depth + 1, observed) for key, item in value.items()}
+        return {key_text(key): data(item, depth + 1, observed) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
         items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
         limits.current().produce(limits.size_of(items) + _CONTAINER_SIZE)
@@ -118,15 +118,59 @@ def _number(value: float) -> int | float:
     return value
 
 
-def _key(key: Any) -> str:
+def key_text(key: Any) -> str:
+    """The key of a mapping. Raises UnfitValueError for one that is no string."""
     if type(key) is str:
         return key
     if isinstance(key, (str, Stringlike)):
         return str(key)
     if isinstance(key, TrackedValue):
-        return _key(key.branched())
-    what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"a {type(key).__name__} as a key"
+        return key_text(key.branched())
+    what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"{kind_of(key)} as a key"
     raise UnfitValueError(f"a mapping has {what}; keys must be strings")
+
+
+_KINDS: Mapping[str, str] = {
+    "BlockReference": "a block",
+    "Cycler": "a cycler",
+    "Indented": "a string",
+    "Joiner": "a joiner",
+    "Json": "a string",
+    "LoopContext": "a loop",
+    "Macro": "a macro",
+    "Markup": "a string",
+    "Namespace": "a namespace",
+    "NoneType": "null",
+    "TemplateModule": "an imported file",
+    "Text": "a string",
+    "bool": "true or false",
+    "bytes": "bytes",
+    "dict": "a mapping",
+    "dict_items": "a list",
+    "dict_keys": "a list",
+    "dict_values": "a list",
+    "float": "a number",
+    "frozenset": "a set",
+    "generator": "a list",
+    "int": "a number",
+    "list": "a list",
+    "range": "a list",
+    "set": "a set",
+    "str": "a string",
+    "tuple": "a list",
+}
+
+
+def kind_named(name: str) -> str:
+    """What templates call a value of the type that Python gives this name."""
+    if name in ("builtin_function_or_method", "function", "method", "partial", "type"):
+        return "a function"
+    return _KINDS.get(name, "a value")
+
+
+def kind_of(value: Any) -> str:
+    """What templates call a value of its type: a string, a mapping."""
+    return kind_named(type(value).__name__)
 
 
 def _encodable(text: str) -> str:
@@ -141,12 +185,13 @@ def _refusal(value: Any) -> str:
     if isinstance(value, Macro):
         return f"{value.name} is a macro; call it: {value.name}(...)"
     if callable(value):
-        return f"{getattr(value, '__name__', type(value).__name__)} is a function; call it with (...)"
+        name = getattr(value, "__name__", "").lstrip("_").removeprefix("safe_").lower() or "this"
+        return f"{name} is a function; call it with (...)"
     if isinstance(value, (set, frozenset)):
         return "a set has no order; use a list, or `| sort`"
     if isinstance(value, bytes):
         return "bytes can't be put into a manifest; use text"
-    return f"a {type(value).__name__} can't be put into a manifest"
+    return f"{kind_of(value)} can't be put into a manifest"
 
 
 def json_text(value: Any) -> str:

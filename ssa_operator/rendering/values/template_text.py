@@ -35,7 +35,10 @@ class Value:
 
 
 class Carried(Value):
-    """A value of the cluster among the pieces: `data` is Observed, of plain data or Json, or Unknown."""
+    """A value of the cluster among the pieces: `data` is Observed, of plain data or Json, or Unknown.
+
+    What can't be read yet stays Observed until the file is put together: `default` may still take it as it is.
+    """
 
     __slots__ = ()
 
@@ -163,6 +166,8 @@ class Composition:
                         parts.append(part)
                         continue
                     value = self._unwrapped(part)
+                    origins = value.sources if type(value) is TrackedValue else None
+                    value = plain(value)
                     said = str(value) if isinstance(value, Json) else value
                     if isinstance(value, Json):
                         self.texts[len(self.values)] = said
@@ -171,9 +176,7 @@ class Composition:
                         parts.append(" " * said.width)
                     size += len(value) if isinstance(value, str) else 1
                     parts.append(_token(len(self.values)))
-                    self.values.append(
-                        TrackedValue(value, part.data.sources) if type(part.data) is TrackedValue else value
-                    )
+                    self.values.append(value if origins is None else TrackedValue(value, origins))
             if size > limits.OUTPUT_LIMIT:
                 raise limits.LimitError(
                     f"the template renders more than {limits.OUTPUT_LIMIT // 2**20} MiB, "
@@ -182,11 +185,11 @@ class Composition:
         return parts
 
     def _unwrapped(self, part: Value | Json) -> Any:
-        """The value of a piece, or the Json that it is."""
+        """The value of a piece, or the Json that it is; unknown where it can't be read yet."""
         if type(part) is not Carried:
             return part if isinstance(part, Json) else part.data
         self.carried = True
-        return plain(part.data)
+        return part.data.readable() if type(part.data) is TrackedValue else part.data
 
 
 _TOKENS = tuple(f"{OPEN}{number}{CLOSE}" for number in range(256))

@@ -50,7 +50,7 @@ def gathered(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> Tracke
     unknowns = [item for item in found if isinstance(item, UnknownValue)]
     sources = union(*(item.sources for item in found))
     if unknowns and not unknowns[0].lenient:
-        return merged(unknowns, sources)
+        return merged(found, sources)
     value = known(value)
     return value if isinstance(value, UnknownValue) else TrackedValue(value, sources)
 
@@ -69,8 +69,9 @@ def whole(value: Any) -> Any:
     if not found:
         return value
     sources = union(*(item.sources for item in found))
-    unknowns = [item for item in found if isinstance(item, UnknownValue)]
-    return merged(unknowns, sources) if unknowns else TrackedValue(data, sources)
+    return (
+        merged(found, sources) if any(isinstance(item, UnknownValue) for item in found) else TrackedValue(data, sources)
+    )
 
 
 def _one_of(value: Any) -> UnknownValue:

@@ -3,6 +3,8 @@
 Promises:
 - What is computed of an observed value carries the same origins; what is computed of an unknown one is unknown.
 - A field that the cluster does not have (yet) is unknown and not an error; `default` and `is defined` work on it.
+- A child that is not ready has its live values, also through operators and filters: `default` and `is defined` see
+  them, and everything else waits for the child.
 - Where control flow depends on an unknown value, the whole file does: AwaitedError leaves the template. In a lenient
   render nothing leaves it: there an unknown value is false and empty.
 """
@@ -16,27 +18,34 @@ from types import GeneratorType
 from typing import Any, TypeAlias
 
 from jinja2 import TemplateRuntimeError
+from jinja2.exceptions import SecurityError
 from jinja2.utils import missing
 
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.render_result import Awaited
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of
+from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_change
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Provenance:
     """One answer of the cluster: what was asked for and the live body, None where there is none.
 
-    branches: what the control flow of the file depends on so far; a source adds itself. awaited: whether what is made
-    of it waits. lenient: whether nothing waits. place: the template line that asked.
+    branches: what the control flow of the file depends on so far; a source adds itself. taken: the questions of the
+    render whose answers are taken as they are, by `default` or `is defined`. awaited: whether what is made
+    of it waits. lenient: whether nothing waits. unready: whether the object is there and can't be read yet. unanswered:
+    whether it isn't known if the object is there. place: the template line that asked.
     """
 
     query: Query
     body: Any
     branches: list[Provenance]
+    read_unready: set[Query]
     awaited: bool = True
     lenient: bool = False
+    unready: bool = False
+    unanswered: bool = False
     location: SourceLocation | None = None
 
 
@@ -97,12 +106,25 @@ class UnknownValue(Missing):
     def lenient(self) -> bool:
         return any(source.lenient for source in self.sources)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether even `default` has to wait: the cluster may have the value, and nobody knows."""
+        return not self.lenient and any(source.unanswered for source in self.sources)
+
     def field(self, name: str | int) -> UnknownValue:
         """The field of an unknown value."""
         (first, *_) = self.awaited
         if self.derived or first.state:
             return UnknownValue(self.sources, self.awaited, derived=self.derived)
         return UnknownValue(self.sources, [replace(first, field=(*first.field, name))])
+
+    def at(self, key: TrackedValue) -> UnknownValue:
+        """The field that a value of the cluster names; a Secret's content is not named."""
+        unready = unready_of(key.sources)
+        nameless = key.secret or bool(unready)
+        found = self if nameless else self.field(key.value)
+        derived = found.derived or nameless
+        return UnknownValue(union(self.sources, key.sources), [*found.awaited, *unready], derived=derived)
 
     def nameless(self) -> UnknownValue:
         """The same without the name of the last field, which may be a Secret's content."""
@@ -111,6 +133,7 @@ class UnknownValue(Missing):
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
         owner, name = self._undefined_obj, self._undefined_name
+        refuse_change(owner, name)
         if isinstance(owner, Mapping) and name in METHODS:
             return carried(getattr(owner, name), args, kwargs, self.sources)
         (first, *_) = self.awaited
@@ -132,18 +155,29 @@ class UnknownValue(Missing):
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
 
 
-def merged(unknowns: Sequence[UnknownValue], sources: Sources = ()) -> UnknownValue:
-    """What is computed of unknown values."""
-    return UnknownValue(
-        union(sources, *(unknown.sources for unknown in unknowns)),
-        [awaited for unknown in unknowns for awaited in unknown.awaited],
-        derived=True,
-    )
+def merged(found: Sequence[TrackedValue | UnknownValue], sources: Sources = ()) -> UnknownValue:
+    """What is computed of values that can't all be read."""
+    awaited: list[Awaited] = []
+    for value in found:
+        awaited += value.awaited if isinstance(value, UnknownValue) else unready_of(value.sources)
+    return UnknownValue(union(sources, *(value.sources for value in found)), awaited, derived=True)
+
+
+def unready_of(sources: Sources) -> list[Awaited]:
+    """What has to become ready before a value that is made of these can be read."""
+    return [Awaited(source.query, state="be ready") for source in sources if source.unready and source.awaited]
 
 
 def unawaited(sources: Sources) -> Sources:
     """The same sources for something that doesn't wait for them."""
     return tuple(replace(source, awaited=False) for source in sources)
+
+
+def taken(sources: Sources) -> Sources:
+    """The same sources for something that takes what is there, ready or not."""
+    for source in sources:
+        source.read_unready.add(source.query)
+    return unawaited(sources)
 
 
 def union(*groups: Sources) -> Sources:
@@ -184,11 +218,27 @@ class TrackedValue:
             return _absent(found, self.sources)
         return TrackedValue(found, self.sources)
 
+    @property
+    def secret(self) -> bool:
+        """Whether it may be a Secret's content."""
+        return any(source.query.kind == "Secret" for source in self.sources)
+
+    def readable(self) -> TrackedValue | UnknownValue:
+        """The value for what is written of it: unknown as long as something that it is made of is not ready."""
+        unready = unready_of(self.sources)
+        return UnknownValue(self.sources, unready, derived=True) if unready else self
+
     def __repr__(self) -> str:
         return f"Observed({', '.join(str(source.query) for source in self.sources)})"
 
     def branched(self) -> Any:
-        """The value alone, for what can't carry its origins: the whole file depends on them now."""
+        """The value alone, for what can't carry its origins: the whole file depends on them now.
+
+        Raises AwaitedError where it can't be read yet.
+        """
+        readable = self.readable()
+        if isinstance(readable, UnknownValue):
+            raise AwaitedError(readable)
         for source in self.sources:
             source.branches.append(source)
         return self.value
@@ -205,8 +255,11 @@ class TrackedValue:
     def __hash__(self) -> int:
         return hash(self.branched())
 
+    def __index__(self) -> int:
+        return operator.index(self.branched())
+
     def __contains__(self, item: Any) -> bool:
-        return plain(item) in self.branched()
+        return (item.branched() if type(item) is TrackedValue else item) in self.branched()
 
     def __iter__(self) -> Iterator[Any]:
         for item in self.branched():
@@ -249,31 +302,37 @@ _CARRIERS = frozenset({TrackedValue, UnknownValue})
 def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], sources: Sources = ()) -> Any:
     """What a function gives for plain values, with the origins of the values that it was given; unknown where one is.
 
-    Raises what the function raises, but what the cluster lacks is unknown and no error.
+    Raises what the function raises, but what the cluster lacks is unknown and no error, and so is what can't be
+    computed of a child that is not ready.
     """
     values = (*args, *kwargs.values())
-    unknowns = [value for value in values if isinstance(value, UnknownValue)]
     sources = union(sources, *(value.sources for value in values if isinstance(value, TrackedValue)))
-    if unknowns:
-        return merged(unknowns, sources)
+    if any(isinstance(value, UnknownValue) for value in values):
+        return merged([value for value in values if isinstance(value, (TrackedValue, UnknownValue))], sources)
+    unready = unready_of(sources)
     try:
         found = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
         if isinstance(found, GeneratorType):
             # Read here, where what its items lack can still be told from what the parent lacks.
             found = [_absent(item, sources) if type(item) is Missing else item for item in found]
     except AwaitedError as error:
-        return merged([error.unknown], sources)
-    except MissingFieldError as error:
-        unknown = _lacking(error.owner, error.path, sources)
+        return merged([TrackedValue(None, sources), error.unknown], sources)
+    except (LimitError, SecurityError):
+        raise
+    except Exception as error:
+        if unready:
+            return UnknownValue(sources, unready, derived=True)
+        unknown = _lacking(error.owner, error.path, sources) if isinstance(error, MissingFieldError) else None
         if unknown is None:
             raise
         return unknown
     if isinstance(found, UnknownValue):
-        if found.whole:
-            return UnknownValue(union(sources, found.sources), found.awaited, whole=True)
-        return merged([found], sources)
+        sources = union(sources, found.sources)
+        if unready:
+            return UnknownValue(sources, unready, whole=found.whole, derived=not found.whole)
+        return UnknownValue(sources, found.awaited, whole=found.whole, derived=not found.whole)
     if isinstance(found, Missing):
-        unfound = _unfound(found, values, sources)
+        unfound = None if unready else _unfound(found, values, sources)
         return _absent(found, sources) if unfound is None else unfound
     if isinstance(found, TrackedValue):
         return TrackedValue(found.value, union(sources, found.sources))
@@ -295,7 +354,7 @@ def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing
         return None
     for source in sources:
         source.branches.append(source)
-    return found.nameless() if any(source.query.kind == "Secret" for source in sources) else found
+    return found.nameless() if TrackedValue(None, sources).secret else found
 
 
 def _is_in(owner: Any, value: Any) -> bool:
@@ -311,6 +370,8 @@ def _absent(found: Missing, sources: Sources) -> UnknownValue:
         return found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
+    if unready := unready_of(sources):
+        return UnknownValue(sources, unready, owner, name)
     unknown = _lacking(owner, path, sources)
     if unknown is None:
         unknown = UnknownValue(sources, [_awaited(sources[0], path)])
@@ -320,7 +381,8 @@ def _absent(found: Missing, sources: Sources) -> UnknownValue:
 def _lacking(owner: Any, path: FieldPath, sources: Sources) -> UnknownValue | None:
     """The field `path` that the mapping or list `owner` of one of the sources lacks; None where it is nobody's."""
     for source in sources:
-        found = path_of(owner, source.body) if isinstance(owner, (Mapping, list)) else None
+        inside = isinstance(owner, (Mapping, list)) and isinstance(source.body, (Mapping, list))
+        found = path_of(owner, source.body) if inside else None
         if found is not None:
             return UnknownValue(sources, [_awaited(source, (*found, *path))])
     return None

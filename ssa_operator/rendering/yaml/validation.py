@@ -17,6 +17,7 @@ from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.tracked_containers import settled
 from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue, UnknownValue, plain, union
 from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
@@ -163,13 +164,13 @@ def _annotations(body: Any) -> dict[str, Any]:
 
 def _fault(body: Any) -> tuple[FieldPath, str] | None:
     if not isinstance(body, dict):
-        return (), f"a manifest must be a mapping, and this is {_name(body)}"
+        return (), f"a manifest must be a mapping, and this is {kind_of(body)}"
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str) or not body[field]:
             return (field,), _wanted(field, body.get(field))
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
-        return ("metadata",), f"metadata must be a mapping, and this is {_name(metadata)}"
+        return ("metadata",), f"metadata must be a mapping, and this is {kind_of(metadata)}"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
         hint = (
             "; generateName can't be applied, for each apply would make another object"
@@ -182,31 +183,15 @@ def _fault(body: Any) -> tuple[FieldPath, str] | None:
     for field in ("labels", "annotations"):
         values = metadata.get(field)
         if not isinstance(values, (dict, type(None))):
-            return ("metadata", field), f"metadata.{field} must be a mapping, and this is {_name(values)}"
+            return ("metadata", field), f"metadata.{field} must be a mapping, and this is {kind_of(values)}"
         for key, value in (values or {}).items():
             if not isinstance(value, (str, type(None))):
                 path: FieldPath = ("metadata", field, key)
-                return path, f"{field_text(path)} must be a string, and this is {_name(value)}; write it in quotes"
+                return path, f"{field_text(path)} must be a string, and this is {kind_of(value)}; write it in quotes"
     return None
 
 
 def _wanted(field: str, value: Any) -> str:
     if value is None:
         return f"{field} is missing"
-    return f"{field} is empty" if value == "" else f"{field} must be a string, and this is {_name(value)}"
-
-
-def _name(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
+    return f"{field} is empty" if value == "" else f"{field} must be a string, and this is {kind_of(value)}"

@@ -200,6 +200,16 @@ def test_a_pass_that_changed_nothing_that_can_be_read_is_followed_by_none() -> N
     assert not inputs_changed(Rendered(), (), NOW)
 
 
+def test_a_child_whose_value_is_taken_as_it_is_is_read_before_it_is_ready() -> None:
+    (step,) = plan_of(document(job())).steps
+    outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
+    assert inputs_changed(Rendered(asked=(MIGRATE,), read_unready=frozenset({MIGRATE})), (outcome,), NOW)
+    assert not inputs_changed(Rendered(asked=(MIGRATE,)), (outcome,), NOW)
+    assert not inputs_changed(
+        Rendered(asked=(MIGRATE,), read_unready=frozenset({Reference("Job", "other")})), (outcome,), NOW
+    )
+
+
 @pytest.mark.parametrize(
     ("query", "read"),
     [

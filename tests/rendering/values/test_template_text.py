@@ -172,3 +172,16 @@ def test_white_space_control_works_as_jinja_documents_it() -> None:
     text = "v: [\n  {%- for x in [1, 2] -%}\n    {{ x }},\n  {%- endfor -%}\n  ]\nw: 1\n"
     assert field(text) == [1, 2]
     assert field("v: a\n  {{- ' b' }}\n") == "a b"
+
+
+@pytest.mark.parametrize("filters", ["string", "string | trim", "indent(2) | string", "trim | string", "upper | lower"])
+@pytest.mark.parametrize("text", ["{% macro t() %}a: 1\n{% endmacro %}", "{% set b %}a: 1\n{% endset %}"])
+def test_template_text_that_a_filter_reads_is_one_scalar(text: str, filters: str) -> None:
+    call = "t()" if "macro" in text else "b"
+    found = field(f"{text}v: {{{{ {call} | {filters} }}}}\n")
+    assert isinstance(found, str)
+    assert found.strip() == "a: 1"
+
+
+def test_yaml_text_that_becomes_a_string_is_one_scalar() -> None:
+    assert field("v: {{ spec.x | to_yaml | string }}\n", {"x": {"a": 1}}).strip() == "a: 1"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.rendering.jinja.templates import LoadError
 from tests.rendering.template_files import (
     HEAD,
     FakeWorld,
@@ -16,6 +17,7 @@ from tests.rendering.template_files import (
     live,
     problem,
     rendered,
+    templates,
     value,
 )
 
@@ -133,9 +135,96 @@ def test_calling_a_field_says_that_it_beats_the_method() -> None:
     assert "a field beats the method of its name" in fault("spec.l.items()", {"l": {"items": [1]}})
 
 
-def test_a_method_that_would_change_a_mapping_is_refused() -> None:
-    assert "spec.l.update is missing" in fault("spec.l.update({'a': 1})", {"l": {}})
-    assert "refused for security" in fault("spec.l.append(1)", {"l": []})
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        ("append(1)", "changes a list in place, and values can't be changed in a template; write list + [item];"),
+        ("extend([1])", "write list + other;"),
+        ("insert(0, 1)", "write list[:1] + [item] + list[1:];"),
+        ("pop()", "write list[:-1];"),
+        ("remove(1)", "write list | reject('equalto', item) | list;"),
+        ("discard(1)", "write list | reject('equalto', item) | list;"),
+        ("sort()", "write list | sort;"),
+        ("reverse()", "write list | reverse | list;"),
+        ("clear()", "write [];"),
+        ("add(1)", "write list + [item];"),
+        ("update([1])", "write list + other;"),
+    ],
+)
+@pytest.mark.parametrize("of", ["spec.l", "[3]", "child('ConfigMap', 'c').l", "spec['l']"])
+def test_a_method_that_would_change_a_list_names_what_to_write_instead(call: str, instead: str, of: str) -> None:
+    found = _fault(f"{of}.{call}", {"l": [1]})
+    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {call.partition('(')[0]} changes a list in place")
+    assert instead in found
+    assert found.endswith("to accumulate in a loop, use namespace()")
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        ("update({'a': 1})", "changes a mapping in place, and values can't be changed in a template; "),
+        ("update(a=1)", "write dict(mapping, **other);"),
+        ("setdefault('a', 1)", "write dict({key: value}, **mapping);"),
+        ("pop('a')", "write dict(mapping | items | rejectattr(0, 'equalto', key));"),
+        ("popitem()", "write dict(mapping | items | rejectattr(0, 'equalto', key));"),
+        ("clear()", "write {};"),
+        ("append(1)", "write dict(mapping, **other);"),
+    ],
+)
+@pytest.mark.parametrize("of", ["spec.m", "{'b': 1}", "child('ConfigMap', 'c').m", "labels"])
+def test_a_method_that_would_change_a_mapping_names_what_to_write_instead(call: str, instead: str, of: str) -> None:
+    found = _fault(f"{of}.{call}", {"m": {"a": 1}})
+    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {call.partition('(')[0]} changes a mapping in place")
+    assert instead in found
+
+
+@pytest.mark.parametrize(
+    ("instead", "expected"),
+    [
+        ("spec.l + [4]", [3, 1, 4]),
+        ("spec.l + spec.l", [3, 1, 3, 1]),
+        ("spec.l[:1] + [4] + spec.l[1:]", [3, 4, 1]),
+        ("spec.l[:-1]", [3]),
+        ("spec.l | reject('equalto', 3) | list", [1]),
+        ("spec.l | sort", [1, 3]),
+        ("spec.l | reverse | list", [1, 3]),
+        ("dict(spec.m, **{'b': 2})", {"a": 1, "b": 2}),
+        ("dict({'a': 3, 'b': 2}, **spec.m)", {"a": 1, "b": 2}),
+        ("dict(spec.m | items | rejectattr(0, 'equalto', 'a'))", {}),
+    ],
+)
+def test_what_the_message_says_to_write_works(instead: str, expected: Any) -> None:
+    assert value(instead, {"l": [3, 1], "m": {"a": 1}}) == expected
+
+
+def test_a_namespace_accumulates_in_a_loop_also_what_the_cluster_has() -> None:
+    text = "{% set ns = namespace(found=child('ConfigMap', 'c').l) %}\n"
+    text += "{% for x in [1, 2] %}{% set ns.found = ns.found + [x] %}{% endfor %}\n" + HEAD + "v: {{ ns.found }}\n"
+    (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c", l=[0]),))).documents
+    assert found.body["v"] == [0, 1, 2]
+
+
+def test_the_tag_that_changes_values_elsewhere_says_what_to_write_instead() -> None:
+    text = "{% do spec.l.append(1) %}\n"
+    with pytest.raises(LoadError, match=r"a.yaml.j2:1: values can't be changed in a template.*namespace\(\)"):
+        templates({"a.yaml.j2": text + HEAD})
+
+
+def test_a_field_that_is_set_is_refused_with_what_to_write_instead() -> None:
+    found = problem("{% set spec.a = 1 %}\n" + HEAD)
+    assert found.startswith("echoes.example.com/a.yaml.j2:1: {% set a.b = c %} changes a value in place")
+
+
+@pytest.mark.parametrize("call", ["append(1)", "update({})", "items()", "get('a')"])
+def test_a_method_of_a_missing_field_names_the_field(call: str) -> None:
+    assert "a.yaml.j2:5: spec.a.b is missing; where it may be, write spec.a.b |" in fault(f"spec.a.b.{call}", {"a": {}})
+
+
+def _fault(expression: str, spec: dict[str, Any]) -> str:
+    """The only problem of a manifest that may read itself, which has a list and a mapping."""
+    world = FakeWorld(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))
+    (found,) = in_world({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}, world, spec).problems
+    return str(found)
 
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
