@@ -1,8 +1,8 @@
 """The operator: a watch of parents for every template folder, one queue for all of them.
 
 Promises:
-- Folders don't disturb each other: one without a CRD waits for it, one whose CRD goes stops, one that doesn't load
-  keeps its last good templates.
+- Folders don't disturb each other: one without a CRD waits for it, one whose CRD is deleted stops when the last object
+  and with it the CRD is gone, one that doesn't load keeps its last good templates.
 - Templates that change on disk count without a restart: the parents of the changed folders are rendered again, and no
   others.
 - Stopping is orderly: no new pass begins, running ones get a few seconds to end, then everything is closed.
@@ -51,8 +51,8 @@ REDISCOVERY = 10.0
 
 DISCOVERY_LAG = 0.5
 DISCOVERY_TRIES = 3
-"""Discovery learns of a CRD a moment after its event: so many seconds later it is asked again for a kind that is looked
-up and still missing, and so many times, each time after twice as long."""
+"""Discovery learns of a CRD, and that one is gone, a moment after the event: so many seconds later it is asked again
+for a kind that is looked up or watched and still missing, and so many times, each time after twice as long."""
 
 
 class Operator:
@@ -154,6 +154,8 @@ class Operator:
         self.queue.add(key, cause)
 
     def kind_changed(self) -> None:
+        for kind in self.children.missing:
+            self._kind_changed(kind, 0)
         self._retry_unready()
 
     def child_changed(self, parent_uid: str) -> None:
@@ -233,9 +235,11 @@ class Operator:
             news = 0 in self._changed_kinds.values()
             while self._changed_kinds:
                 kind, tries = self._changed_kinds.popitem()
+                missing = kind in self.children.missing
                 await self._guarded(str(kind), self.children.refresh(kind))
                 await self._guarded(str(kind), self.lookups.refresh(kind))
-                if tries < DISCOVERY_TRIES and kind in self.lookups.missing:
+                news = news or (missing and kind not in self.children.missing)
+                if tries < DISCOVERY_TRIES and kind in self.lookups.missing | self.children.missing:
                     delay = DISCOVERY_LAG * 2**tries
                     asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
             # A name that is added meanwhile stands for files or a CRD that this round may have read already.
@@ -275,6 +279,8 @@ class Operator:
             return
         if served.unreported and (running is None or running.served.unreported != served.unreported):
             log.warning("%s: %s", name, served.unreported)
+        if served.terminating and not (running is not None and running.served.terminating):
+            log.warning("%s: its CRD is being deleted; the folder stops when its last object is gone", name)
         if running is not None and running.served.resource == served.resource:
             running.serve(served)
             if running.folder is not folder:

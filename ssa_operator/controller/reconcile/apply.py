@@ -7,6 +7,8 @@ Promises:
   written.
 - An unforeseen error ends all requests of the pass before it is raised.
 - An object is deleted only with its uid as precondition: what was made again under the same name is left alone.
+- An object counts as deleted only if the API server said so. If it said that another object has the name, or serves no
+  such kind, the step waits, and the parent is reconciled again after a backoff until the watch has caught up.
 - What is made is made only where it is absent. Where it turns out to be there, it is planned again as what it is.
 """
 
@@ -254,20 +256,26 @@ async def _prune(step: Step, cluster: ClusterAccess) -> Outcome:
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
         left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
-    except UnknownKind:
-        return Outcome(step=step, result=Result.PRUNED)
+    except UnknownKind as error:
+        return _not_deleted(step, str(error))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        # Made again by somebody else under the same name: not ours to delete.
+        # Created again under the same name: not ours to delete.
         if error.conflict:
-            return Outcome(step=step, result=Result.PRUNED)
+            return _not_deleted(step, f"another object has its name by now ({error.message})")
         return failed_request(step, error)
     if left is None:
         cluster.children.deleted(live)
     else:
         cluster.children.written(left)
     return Outcome(step=step, result=Result.PRUNED, live=left)
+
+
+def _not_deleted(step: Step, why: str) -> Outcome:
+    """What the cache still shows, and the API server no longer has."""
+    message = f"{step.reason}; waits until its watch shows that it is gone: {why}"
+    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
 
 
 def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:

@@ -4,6 +4,7 @@ finalizer.
 Promises:
 - Nothing is written where the parent says it already.
 - Our own write wakes nobody, and never brings a parent back that is gone.
+- What the parent needs no more is removed, also where other field managers own it.
 - What has to be on record before it is made, and can't be, is not made.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import replace
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning import once_outcomes
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan
@@ -23,28 +25,85 @@ from ssa_operator.core.policies.parent_records import (
     MANAGER,
     ParentRecords,
     ParentRecordsError,
+    is_written,
     parent_records_body,
     read_parent_records,
+    removal,
     with_manifests,
 )
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.errors import ApiError, StatusError
+
+ATTEMPTS = 4
+"""How often a pass sends a removal to a parent that others change meanwhile; after that the next pass does."""
 
 
 async def save_parent_records(cluster: ClusterAccess, subject: Parent, records: ParentRecords) -> Parent:
     """Have the parent keep these records; returns it as it is then.
 
-    Raises ApiError (`not_found` or `conflict` where the parent is gone), and RecordsError where they don't fit.
+    Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
+    and RecordsError where they don't fit.
     """
     parent = subject.parent
     if read_parent_records(parent) == records:
         return subject
-    namespace, name = parent.identity.namespace, parent.identity.name
-    body = encode(parent_records_body(parent, records))
-    with subject.cache.writing(namespace, name):
-        kept = (await cluster.client.apply(subject.resource, namespace, name, body, manager=MANAGER)).live
-        if kept.metadata.finalizers or not kept.deleting:
-            subject.cache.written(kept)
-    return replace(subject, parent=kept)
+    body = parent_records_body(parent, records)
+    if not is_written(parent, body):
+        namespace, name = parent.identity.namespace, parent.identity.name
+        with subject.cache.writing(namespace, name):
+            applied = await cluster.client.apply(subject.resource, namespace, name, encode(body), manager=MANAGER)
+            subject = _kept(subject, applied.live)
+    return await _remove(cluster, subject, records)
+
+
+async def _remove(cluster: ClusterAccess, subject: Parent, records: ParentRecords) -> Parent:
+    """Remove from the parent what these records don't need. A parent that is gone has nothing of it left."""
+    known = read_parent_records(subject.parent)
+    namespace, name = subject.parent.identity.namespace, subject.parent.identity.name
+    for _ in range(ATTEMPTS):
+        patch = removal(subject.parent, records)
+        if patch is None:
+            return subject
+        try:
+            with subject.cache.writing(namespace, name):
+                live = await cluster.client.json_patch(subject.resource, namespace, name, patch, manager=MANAGER)
+                return _kept(subject, live)
+        except ApiError as error:
+            if error.not_found:
+                return subject
+            if not (error.conflict or error.invalid):
+                raise
+            refused = error
+        now = await _read_again(cluster, subject)
+        if now is None:
+            return subject
+        if now.resource_version == subject.parent.resource_version:
+            raise refused  # for another reason than a test: the parent is as it was tested to be
+        if read_parent_records(now) != known:
+            break  # others wrote records: the next pass decides from these
+        subject = replace(subject, parent=now)
+    # A failed test is answered like an invalid request, which would not be sent again.
+    raise ApiError(
+        refused.request, StatusError(code=409, reason="Conflict", message="the parent was changed meanwhile")
+    )
+
+
+async def _read_again(cluster: ClusterAccess, subject: Parent) -> LiveObject | None:
+    """The parent as the API server has it now, None where it is gone."""
+    identity = subject.parent.identity
+    try:
+        live = await cluster.client.get(subject.resource, identity.name, identity.namespace)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return live if live.uid == subject.parent.uid else None
+
+
+def _kept(subject: Parent, parent: LiveObject) -> Parent:
+    """The subject with the parent that a write returned."""
+    if parent.metadata.finalizers or not parent.deleting:
+        subject.cache.written(parent)
+    return replace(subject, parent=parent)
 
 
 async def record_before_apply(

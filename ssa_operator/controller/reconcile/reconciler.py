@@ -29,11 +29,11 @@ from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish import Publisher
 from ssa_operator.controller.watches.informer import SYNC_DEADLINE
 from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Memory, Parent, acted, recreated, remember
+from ssa_operator.controller.watches.parent_cache import Memory, Parent, recreated, remember
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
-from ssa_operator.core.planning.finalization import Circumstances, make_finalization
+from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import CHANGED, Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -120,13 +120,16 @@ class Reconciler:
         remember(memory, plan, outcomes, report)
         report = redacted_report(report, memory.redactor, own.left_out)
         subject = await trim_inventory(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
-        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
-        if memory.series.at_once:
-            # The next pass knows more: it writes the status.
-            self._publisher.tell(subject, memory, report)
-            memory.report = report
-            return report
-        return await self._publish(subject, memory, causes, report)
+        report = self._followed(subject, memory, _looking_again(report, observed), rendered, outcomes)
+        return await self._conclude(subject, memory, causes, report)
+
+    async def _conclude(self, subject: Parent, memory: Memory, causes: Cause, report: Report) -> Report:
+        """Publish the report; where another pass follows at once, that one knows more and writes the status."""
+        if not memory.series.at_once:
+            return await self._publish(subject, memory, causes, report)
+        self._publisher.tell(subject, memory, report)
+        memory.report = report
+        return report
 
     async def _publish(self, subject: Parent, memory: Memory, causes: Cause, report: Report) -> Report:
         # A status waits for whoever has the same reason to be looked at, or a better one, but not for ever.
@@ -180,55 +183,50 @@ class Reconciler:
 
     async def _finalize(self, subject: Parent, memory: Memory, causes: Cause) -> Report:
         """One pass over a parent that is being deleted and that our finalizer keeps."""
-        changed, earlier = False, list[Outcome]()
-        while True:
-            records = parent_records.read_parent_records(subject.parent)
-            await self._observer.watch_recorded(subject.parent, records, memory)
-            rendered, unlabelled = await self._observer.render(subject, memory, Cause.CHILD)
-            observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
-            observed = replace(observed, unlabelled=unlabelled.found, unreadable=unlabelled.unreadable)
-            met = Circumstances(now=self._now(), failures=memory.hook_failures)
-            finalization = make_finalization(observed, rendered, met)
-            if not finalization.hooked and await self._terminating(subject.parent.identity.namespace):
-                met = replace(met, terminating=subject.parent.identity.namespace)
-                finalization = make_finalization(observed, rendered, met)
-            plan = finalization.plan
-            self._claims.claim(memory, subject.parent.uid, plan)
-            if finalization.finished:
-                subject = await save_parent_records(self._cluster, subject, ParentRecords())
-                report = make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
-                return redacted_report(report, memory.redactor, ())
-            subject = await save_parent_records(self._cluster, subject, finalization.records)
-            outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
-            outcomes = memory.conflicts.acted(outcomes, self._now())
-            acted(memory, outcomes)
-            replaced = [
-                each.step.identity
-                for each in outcomes
-                if each.step.action is Action.RECREATE and each.result is Result.RECREATED
-            ]
-            for identity in replaced:
+        memory.feedback_loops = without_settled(memory.feedback_loops, self._now())
+        records = parent_records.read_parent_records(subject.parent)
+        await self._observer.watch_recorded(subject.parent, records, memory)
+        rendered, unlabelled = await self._observer.render(subject, memory, Cause.CHILD)
+        observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
+        observed = replace(observed, unlabelled=unlabelled.found, unreadable=unlabelled.unreadable)
+        finalization = await self._plan_deletion(subject, memory, observed, rendered)
+        plan = finalization.plan
+        self._claims.claim(memory, subject.parent.uid, plan)
+        if finalization.finished:
+            subject = await save_parent_records(self._cluster, subject, ParentRecords())
+            report = make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
+            return redacted_report(report, memory.redactor, ())
+        subject = await save_parent_records(self._cluster, subject, finalization.records)
+        outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
+        recreated(memory, outcomes)
+        for outcome in outcomes:
+            if outcome.step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+                identity = outcome.step.identity
                 memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
-            # What we did ourselves wakes nobody. A change may be one that never ends: another pass may follow it, not
-            # one after the other.
-            stirring = (
-                (Result.CREATED, Result.PRUNED) if changed else (Result.CREATED, Result.PRUNED, Result.CONFIGURED)
-            )
-            if not any(each.result in stirring for each in outcomes):
-                break
-            changed = any(each.result is Result.CONFIGURED for each in outcomes)
-            earlier += [each for each in outcomes if each.result in stirring]
+        outcomes = memory.conflicts.acted(outcomes, self._now())
         own = await self._observer.render_status(subject, memory, _lives(outcomes))
         report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
-        report = replace(report, outcomes=(*earlier, *report.outcomes))
         remember(memory, plan, outcomes, report)
         report = redacted_report(report, memory.redactor, own.left_out)
-        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
-        return await self._publish(subject, memory, causes, report)
+        report = self._followed(subject, memory, _looking_again(report, observed), rendered, outcomes)
+        return await self._conclude(subject, memory, causes, report)
 
-    def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
-        """The report with the moment of the next pass, where this one changed what templates read, or something that
-        changes without end has its turn.
+    async def _plan_deletion(
+        self, subject: Parent, memory: Memory, observed: Observed, rendered: Rendered
+    ) -> Finalization:
+        """The plan; while hooks aren't done it is made once more where nothing can be created in their namespace."""
+        met = Circumstances(now=self._now(), failures=memory.hook_failures)
+        finalization = make_finalization(observed, rendered, met)
+        namespace = subject.parent.identity.namespace
+        if finalization.hooked or not await self._terminating(namespace):
+            return finalization
+        return make_finalization(observed, rendered, replace(met, terminating=namespace))
+
+    def _followed(
+        self, subject: Parent, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]
+    ) -> Report:
+        """The report with the moment of the next pass, where this one changed what templates read or did what the next
+        step of a deletion waits for, or something that changes without end has its turn.
         """
         now = self._now()
         ours = (outcome for outcome in outcomes if outcome.step.foreign_change is None)
@@ -237,7 +235,8 @@ class Reconciler:
         report = replace(
             report, again_at=earliest(report.again_at, *(each.again_at(now) for each in memory.feedback_loops.values()))
         )
-        memory.series = memory.series.continued if inputs_changed(rendered, outcomes, now) else Requeues()
+        follows = inputs_changed(rendered, outcomes, now) or (subject.parent.deleting and leads_on(outcomes, now))
+        memory.series = memory.series.continued if follows else Requeues()
         if not memory.series.passes:
             return report
         return replace(report, again_at=earliest(report.again_at, now + memory.series.pause))

@@ -110,6 +110,11 @@ class ChildInformers(Mapping[Identity, LiveObject]):
     def reflectors(self) -> Iterator[Reflector]:
         return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
 
+    @property
+    def missing(self) -> set[GroupKind]:
+        """The kinds that are watched and that the API server doesn't serve any more."""
+        return {kind for kind, watch in self._watches.items() if watch.missing}
+
     def of(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
@@ -140,7 +145,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """A kind's CRD changed: stop watching it where the cluster now serves it otherwise, or not at all.
+        """A kind's CRD changed or is gone: stop watching it where the cluster now serves it otherwise, or not at all.
 
         Whoever renders it has it watched anew. Raises ApiError where the cluster can't be asked.
         """

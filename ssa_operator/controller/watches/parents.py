@@ -50,6 +50,11 @@ class Served:
     definition: Mapping[str, Any] | None
 
     @property
+    def terminating(self) -> bool:
+        """Whether the CRD is being deleted: its objects are served until the last one is gone, but no new ones."""
+        return self.definition is not None and "deletionTimestamp" in self.definition["metadata"]
+
+    @property
     def writes_status(self) -> bool:
         """Whether the status is ours to write: a built-in kind's belongs to Kubernetes.
 

@@ -4,12 +4,13 @@ Promises:
 - No ordinary manifest is applied any more. Finalize hooks are, while the other children still stand; each must become
   ready, a Job complete. A failed Job is replaced after a backoff.
 - Then the inventory goes, what was made last first; an object goes only if it still carries our label.
+- Another pass follows at once where the pass itself did what the next step waits for, and only there.
 - Deletion needs no template: where one can't be rendered, its hooks are left out, and the inventory goes all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,10 +18,12 @@ from datetime import datetime
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import graph
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.prune import is_owned
 from ssa_operator.core.planning.step import Action, FailureReason, Step
@@ -93,6 +96,25 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
     )
 
 
+def leads_on(outcomes: Iterable[Outcome], now: float) -> bool:
+    """Whether a pass itself did or found what the next step waits for: an object is deleted, or a hook's apply returned
+    it done or failed. No event tells of what a request of the operator returned. What the caches don't show is waited
+    for.
+    """
+    return any(
+        outcome.result is Result.PRUNED
+        or (
+            outcome.step.action is Action.APPLY
+            and outcome.result is not Result.FAILED
+            and outcome.result is not Result.WAITING
+            and outcome.live is not None
+            and not outcome.live.deleting
+            and (_is_done(outcome.step, outcome.live, now) or _is_failed_job(outcome.live, now))
+        )
+        for outcome in outcomes
+    )
+
+
 def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[list[Step], float | None]:
     found = [_hook(observed, step_for_document(observed, document), met) for document in rendered.documents]
     waiting = [
@@ -161,16 +183,28 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if step.action not in (Action.APPLY, Action.UNCHANGED):
         return step, None
-    found = readiness(live.body, now, status_kinds=step.reports_status)
-    if found.state is ReadinessState.CURRENT or not step.manifest.instructions.wait:
+    if _is_done(step, live, now):
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    if found.state is not ReadinessState.FAILED or live.identity.group_kind != _JOB:
+    found = readiness(live.body, now, status_kinds=step.reports_status)
+    if not _is_failed_job(live, now):
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
     due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + HOOK_PATIENCE, 0.0)
     if now < due:
         return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
     return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None
+
+
+def _is_done(step: Step, live: LiveObject, now: float) -> bool:
+    """Whether nothing has to wait for a hook any more, whose object is this."""
+    if step.manifest is not None and not step.manifest.instructions.wait:
+        return True
+    return readiness(live.body, now, status_kinds=step.reports_status).state is ReadinessState.CURRENT
+
+
+def _is_failed_job(live: LiveObject, now: float) -> bool:
+    """Whether a hook's object is a Job that has to be replaced."""
+    return live.identity.group_kind == _JOB and readiness(live.body, now).state is ReadinessState.FAILED
 
 
 def _failed_at(body: Mapping[str, object], now: float) -> float:
