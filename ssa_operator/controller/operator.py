@@ -28,7 +28,6 @@ from ssa_operator.controller.watches.children import ChildInformers
 from ssa_operator.controller.watches.crds import CRDInformer
 from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey, Served
 from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -144,10 +143,10 @@ class Operator:
     def on_added(self, live: LiveObject, key: ParentKey) -> None:
         self._uids[live.uid], self._identities[live.uid] = key, live.identity
 
-    def on_deleted(self, uid: str, memory: Memory) -> None:
+    def on_deleted(self, uid: str) -> None:
         self._uids.pop(uid, None)
         self._identities.pop(uid, None)
-        self._claims.forget(memory, uid)
+        self._claims.forget(uid)
         self.lookups.forget(uid)
 
     def changed(self, key: ParentKey, cause: Cause) -> None:
@@ -301,7 +300,7 @@ class Operator:
         self.metrics.forget(name)
         await running.close()
         for live in running:
-            self.on_deleted(live.uid, running.memory(live))
+            self.on_deleted(live.uid)
 
     async def _served(self, folder: Folder, running: ParentInformer | None) -> Served | None:
         """How the cluster serves the folder's resource; None, and the reason in `missing`, where it doesn't."""

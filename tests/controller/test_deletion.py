@@ -7,6 +7,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -413,7 +414,9 @@ async def test_a_child_that_changed_without_end_before_its_parent_was_deleted_ca
         assert live is not None
         restless = Identity("", "ConfigMap", desk.namespace, "restless")
         long_ago = FeedbackLoop(changes=20, last=0.0, reads=Reference("ConfigMap", "restless"))
-        parents.memory(live).feedback_loops = {restless: long_ago}
+        state = parents.state(live)
+        history = replace(state.children, feedback_loops={restless: long_ago})
+        parents.save_state(live, replace(state, children=history))
         await desk.kubectl("delete", "echo", "web", "--wait=false")
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))
         assert running.reports[-1].again_at is None

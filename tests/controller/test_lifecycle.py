@@ -403,16 +403,16 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
             assert (healthy.status, ready.status) == (200, 200)
             text = await metrics.text()
         for name in (
-            "passes_total",
-            "pass_seconds",
-            "steps_total",
+            "reconcile_total",
+            "reconcile_duration_seconds",
+            "children_total",
             "workqueue_depth",
             "workqueue_queue_duration_seconds",
             "workqueue_unfinished_work_seconds",
             "workqueue_longest_running_seconds",
             "workqueue_retries_total",
             "watch_restarts",
-            "tick_lag",
+            "resync_lag_seconds",
         ):
             assert f"ssa_operator_{name}" in text
 

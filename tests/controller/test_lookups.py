@@ -443,7 +443,7 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
     await desk.apply(config_map("in", n="3"))
     await desk.until(ECHOES, "web", lambda body: body["status"].get("readyReplicas") == 3)
     assert running.passes == [("web", Cause.CHILD)]
-    steps = running.operator.metrics.steps
+    steps = running.operator.metrics.children
     assert steps.labels(ECHOES, "ConfigMap", "configured")._value.get() == 0
 
 

@@ -47,8 +47,8 @@ async def parent(desk: Desk) -> LiveObject:
 
 
 async def release(client: Client, live: LiveObject, records: ParentRecords = NOTHING) -> LiveObject:
-    subject = Parent(
-        parent=live,
+    parent = Parent(
+        live=live,
         folder=cast(Any, None),
         resource=ECHO,
         writes_status=True,
@@ -57,7 +57,7 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
         unreported="",
         cache=Cache(),
     )
-    return (await save_parent_records(cast(ClusterAccess, SimpleNamespace(client=client)), subject, records)).parent
+    return (await save_parent_records(cast(ClusterAccess, SimpleNamespace(client=client)), parent, records)).live
 
 
 async def test_what_others_change_meanwhile_does_not_keep_the_finalizer(desk: Desk) -> None:

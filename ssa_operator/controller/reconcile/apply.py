@@ -118,7 +118,7 @@ def _kept(step: Step, why: str) -> Outcome:
 async def _in_turn(
     step: Step, before: Mapping[Identity, Outcome], observed: Observed, cluster: ClusterAccess, now: float
 ) -> Outcome:
-    waiting = waiting_outcome(step, before, now) if step.after or step.lost else None
+    waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
     return waiting or await _perform(step, observed, cluster)
 
 
@@ -134,7 +134,7 @@ async def _perform(step: Step, observed: Observed, cluster: ClusterAccess) -> Ou
         case Action.WAIT:
             # What waits for another child is woken by that child's event; only what has a manifest could go on by
             # itself. What is fought over or changes without end has its own time.
-            retryable = step.manifest is not None and not step.conflict and not step.feedback_loops
+            retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await _prune(step, cluster)

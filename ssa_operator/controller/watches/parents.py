@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -83,8 +83,8 @@ class Listener(Protocol):
     def on_added(self, live: LiveObject, key: ParentKey) -> None:
         """There is a new parent."""
 
-    def on_deleted(self, uid: str, memory: Memory) -> None:
-        """A parent is gone; `memory` is what was remembered of it."""
+    def on_deleted(self, uid: str) -> None:
+        """A parent is gone."""
 
     def changed(self, key: ParentKey, cause: Cause) -> None:
         """A parent has to be looked at."""
@@ -104,7 +104,7 @@ class ParentInformer:
         self.folder = folder
         self.serve(served)
         self._listener = listener
-        self._memories: dict[str, Memory] = {}
+        self._states: dict[str, ParentState] = {}
         self._cache = Cache()
         self._cache.listen(self._changed)
         scopes = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
@@ -157,10 +157,10 @@ class ParentInformer:
         """The parent of that name, None where there is none."""
         return self._cache.get(namespace, name)
 
-    def subject(self, live: LiveObject) -> Parent:
-        """The parent as a pass takes it."""
+    def parent(self, live: LiveObject) -> Parent:
+        """The parent as a reconcile takes it."""
         return Parent(
-            parent=live,
+            live=live,
             folder=self.folder,
             resource=self.served.resource,
             writes_status=self.served.writes_status,
@@ -170,14 +170,18 @@ class ParentInformer:
             cache=self._cache,
         )
 
-    def memory(self, live: LiveObject) -> Memory:
-        """What is remembered of this very object: one made again under the same name starts anew."""
-        return self._memories.setdefault(live.uid, Memory())
+    def state(self, live: LiveObject) -> ParentState:
+        """What is remembered of this very object: one that was recreated under the same name starts without a state."""
+        return self._states.get(live.uid, ParentState())
+
+    def save_state(self, live: LiveObject, state: ParentState) -> None:
+        """Remember this of a parent until its next reconcile, unless the parent is gone."""
+        if live.uid in self._states:
+            self._states[live.uid] = state
 
     def report(self, live: LiveObject) -> Report | None:
         """The last report of a parent, None where it has not been looked at yet."""
-        memory = self._memories.get(live.uid)
-        return memory.report if memory is not None else None
+        return self.state(live).status.report
 
     async def close(self) -> None:
         """Stop the watches."""
@@ -190,12 +194,14 @@ class ParentInformer:
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
-            self._listener.on_deleted(old.uid, self._memories.pop(old.uid, Memory()))
+            self._states.pop(old.uid, None)
+            self._listener.on_deleted(old.uid)
         live = new or old
         if live is None:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
+            self._states[new.uid] = ParentState()
             self._listener.on_added(new, key)
         cause = change(old, new)
         if cause:

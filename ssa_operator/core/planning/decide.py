@@ -27,7 +27,7 @@ from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 
 def step_for_document(observed: Observed, document: Document) -> Step:
     """What one document asks for, apart from all others."""
-    kind = observed.kinds.get(group_kind(document))
+    kind = observed.children.kinds.get(group_kind(document))
     provisional = identity_of(observed, document)
     if kind is None:
         return refused_step(
@@ -45,17 +45,17 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if kind.problem:
         refused = refused_step(made.identity, kind.problem, document, FailureReason.APPLY_FAILED)
         return replace(refused, needs_permission=kind.needs_permission)
-    if made.identity in observed.unreadable:
-        why = f"may exist already, and can't be looked at: {observed.unreadable[made.identity]}"
+    if made.identity in observed.children.unreadable:
+        why = f"may exist already, and can't be looked at: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
-    live = observed.objects.get(made.identity) or observed.unlabelled.get(made.identity)
+    live = observed.children.objects.get(made.identity) or observed.children.unlabelled.get(made.identity)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
         manifest=made,
         live=live,
         location=document.location,
-        recreation=observed.recreations.get(made.identity),
+        recreation=observed.history.recreations.get(made.identity),
         reports_status=kind.reports_status,
     )
     if not kind.synced:
@@ -65,12 +65,12 @@ def step_for_document(observed: Observed, document: Document) -> Step:
 
 def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     """What a document asks for that waits."""
-    known = observed.kinds.get(identity.group_kind)
+    known = observed.children.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
         identity = replace(identity, namespace="")
     elif not identity.namespace:
         identity = replace(identity, namespace=observed.parent.identity.namespace)
-    live = observed.objects.get(identity)
+    live = observed.children.objects.get(identity)
     return Step(
         action=Action.WAIT, identity=identity, reason=str(wait), live=live, location=wait.location, awaited=wait.awaited
     )
@@ -89,16 +89,20 @@ def decide_step(observed: Observed, step: Step) -> Step:
         if owner:
             why = f"belongs to {owner} already; give it another name"
             return replace(refused_step(made.identity, why, made.document), claimed_by_other=True)
-        if live is not None and live.parent_uid not in ("", observed.parent.uid) and not observed.all_parents_known:
+        if (
+            live is not None
+            and live.parent_uid not in ("", observed.parent.uid)
+            and not observed.parents.all_parents_known
+        ):
             reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
             return replace(step, action=Action.WAIT, reason=reason)
     if made.once and (kept := _made_once(observed, step, made)) is not None:
         return kept
     history = _feud(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None
     step = _contested(step, history, observed)
-    feedback_loops = observed.feedback_loops.get(made.identity)
-    if feedback_loops is not None and feedback_loops.endless:
-        step = replace(step, feedback_loops=feedback_loops.text(made.identity))
+    loop = observed.history.feedback_loops.get(made.identity)
+    if loop is not None and loop.endless:
+        step = replace(step, feedback_loop=loop.text(made.identity))
     if live is None:
         return _absent(observed, step, history)
     if live.deleting:
@@ -122,7 +126,7 @@ def identity_of(observed: Observed, document: Document) -> Identity:
     kind = group_kind(document)
     metadata = document.body["metadata"]
     namespace = metadata.get("namespace") or observed.parent.identity.namespace
-    known = observed.kinds.get(kind)
+    known = observed.children.kinds.get(kind)
     return Identity(kind.group, kind.kind, namespace if known is None or known.namespaced else "", metadata["name"])
 
 
@@ -150,7 +154,9 @@ def _present(observed: Observed, step: Step, live: LiveObject, history: Conflict
     assert made is not None
     if history is not None and history.held(observed.now):
         return replace(step, action=Action.UNCHANGED, reason=_FOUGHT_OVER)
-    if is_unchanged(made, live, observed.apply_records.get(made.identity), observed.left.get(made.identity)):
+    if is_unchanged(
+        made, live, observed.history.apply_records.get(made.identity), observed.history.last_applied.get(made.identity)
+    ):
         if observed.apply_scope is ApplyScope.CHANGED:
             return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
         return replace(step, reason="everything is applied now", unchanged=True)
@@ -166,8 +172,8 @@ _RESTLESS = "changes each time it is applied, and is applied after a pause"
 
 
 def _restless(observed: Observed, identity: Identity) -> bool:
-    feedback_loops = observed.feedback_loops.get(identity)
-    return feedback_loops is not None and feedback_loops.held(observed.now)
+    loop = observed.history.feedback_loops.get(identity)
+    return loop is not None and loop.held(observed.now)
 
 
 def _contested(step: Step, history: ConflictHistory | None, observed: Observed) -> Step:
@@ -180,7 +186,7 @@ def _contested(step: Step, history: ConflictHistory | None, observed: Observed) 
 
 def _feud(observed: Observed, made: Manifest) -> ConflictHistory | None:
     """What others did to this child. What they did to another manifest's object doesn't count against this one."""
-    history = observed.conflict_histories.get(made.identity)
+    history = observed.history.conflicts.get(made.identity)
     return history if history is not None and history.digest == made.digest else None
 
 
@@ -212,7 +218,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
 
 
 def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
-    held = observed.apply_records.get(made.identity)
+    held = observed.history.apply_records.get(made.identity)
     if held is None:
         if not live.owned_fields():
             return "exists already and is taken over"
@@ -236,13 +242,13 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
     over.
     """
     mine = observed.parent.uid
-    claimant = observed.claims.get(identity, mine)
-    if claimant != mine and claimant in observed.parents:
-        return str(observed.parents[claimant])
+    claimant = observed.parents.claims.get(identity, mine)
+    if claimant != mine and claimant in observed.parents.existing:
+        return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
         return ""
-    if live.parent_uid in observed.parents:
-        return str(observed.parents[live.parent_uid])
+    if live.parent_uid in observed.parents.existing:
+        return str(observed.parents.existing[live.parent_uid])
     me = observed.parent.identity
     for owner in live.metadata.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):

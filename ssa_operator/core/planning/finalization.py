@@ -80,7 +80,7 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
     covered = {step.identity for step in hooks} | leaving
     others = [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason="stands until its parent goes")
-        for live in observed.own
+        for live in observed.children.own
         if live.identity not in covered
     ]
     running = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
@@ -133,12 +133,12 @@ def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list
     own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
     found = ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
     # A child that isn't there won't come any more: nothing comes after it.
-    return [replace(step, lost=()) for step in found]
+    return [replace(step, missing=()) for step in found]
 
 
 def _possible(observed: Observed, hooks: list[Step], met: Circumstances) -> tuple[list[Step], tuple[str, ...]]:
     """The hooks without those that can't be run any more, and why they can't: no ordinary child is made any more."""
-    there = {(live.identity.kind, live.identity.name) for live in observed.own if not live.deleting}
+    there = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
     left_out: dict[Identity, str] = {}
     for step in hooks:
         if met.terminating and step.identity.namespace == met.terminating and step.reason != _DONE:
@@ -163,7 +163,7 @@ def _lost(observed: Observed, step: Step, coming: AbstractSet[tuple[str, str]]) 
 
 def _all_seen(observed: Observed, name: str) -> bool:
     """Whether all children of a kind of that name are known: else one may be there that nobody has seen yet."""
-    kinds = [known for kind, known in observed.kinds.items() if kind.kind == name]
+    kinds = [known for kind, known in observed.children.kinds.items() if kind.kind == name]
     return bool(kinds) and all(known.synced for known in kinds)
 
 
@@ -225,7 +225,7 @@ def _leaving_in_order(observed: Observed, standing: Rendered, hooked: bool, hook
     """
     found = _graph(observed, standing)
     edged = {end for identity, edges in found.items() for end in (identity, *edges) if edges}
-    owned = [live.identity for live in observed.own if live.identity in edged and is_owned(live)]
+    owned = [live.identity for live in observed.children.own if live.identity in edged and is_owned(live)]
     recorded = [identity for wave in observed.records.waves for identity in wave if hooked or identity not in hooks]
     steps = [step for identity in dict.fromkeys([*recorded, *owned]) if (step := _leaving(observed, identity))]
     if not hooked:
@@ -262,7 +262,7 @@ def _kept(step: Step, reason: str) -> Step:
 
 def _leaving(observed: Observed, identity: Identity) -> Step | None:
     """What to do with one object that has to go, None where there is none (any more) that is ours."""
-    kind = observed.kinds.get(identity.group_kind)
+    kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # the cluster has no such kind any more, and so no object of it
     if kind.problem:
@@ -276,7 +276,7 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
     if not kind.synced:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
-    live = observed.objects.get(identity)
+    live = observed.children.objects.get(identity)
     if live is None or live.parent_uid != observed.parent.uid:
         return None
     if live.deleting:

@@ -88,7 +88,8 @@ class World:
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
         met = Circumstances(now=self.now, terminating=self.terminating)
-        return make_finalization(replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, met)
+        children = replace(seen.children, own=tuple(self.objects.values()))
+        return make_finalization(replace(seen, parent=parent(), children=children), rendered, met)
 
     def act(self, finalization: Finalization) -> None:
         self.records = finalization.records
