@@ -374,7 +374,7 @@ async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
     """The operator's watch of a kind hears nothing meanwhile, as one whose connection is dead."""
-    watch = running.operator.children._watches[kind]
+    watch = running.operator.controllers.children._watches[kind]
     await watch.stop()
     try:
         yield

@@ -419,8 +419,8 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
 
 def loaded(operator: Operator, folder: str) -> str:
     """The text of a folder's only template as the operator read it last."""
-    assert operator._sources is not None
-    (text,) = operator._sources.folders[folder].files.values()
+    assert operator.controllers._sources is not None
+    (text,) = operator.controllers._sources.folders[folder].files.values()
     return text
 
 
@@ -433,14 +433,14 @@ async def test_a_template_saved_while_the_operator_asks_what_the_cluster_serves_
     await desk.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
     async with operate() as running:
         await desk.until("configmaps", "robot-words", holds(word="first"))
-        resource_by_name = running.operator._mapper.resource_by_name
+        resource_by_name = running.operator.controllers._mapper.resource_by_name
 
         async def slow(name: str) -> Resource:
             asked.set()
             await answer.wait()
             return await resource_by_name(name)
 
-        monkeypatch.setattr(running.operator._mapper, "resource_by_name", slow)
+        monkeypatch.setattr(running.operator.controllers._mapper, "resource_by_name", slow)
         running.write(f"{folder}/map.yaml.j2", map_template("words", word="'second'"))
         await asked.wait()
         running.write(f"{folder}/map.yaml.j2", map_template("words", word="'third'"))

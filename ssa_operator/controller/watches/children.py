@@ -37,7 +37,7 @@ class ChildListener(Protocol):
     def child_changed(self, parent_uid: str) -> None:
         """Something that this parent made was changed by other hands than ours."""
 
-    def child_left(self, identity: Identity) -> None:
+    def child_released(self, identity: Identity) -> None:
         """An object went, or has another owner now."""
 
     def kind_changed(self) -> None:
@@ -225,7 +225,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)
         if old is not None and (new is None or _owners(old) != _owners(new)):
-            self._listener.child_left(old.identity)
+            self._listener.child_released(old.identity)
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:

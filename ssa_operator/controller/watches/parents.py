@@ -77,21 +77,21 @@ class Served:
         return unreported(self.definition, self.resource.version) if self.definition is not None else ""
 
 
-class Listener(Protocol):
-    """Who is told what happens to parents."""
+class ParentListener(Protocol):
+    """Receives the events of parents."""
 
-    def on_added(self, live: LiveObject, key: ParentKey) -> None:
-        """There is a new parent."""
+    def parent_added(self, live: LiveObject, key: ParentKey) -> None:
+        """A parent exists that was not there before."""
 
-    def on_deleted(self, uid: str) -> None:
+    def parent_deleted(self, uid: str) -> None:
         """A parent is gone."""
 
-    def changed(self, key: ParentKey, cause: Cause) -> None:
-        """A parent has to be looked at."""
+    def parent_changed(self, key: ParentKey, cause: Cause) -> None:
+        """A parent has to be reconciled."""
 
 
 class ParentInformer:
-    """All parents of one folder, from the moment it is made until `close`."""
+    """All parents of one folder, watched from `start` until `close`."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ParentInformer:
         folder: Folder,
         served: Served,
         options: Options,
-        listener: Listener,
+        listener: ParentListener,
     ) -> None:
         self.folder = folder
         self.serve(served)
@@ -112,7 +112,11 @@ class ParentInformer:
             Reflector(client, served.resource, self._cache, namespace=scope, label_selector=options.selector)
             for scope in scopes
         )
-        self._tasks = [asyncio.create_task(each.run(), name=f"watch {folder.name}") for each in self.reflectors]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
         return iter(self._cache)
@@ -195,17 +199,17 @@ class ParentInformer:
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._states.pop(old.uid, None)
-            self._listener.on_deleted(old.uid)
+            self._listener.parent_deleted(old.uid)
         live = new or old
         if live is None:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = ParentState()
-            self._listener.on_added(new, key)
+            self._listener.parent_added(new, key)
         cause = change(old, new)
         if cause:
-            self._listener.changed(key, cause)
+            self._listener.parent_changed(key, cause)
 
 
 def change(old: LiveObject | None, new: LiveObject | None) -> Cause:
