@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconcile.apply import act
+from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import (

@@ -8,13 +8,14 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.decide import refused_step, step_for_document, step_for_wait
+from ssa_operator.core.planning.decide import decide_step, refused_step, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
 from ssa_operator.core.planning.prune import pruning
@@ -41,6 +42,14 @@ class Plan:
     """What else keeps them for now."""
     hold: HeldPrune | None = None
     """What the parent has to keep of a held prune."""
+
+    def step_for_existing(self, step: Step, live: LiveObject) -> Step:
+        """The step for an object that was planned to be created and turned out to exist."""
+        step = decide_step(self.observed, replace(step, live=live))
+        if step.action is Action.APPLY and step.manifest is not None and step.manifest.document.holder:
+            # The next reconcile, which follows by itself, reads the values that it has, and keeps them.
+            return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")
+        return step
 
     @property
     def unseen(self) -> tuple[Identity, ...]:

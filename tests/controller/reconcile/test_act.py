@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ssa_operator.controller.reconcile.apply import act
+from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.planning.finalization import leads_on
 from ssa_operator.core.planning.outcome import Result
