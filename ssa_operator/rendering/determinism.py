@@ -32,18 +32,14 @@ _REMEDY = "a manifest must always be the same; remove what the template finds by
 
 
 def verified(
-    templates: Templates | Folder, parent: Mapping[str, Any], world: ClusterView, rendered: Rendered
+    templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView, rendered: Rendered
 ) -> Rendered:
     """What the parent's render gave, but for the documents that another render in the same world makes differently."""
     if not rendered.documents:
         return rendered
-    generated_values: list[int] = []
-    one = (
-        render(templates, parent, _Drawing(world, generated_values=generated_values))
-        if rendered.generated
-        else rendered
-    )
-    other = render(templates, parent, _Drawing(world, again=iter(generated_values)))
+    numbers: list[int] = []
+    one = render(templates, parent, _ReplayedRandomness(cluster, numbers=numbers)) if rendered.generated else rendered
+    other = render(templates, parent, _ReplayedRandomness(cluster, replayed=iter(numbers)))
     found = dict(_problems(one.documents, other.documents))
     if not found:
         return rendered
@@ -73,40 +69,40 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawing:
+class _ReplayedRandomness:
     """A world that remembers the numbers that it draws; first of all it draws those of another one again."""
 
-    world: ClusterView
-    generated_values: list[int] = field(default_factory=list)
-    again: Iterator[int] = field(default_factory=lambda: iter(()))
+    cluster: ClusterView
+    numbers: list[int] = field(default_factory=list)
+    replayed: Iterator[int] = field(default_factory=lambda: iter(()))
 
     @property
     def now(self) -> float:
-        return self.world.now
+        return self.cluster.now
 
     def synced(self, kind: GroupKind, /) -> bool:
-        return self.world.synced(kind)
+        return self.cluster.synced(kind)
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
-        return self.world.namespaced(kind)
+        return self.cluster.namespaced(kind)
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        return self.world.child(kind, name)
+        return self.cluster.child(kind, name)
 
     def done(self, kind: str, name: str, /) -> bool:
-        return self.world.done(kind, name)
+        return self.cluster.done(kind, name)
 
     def reports_status(self, kind: GroupKind, /) -> bool:
-        return self.world.reports_status(kind)
+        return self.cluster.reports_status(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        return self.world.lookup(identity)
+        return self.cluster.lookup(identity)
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
-        return self.world.answer(query)
+        return self.cluster.answer(query)
 
     def random(self, below: int, /) -> int:
-        number = next(self.again, None)
-        number = self.world.random(below) if number is None else number % below
-        self.generated_values.append(number)
+        number = next(self.replayed, None)
+        number = self.cluster.random(below) if number is None else number % below
+        self.numbers.append(number)
         return number

@@ -19,10 +19,10 @@ from jinja2.utils import missing
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.rendering.values.python_errors import sentence
+from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -37,8 +37,8 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
     """The problem that an exception of a render is; `name` is the file that was rendered."""
     if isinstance(error, DocumentError):
         return RenderProblem(_with_line(str(error), templates, error.location), error.location)
-    lines = list(_lines(error))
-    location = _place(lines) or SourceLocation(name, 1)
+    lines = list(_template_lines(error))
+    location = _location(lines) or SourceLocation(name, 1)
     if isinstance(error, TemplateSyntaxError):
         return RenderProblem(
             error.message or "syntax error", SourceLocation(error.name or name, error.lineno, tuple(lines))
@@ -46,14 +46,14 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
     return RenderProblem(_message(error, variables), location)
 
 
-def line_of(error: BaseException, name: str) -> SourceLocation:
+def location_of_error(error: BaseException, name: str) -> SourceLocation:
     """The template line that raised an exception, and those that led there."""
-    return _place(list(_lines(error))) or SourceLocation(name, 1)
+    return _location(list(_template_lines(error))) or SourceLocation(name, 1)
 
 
 def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, MissingFieldError):
-        return _missing(error, variables)
+        return _missing_field(error, variables)
     if isinstance(error, RecursionError):
         return "a macro or an include calls itself without end"
     if isinstance(error, TemplateNotFound):
@@ -63,15 +63,15 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, TemplateError):
         if error.message == "cannot assign attribute on non-namespace object":
             return _ASSIGNED
-        return error.message or sentence(error)
-    return sentence(error)
+        return error.message or translate_error(error)
+    return translate_error(error)
 
 
-def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
+def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
     if error.hint:
         return error.hint
     if error.owner is missing:
-        return _unknown(str(error.path[0]), variables)
+        return _undefined_name(str(error.path[0]), variables)
     if error.owner is None or isinstance(error.owner, (str, int, float)):
         return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
@@ -90,16 +90,16 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
     return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
 
 
-def _unknown(name: str, variables: Mapping[str, Any]) -> str:
+def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    names = sorted({*variables, *QUESTIONS})
+    names = sorted({*variables, *CLUSTER_FUNCTIONS})
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
     return f"{name} is not defined; {hint}"
 
 
-def _lines(error: BaseException) -> Iterator[SourceLocation]:
+def _template_lines(error: BaseException) -> Iterator[SourceLocation]:
     """The template lines of a traceback, innermost first."""
     places: list[SourceLocation] = []
     trace = error.__traceback__
@@ -113,7 +113,7 @@ def _lines(error: BaseException) -> Iterator[SourceLocation]:
     return reversed(places)
 
 
-def _place(lines: list[SourceLocation]) -> SourceLocation | None:
+def _location(lines: list[SourceLocation]) -> SourceLocation | None:
     if not lines:
         return None
     first, *chain = lines

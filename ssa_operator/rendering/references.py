@@ -24,41 +24,38 @@ WAIT = f"{PREFIX}wait"
 _NAMES_LIMIT = 8
 
 
-def identity(document: Document, inquiry: TemplateAPI) -> Identity:
+def identity_of(document: Document, api: TemplateAPI) -> Identity:
     """What a document is called."""
-    return inquiry.placed(document.identity)
+    return api.resolve_namespace(document.identity)
 
 
-def annotated(document: Document) -> Mapping[str, Any]:
+def annotations_of(document: Document) -> Mapping[str, Any]:
     """The annotations of a document; it may have none."""
     found: Mapping[str, Any] = document.body["metadata"].get("annotations") or {}
     return found
 
 
 def resolved(
-    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
+    results: Sequence[Document | RenderProblem | Wait], api: TemplateAPI
 ) -> list[Document | RenderProblem | Wait]:
     """The results of all files once it is known which children there are: without those that are made of a child that
     no template renders, and a wait in place of those that are made of a child that can't be judged yet.
     """
-    asked = _references(results, inquiry)
+    asked = _references(results, api)
     if not asked:
         return list(results)
-    identities = dict.fromkeys(_identities(results, inquiry))
+    identities = dict.fromkeys(_identities(results, api))
     meant = {
         query: [each for each in identities if (each.kind, each.name) == (query.kind, query.name)] for query in asked
     }
-    faults = dict(_faults(meant, results, inquiry, identities))
+    faults = dict(_faults(meant, results, api, identities))
     unsynced = {
         query: matches[0].group_kind
         for query, matches in meant.items()
-        if query not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
+        if query not in faults and matches and not api.cluster.synced(matches[0].group_kind)
     }
     hooks = {
-        Reference(each.kind, each.name)
-        for result in results
-        if _is_hook(result)
-        for each in _identities([result], inquiry)
+        Reference(each.kind, each.name) for result in results if _is_hook(result) for each in _identities([result], api)
     }
     settled: list[Document | RenderProblem | Wait] = []
     lost: dict[Reference, list[Identity]] = {query: [] for query in faults}
@@ -68,11 +65,11 @@ def resolved(
             continue
         queries = [use.query for use in result.dependencies]
         if wrong := [query for query in queries if isinstance(query, Reference) and query in faults]:
-            lost[wrong[0]] += _identities([result], inquiry)
+            lost[wrong[0]] += _identities([result], api)
             continue
         if never := [use for use in result.dependencies if use.awaited and use.query in hooks and not _is_hook(result)]:
             message = f"{never[0].query} is applied only when the parent is being deleted; nothing else can wait for it"
-            settled.append(RenderProblem(message, never[0].location, tuple(_identities([result], inquiry))))
+            settled.append(RenderProblem(message, never[0].location, tuple(_identities([result], api))))
             continue
         unknown = [query for query in queries if query in unsynced]
         if unknown and isinstance(result, Document):
@@ -85,9 +82,9 @@ def resolved(
                 Wait(
                     location=result.location,
                     awaited=awaited,
-                    identity=identity(result, inquiry),
+                    identity=identity_of(result, api),
                     dependencies=result.dependencies,
-                    annotations=annotated(result),
+                    annotations=annotations_of(result),
                 )
             )
         else:
@@ -98,7 +95,7 @@ def resolved(
     ]
 
 
-def uncounted(results: Sequence[Document | RenderProblem | Wait]) -> set[Reference]:
+def no_wait_children(results: Sequence[Document | RenderProblem | Wait]) -> set[Reference]:
     """The children whose readiness counts for nobody, as their manifests say."""
     found = set()
     for result in results:
@@ -124,10 +121,10 @@ def _says_no_wait(annotations: Mapping[str, Any] | None) -> bool:
 
 
 def _references(
-    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
+    results: Sequence[Document | RenderProblem | Wait], api: TemplateAPI
 ) -> dict[Reference, SourceLocation | None]:
     """Every child that is asked for, also by `after` alone, and the first line that does."""
-    asked = {query: location for query, location in inquiry.asked.items() if isinstance(query, Reference)}
+    asked = {query: location for query, location in api.asked.items() if isinstance(query, Reference)}
     for result in results:
         for use in () if isinstance(result, RenderProblem) else result.dependencies:
             if use.after and isinstance(use.query, Reference):
@@ -135,10 +132,10 @@ def _references(
     return asked
 
 
-def _identities(results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI) -> Iterator[Identity]:
+def _identities(results: Sequence[Document | RenderProblem | Wait], api: TemplateAPI) -> Iterator[Identity]:
     for result in results:
         if isinstance(result, Document):
-            yield identity(result, inquiry)
+            yield identity_of(result, api)
         elif isinstance(result, Wait) and result.identity is not None:
             yield result.identity
 
@@ -146,18 +143,18 @@ def _identities(results: Sequence[Document | RenderProblem | Wait], inquiry: Tem
 def _faults(
     meant: dict[Reference, list[Identity]],
     results: Sequence[Document | RenderProblem | Wait],
-    inquiry: TemplateAPI,
+    api: TemplateAPI,
     identities: Collection[Identity],
 ) -> Iterator[tuple[Reference, str]]:
     """The questions that can't be answered, and why."""
     failed = any(isinstance(result, RenderProblem) for result in results)
     open_waits = [result for result in results if isinstance(result, Wait) and result.identity is None]
     waiting = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
-    stuck = bool(open_waits) and all(_is_stuck(wait, meant, waiting, inquiry) for wait in open_waits)
+    stuck = bool(open_waits) and all(_is_stuck(wait, meant, waiting, api) for wait in open_waits)
     for query, matches in meant.items():
         if len(matches) > 1:
             names = " or ".join(map(str, matches))
-            apart = "use lookup with a namespace" if query in inquiry.asked else "give one of them another name"
+            apart = "use lookup with a namespace" if query in api.asked else "give one of them another name"
             yield query, f"{query} could be {names}; {apart}"
         elif not matches and not failed and not open_waits:
             yield query, f"no template renders {query}; {_hint(query, identities)}"
@@ -170,7 +167,7 @@ def _is_stuck(
     wait: Wait,
     meant: Mapping[Reference, Sequence[Identity]],
     waiting: Mapping[Identity, Wait],
-    inquiry: TemplateAPI,
+    api: TemplateAPI,
     seen: frozenset[Identity] = frozenset(),
 ) -> bool:
     """Whether something waits, itself or by way of others, for a child that is not there and that only a file which
@@ -178,14 +175,14 @@ def _is_stuck(
     """
     for awaited in wait.awaited:
         query = awaited.query
-        if not isinstance(query, Reference) or inquiry.world.child(query.kind, query.name) is not None:
+        if not isinstance(query, Reference) or api.cluster.child(query.kind, query.name) is not None:
             continue
         if not meant[query]:
             return True
         for identity in meant[query]:
             if identity in waiting and identity not in seen:
                 behind = seen | {identity}
-                if _is_stuck(waiting[identity], meant, waiting, inquiry, behind):
+                if _is_stuck(waiting[identity], meant, waiting, api, behind):
                     return True
     return False
 
@@ -199,8 +196,8 @@ def _hint(query: Reference, identities: Collection[Identity]) -> str:
     return f"rendered are {shown}" if names else "nothing else is rendered"
 
 
-def placed(result: Document | RenderProblem | Wait, inquiry: TemplateAPI) -> Document | RenderProblem | Wait:
+def placed(result: Document | RenderProblem | Wait, api: TemplateAPI) -> Document | RenderProblem | Wait:
     """A result whose identity, if it waits, is the one that it will have."""
     if isinstance(result, Wait) and result.identity is not None:
-        return replace(result, identity=inquiry.placed(result.identity))
+        return replace(result, identity=api.resolve_namespace(result.identity))
     return result

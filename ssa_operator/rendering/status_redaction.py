@@ -17,11 +17,11 @@ from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 from ssa_operator.core.redaction.secret_values import Redactor, texts, union, values_of
 from ssa_operator.rendering.jinja.templates import Templates
-from ssa_operator.rendering.values.tracked_containers import settled
+from ssa_operator.rendering.values.tracked_containers import strip_provenance
 from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue
 
 
-def spelled(templates: Templates | None, parent: Mapping[str, Any]) -> str:
+def public_text(templates: Templates | None, parent: Mapping[str, Any]) -> str:
     """What the templates and a parent say in so many words."""
     metadata = parent.get("metadata") or {}
     own = (metadata.get("name", ""), metadata.get("namespace", ""), parent.get("kind", ""))
@@ -29,35 +29,39 @@ def spelled(templates: Templates | None, parent: Mapping[str, Any]) -> str:
     return said if templates is None else f"{said}\n{templates.text}"
 
 
-def secrecy_of(secrets: Iterable[Body], templates: Templates, parent: Mapping[str, Any]) -> Redactor:
+def redactor_of(secrets: Iterable[Body], templates: Templates, parent: Mapping[str, Any]) -> Redactor:
     """What is known of some Secrets."""
-    return Redactor(union(map(values_of, secrets)), partial(spelled, templates, parent))
+    return Redactor(union(map(values_of, secrets)), partial(public_text, templates, parent))
 
 
-def discreet(status: Any, redactor: Redactor, branches: Iterable[Provenance]) -> tuple[Any, tuple[str, ...]]:
+def redact_status(
+    status: Any, redactor: Redactor, file_provenance: Iterable[Provenance]
+) -> tuple[Any, tuple[str, ...]]:
     """Status fields that are not settled yet without those that hold a Secret's content, and what these are called.
     `branches` is what all of them depend on.
     """
-    left_out = dict(_confided(status, redactor, _is_made_of_secret(branches), ()))
+    left_out = dict(_secret_fields(status, redactor, _is_made_of_secret(file_provenance), ()))
     return _without(status, left_out.keys(), ()), tuple(map(field_text, left_out))
 
 
-def _is_made_of_secret(sources: Iterable[Provenance]) -> bool:
-    return any(source.query.kind == "Secret" for source in sources)
+def _is_made_of_secret(provenance: Iterable[Provenance]) -> bool:
+    return any(source.query.kind == "Secret" for source in provenance)
 
 
-def _confided(value: Any, redactor: Redactor, everything: bool, path: FieldPath) -> Iterator[tuple[FieldPath, None]]:
+def _secret_fields(
+    value: Any, redactor: Redactor, everything: bool, path: FieldPath
+) -> Iterator[tuple[FieldPath, None]]:
     if type(value) is dict:
         for key, item in value.items():
             if redactor.holds(str(key)):
                 yield (*path, key), None
             else:
-                yield from _confided(item, redactor, everything, (*path, key))
+                yield from _secret_fields(item, redactor, everything, (*path, key))
     elif type(value) is list:
         for at, item in enumerate(value):
-            yield from _confided(item, redactor, everything, (*path, at))
-    elif everything or (isinstance(value, TrackedValue) and _is_made_of_secret(value.sources)):
-        found = settled(value, [])
+            yield from _secret_fields(item, redactor, everything, (*path, at))
+    elif everything or (isinstance(value, TrackedValue) and _is_made_of_secret(value.provenance)):
+        found = strip_provenance(value, [])
         if any(redactor.holds(text) for text in texts(found)):
             yield path, None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-NASTY: Mapping[str, str] = {
+HOSTILE_VALUES: Mapping[str, str] = {
     "empty": "",
     "space": " ",
     "leading space": "  a",

@@ -30,7 +30,7 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FakeWorld:
+class FakeClusterView:
     """A cluster that holds these children of the parent and these other objects, at this time.
 
     unsynced: kinds whose objects aren't known. finished: the names of what was made once. announced: the
@@ -44,7 +44,7 @@ class FakeWorld:
     finished: frozenset[str] = frozenset()
     status_kinds: frozenset[str] = frozenset()
     now: float = 0.0
-    draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
+    random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
     def synced(self, kind: GroupKind, /) -> bool:
         return kind.kind not in self.unsynced
@@ -82,7 +82,7 @@ class FakeWorld:
         )
 
     def random(self, below: int, /) -> int:
-        return next(self.draws) % below
+        return next(self.random_numbers) % below
 
 
 def identity_of(body: Mapping[str, Any]) -> Identity:
@@ -101,13 +101,13 @@ def live(kind: str, name: str, **fields: Any) -> dict[str, Any]:
 def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | None = None) -> StatusFields:
     """What `_status.yaml.j2` with this text gives."""
     files = {"_status.yaml.j2": text, "a.yaml": HEAD}
-    return render_status(templates(files), parent(spec), FakeWorld(children=children))
+    return render_status(templates(files), parent(spec), FakeClusterView(children=children))
 
 
-def in_world(
-    files: Mapping[str, str], world: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
+def render_with(
+    files: Mapping[str, str], cluster: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
 ) -> Rendered:
-    return render(templates(files), parent(spec, **more), world)
+    return render(templates(files), parent(spec, **more), cluster)
 
 
 def manifest(kind: str, name: str, rest: str = "", api_version: str = "v1") -> str:

@@ -15,7 +15,7 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.render import render
-from tests.rendering.template_files import FakeWorld, fault, manifest, parent, templates, value
+from tests.rendering.template_files import FakeClusterView, fault, manifest, parent, templates, value
 
 SPEC = {"n": "name", "l": ["a", "b"], "m": {"x": 1, "y": 2, "z": 3, "w": 4, "v": 5}}
 
@@ -76,10 +76,10 @@ def test_the_order_is_the_same_in_every_process() -> None:
     assert outputs == {"['x', 'z', 'w', 'v']\n"}
 
 
-def checked(files: Mapping[str, str], world: FakeWorld) -> tuple[Rendered, Rendered]:
+def checked(files: Mapping[str, str], cluster: FakeClusterView) -> tuple[Rendered, Rendered]:
     """A render, and what is left of it after the proof."""
-    rendered = render(templates(files), parent(), world)
-    return rendered, verified(templates(files), parent(), world, rendered)
+    rendered = render(templates(files), parent(), cluster)
+    return rendered, verified(templates(files), parent(), cluster, rendered)
 
 
 def test_a_render_that_is_the_same_again_is_left_as_it_is() -> None:
@@ -88,22 +88,22 @@ def test_a_render_that_is_the_same_again_is_left_as_it_is() -> None:
         {"a.yaml.j2": ""},
         {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ spec.x }}\n")},
     ):
-        rendered, proven = checked(files, FakeWorld())
+        rendered, proven = checked(files, FakeClusterView())
         assert proven is rendered
 
 
 def test_generated_values_do_not_differ_from_render_to_render() -> None:
-    rendered, proven = checked({"a.yaml.j2": SECRET}, FakeWorld())
+    rendered, proven = checked({"a.yaml.j2": SECRET}, FakeClusterView())
     assert proven is rendered
     assert rendered.documents
 
 
 @dataclass(frozen=True, slots=True)
-class Fickle(FakeWorld):
+class Fickle(FakeClusterView):
     """A cluster whose answers are other ones each time."""
 
     def lookup(self, _: Identity, /) -> Mapping[str, Any]:
-        return {"data": {"n": next(self.draws)}}
+        return {"data": {"n": next(self.random_numbers)}}
 
 
 LOOKUP = "lookup('v1', 'ConfigMap', 'x').data.n"

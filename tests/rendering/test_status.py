@@ -8,7 +8,7 @@ import pytest
 
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render_status
-from tests.rendering.template_files import HEAD, FakeWorld, in_world, live, parent, rendered, status, templates
+from tests.rendering.template_files import HEAD, FakeClusterView, live, parent, render_with, rendered, status, templates
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
 JOB = live("Job", "j", api_version="batch/v1", status={"conditions": [{"type": "Complete", "status": "True"}]})
@@ -30,8 +30,11 @@ def test_status_fields_are_no_manifest() -> None:
 
 
 def test_no_status_template_gives_no_fields() -> None:
-    assert render_status(templates({"a.yaml": HEAD}), parent(), FakeWorld()).fields == {}
-    assert render_status(Folder(resource="echoes", group="example.com", files={}), parent(), FakeWorld()).fields == {}
+    assert render_status(templates({"a.yaml": HEAD}), parent(), FakeClusterView()).fields == {}
+    assert (
+        render_status(Folder(resource="echoes", group="example.com", files={}), parent(), FakeClusterView()).fields
+        == {}
+    )
     assert fields("") == {}
     assert fields("# only a comment\n") == {}
 
@@ -183,7 +186,7 @@ GOING = live("Pod", "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"},
 def after(former: Any, text: str, *children: Any) -> Any:
     """The fields of a parent that has a status already."""
     files = {"_status.yaml.j2": text, "a.yaml": HEAD}
-    result = render_status(templates(files), parent(status=former), FakeWorld(children=children))
+    result = render_status(templates(files), parent(status=former), FakeClusterView(children=children))
     assert result.problems == ()
     return result.fields
 
@@ -210,7 +213,9 @@ def test_a_manifest_waits_for_the_child_that_comes_after_the_one_on_its_way_out(
     unready = HEAD + "v: {{ ready(child('Pod', 'p')) }}\n"
     reading = HEAD + "v: {{ child('Pod', 'p').status.podIP }}\n"
     pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {ssa-operator.dev/wait: 'false'}\n"
-    result = in_world({"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeWorld(children=(GOING,)))
+    result = render_with(
+        {"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeClusterView(children=(GOING,))
+    )
     assert [document.body.get("v") for document in result.documents] == [False, None]
     assert [str(wait) for wait in result.waits] == ["waiting for Pod/p to be ready"]
 

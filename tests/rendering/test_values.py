@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
-from tests.rendering.hostile_values import NASTY, POSITIONS, config_map, config_map_data, wanted
+from tests.rendering.hostile_values import HOSTILE_VALUES, POSITIONS, config_map, config_map_data, wanted
 from tests.rendering.template_files import HEAD, document, fault, field, parent, problem, rendered, templates, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -22,24 +22,24 @@ STRUCTURES = st.recursive(
 EVERYWHERE = templates({"a.yaml.j2": config_map("c")})
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_nasty_value_comes_out_as_it_went_in(name: str, position: str) -> None:
     text = f"data:\n    p: {POSITIONS[position][0]}\n    after: 1\n"
-    body = document(HEAD + text, {"v": NASTY[name]}).body
-    assert body["data"] == {"p": wanted(position, NASTY[name]), "after": 1}
+    body = document(HEAD + text, {"v": HOSTILE_VALUES[name]}).body
+    assert body["data"] == {"p": wanted(position, HOSTILE_VALUES[name]), "after": 1}
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("key", ["{{ spec.v }}", "'{{ spec.v }}'", '"{{ spec.v }}"', "? {{ spec.v }}\n  "])
 def test_a_nasty_value_can_be_a_key(name: str, key: str) -> None:
-    body = document(f"{HEAD}data:\n  {key}: 1\n  b{key[:0]}: 2\n", {"v": NASTY[name]}).body
-    assert body["data"] == {NASTY[name]: 1, "b": 2}
+    body = document(f"{HEAD}data:\n  {key}: 1\n  b{key[:0]}: 2\n", {"v": HOSTILE_VALUES[name]}).body
+    assert body["data"] == {HOSTILE_VALUES[name]: 1, "b": 2}
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 def test_a_nasty_value_within_structure_comes_out_as_it_went_in(name: str) -> None:
-    nested = {NASTY[name]: [NASTY[name], {"a": NASTY[name]}]}
+    nested = {HOSTILE_VALUES[name]: [HOSTILE_VALUES[name], {"a": HOSTILE_VALUES[name]}]}
     assert value("spec.v", {"v": nested}) == nested
     assert value("spec.v | tojson", {"v": nested}) == nested
     assert field("v:\n  {{ spec.v | to_yaml | indent(2) }}\n", {"v": nested}) == nested

@@ -172,7 +172,7 @@ class Observer:
 
     async def _prepare(self, subject: Parent) -> None:
         templates = subject.folder.templates
-        if templates is not None and templates.asks:
+        if templates is not None and templates.queries_cluster:
             await self._cluster.lookups.prepare()
 
     def _family(self, subject: Parent, children: Sequence[LiveObject]) -> ParentView:

@@ -15,7 +15,7 @@ from functools import partial
 from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.redaction.secret_values import Redactor, pieces, union, values_of
-from ssa_operator.rendering.status_redaction import spelled
+from ssa_operator.rendering.status_redaction import public_text
 
 VERSIONS = 256
 """Versions of Secrets that a parent's passes remember at most; the first ones are forgotten."""
@@ -40,6 +40,6 @@ def remember_secrets(
     values = union(known.values())
     spelling = subject.parent.metadata.generation, subject.folder.digest
     if (values, spelling) != (memory.redactor.values, memory.spelling):
-        public = partial(spelled, subject.folder.templates, subject.parent.body)
+        public = partial(public_text, subject.folder.templates, subject.parent.body)
         memory.redactor, memory.spelling = Redactor(values, public), spelling
     return memory.redactor

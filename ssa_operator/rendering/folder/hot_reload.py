@@ -17,23 +17,23 @@ from watchfiles import awatch
 
 from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
 
-_LOOK_EVERY = 1000
+_POLL_INTERVAL = 1000
 """Milliseconds without an event after which the folder is looked at."""
 
-_QUIET = 50
+_BURST_GAP = 50
 """Milliseconds without a change that end a burst."""
 
-_BURST = 500
+_BURST_LIMIT = 500
 """Milliseconds after which a burst is reported even though it goes on."""
 
 
 async def changes(root: Path) -> AsyncIterator[None]:
     """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
-    known = await asyncio.to_thread(_state, root)
+    known = await asyncio.to_thread(_current_state, root)
     while True:
         yield None
         # What changed while the caller was busy is found here, before anything is watched again.
-        found = await asyncio.to_thread(_state, root)
+        found = await asyncio.to_thread(_current_state, root)
         while found == known:
             found = await _next_state(root, known)
         known = found
@@ -45,23 +45,23 @@ async def _next_state(root: Path, known: FolderState | None) -> FolderState | No
     events = awatch(
         watched,
         recursive=watched is root,
-        step=_QUIET,
-        debounce=_BURST,
-        rust_timeout=_LOOK_EVERY,
+        step=_BURST_GAP,
+        debounce=_BURST_LIMIT,
+        rust_timeout=_POLL_INTERVAL,
         yield_on_timeout=True,
     )
     async with aclosing(events):
         try:
             async for _ in events:
-                found = await asyncio.to_thread(_state, root)
+                found = await asyncio.to_thread(_current_state, root)
                 if found != known:
                     return found
         except FileNotFoundError:
             pass
-    return await asyncio.to_thread(_state, root)
+    return await asyncio.to_thread(_current_state, root)
 
 
-def _state(root: Path) -> FolderState | None:
+def _current_state(root: Path) -> FolderState | None:
     """The state of the folder with the mark of the folder itself, None where there is none."""
     try:
         found = root.stat()

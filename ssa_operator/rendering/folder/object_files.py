@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import DocumentError, Filling
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
 from ssa_operator.rendering.yaml.validation import manifests
 
 SUFFIXES = (".yaml", ".yml")
@@ -30,10 +30,10 @@ class FileError(ValueError):
 def objects(text: str, name: str) -> list[Document]:
     """The objects of one text; `name` is what places call it. Raises FileError."""
     try:
-        nodes = parse(Lines(text, name))
+        nodes = parse(StaticText(text, name))
     except DocumentError as error:
         raise FileError([RenderProblem(str(error), error.location)]) from error
-    found = [each for node in nodes for each in manifests(node, Filling())]
+    found = [each for node in nodes for each in manifests(node, SlotValues())]
     problems = [each for each in found if isinstance(each, RenderProblem)]
     if problems:
         raise FileError(problems)

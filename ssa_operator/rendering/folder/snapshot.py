@@ -36,21 +36,21 @@ class Snapshot:
     problems: Mapping[str, RenderProblem]
 
 
-class UnsteadyError(OSError):
+class FolderChangingError(OSError):
     """The folder never stood still long enough to be read."""
 
 
-def read(root: Path) -> Snapshot:
+def read_snapshot(root: Path) -> Snapshot:
     """All files below `root`.
 
     Raises OSError where `root` itself can't be read, UnsteadyError where it changes faster than it can be read.
     """
     for _ in range(_ATTEMPTS):
         before = folder_state(root)
-        snapshot = _read(root, before)
+        snapshot = _read_files(root, before)
         if folder_state(root) == before:
             return snapshot
-    raise UnsteadyError(f"{root} changes while it is read")
+    raise FolderChangingError(f"{root} changes while it is read")
 
 
 def folder_state(root: Path) -> FolderState:
@@ -59,7 +59,7 @@ def folder_state(root: Path) -> FolderState:
     return dict(sorted(_walk(root, "", frozenset())))
 
 
-def _read(root: Path, paths: FolderState) -> Snapshot:
+def _read_files(root: Path, paths: FolderState) -> Snapshot:
     files: dict[str, str] = {}
     problems: dict[str, RenderProblem] = {}
     for relative, known in paths.items():

@@ -18,7 +18,7 @@ from pathlib import Path
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
-from ssa_operator.rendering.folder.snapshot import Snapshot, read
+from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -67,11 +67,11 @@ def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
         problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
-            folders[name] = folder if known is None else _claimed(known, folder, previous)
+            folders[name] = folder if known is None else _with_conflict(known, folder, previous)
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
+def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Folder:
     """The folder of a resource that two templates folders have: as it was before, with the problem."""
     problem = RenderProblem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
     last = previous.folders.get(one.name) if previous is not None else None
@@ -85,7 +85,7 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
-        snapshot = read(root)
+        snapshot = read_snapshot(root)
     except FileNotFoundError:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} does not exist; create it"),))
     except OSError as error:
@@ -101,13 +101,13 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if name.startswith("_"):
             continue
         if _NAME.fullmatch(name):
-            folders[name] = _folder(name, root, snapshot, old.get(name))
+            folders[name] = _load_folder(name, root, snapshot, old.get(name))
         else:
             problems.append(RenderProblem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
+def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
@@ -131,7 +131,7 @@ def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Fo
         templates = Templates(name, files, digest)
     except LoadError as error:
         problems.extend(error.problems)
-    if templates is not None and not templates.entries and not problems:
+    if templates is not None and not templates.manifest_files and not problems:
         problems.append(
             RenderProblem(f"{name} has no templates; remove the folder if the resource shall be left alone")
         )

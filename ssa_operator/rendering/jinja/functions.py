@@ -18,7 +18,7 @@ from jinja2.utils import Cycler, Joiner
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
 """What every template sees of its parent, imported and included ones too."""
 
-QUESTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
 """What every template can ask; these functions belong to one render (see `inquiry`)."""
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -28,7 +28,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "range": safe_range,
 }
 
-TAKES_OBSERVED = "takes_observed"
+ACCEPTS_TRACKED = "takes_observed"
 """The attribute of a function that is given values of the cluster as they are, with their origins."""
 
 REMOVED: Mapping[str, str] = {

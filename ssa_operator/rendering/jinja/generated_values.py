@@ -31,14 +31,14 @@ LENGTHS = range(8, 1025)
 _IDENTITY = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
-class Generation:
+class ValueGenerator:
     """The generated values of one file: the first ones as `given`, the rest drawn in a world."""
 
-    __slots__ = ("_given", "_world", "values")
+    __slots__ = ("_cluster", "_reused", "values")
 
-    def __init__(self, world: ClusterView, given: Sequence[str] = ()) -> None:
-        self._world = world
-        self._given = given
+    def __init__(self, cluster: ClusterView, reused: Sequence[str] = ()) -> None:
+        self._cluster = cluster
+        self._reused = reused
         self.values: list[str] = []
 
     def value(self, length: int) -> str:
@@ -47,17 +47,17 @@ class Generation:
             bounds = f"{LENGTHS[0]} to {LENGTHS[-1]}"
             raise TemplateRuntimeError(f"generated: length must be a number from {bounds}, and this is {length}")
         position = len(self.values)
-        if position < len(self._given):
-            value = self._given[position]
+        if position < len(self._reused):
+            value = self._reused[position]
         else:
-            value = "".join([ALPHABET[self._world.random(len(ALPHABET))] for _ in range(length)])
+            value = "".join([ALPHABET[self._cluster.random(len(ALPHABET))] for _ in range(length)])
             while value in self.values:
-                value = changed(value)
+                value = different_value(value)
         self.values.append(value)
         return value
 
 
-def changed(value: str) -> str:
+def different_value(value: str) -> str:
     """Another value of the same length."""
     return "".join([ALPHABET[(ALPHABET.find(letter) + 1) % len(ALPHABET)] for letter in value])
 
@@ -80,7 +80,7 @@ class ValueLocation:
         if body["apiVersion"] == "v1" and body["kind"] == "Secret" and path[0] == "stringData":
             # The API server turns stringData into data.
             path, encoded = ("data", *path[1:]), True
-        found = _at(live, body, path)
+        found = _live_field(live, body, path)
         if not isinstance(found, str) or not found or not encoded:
             return found if isinstance(found, str) and found else None
         try:
@@ -91,7 +91,7 @@ class ValueLocation:
             raise DocumentError(message, location) from None
 
 
-def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[ValueLocation]]:
+def value_locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[ValueLocation]]:
     """For each value the places where it stands alone, in the order of the documents.
 
     Raises DocumentError where a value is part of a document's identity.
@@ -102,7 +102,7 @@ def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list
         positions[base64.b64encode(value.encode()).decode()] = (position, True)
     found: list[list[ValueLocation]] = [[] for _ in values]
     for document in documents:
-        for path, leaf in _texts(document.body, ()):
+        for path, leaf in _string_fields(document.body, ()):
             if path in _IDENTITY and any(value in leaf for value in values):
                 message = f"{field_text(path)} can't be generated: the object would never be found again"
                 raise DocumentError(message, document.location_of(path))
@@ -112,18 +112,18 @@ def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list
     return found
 
 
-def _texts(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+def _string_fields(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(item, (*path, key))
+            yield from _string_fields(item, (*path, key))
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _texts(item, (*path, at))
+            yield from _string_fields(item, (*path, at))
 
 
-def _at(live: Any, body: Any, path: FieldPath) -> Any:
+def _live_field(live: Any, body: Any, path: FieldPath) -> Any:
     """The field of a live object; an item of a list that has a name is the one of the same name."""
     for part in path:
         if isinstance(part, str):

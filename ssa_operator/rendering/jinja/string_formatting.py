@@ -23,7 +23,7 @@ _PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")
 _NESTED_NAME = re.compile(r"%\([^()]*\(")
 
 
-def percent(template: str, args: Any) -> str:
+def percent_format(template: str, args: Any) -> str:
     """What `template % args` gives: each value as it reads within text. Raises LimitError."""
     if _NESTED_NAME.search(template):
         raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
@@ -34,23 +34,23 @@ def percent(template: str, args: Any) -> str:
         size += sum(int(number[-20:]) for number in _NUMBERS.findall(conversion[1]))
     fields: Any
     if isinstance(args, Mapping):
-        fields = {name: _spoken(arg) for name, arg in args.items()}
+        fields = {name: _formattable(arg) for name, arg in args.items()}
         size += max((limits.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
     else:
-        fields = tuple(_spoken(arg) for arg in (args if isinstance(args, tuple) else (args,)))
+        fields = tuple(_formattable(arg) for arg in (args if isinstance(args, tuple) else (args,)))
         size += sum(limits.size_of(arg) for arg in fields)
     limits.current().produce(size)
     return str(template % fields)
 
 
-def _spoken(value: Any) -> Any:
+def _formattable(value: Any) -> Any:
     """Numbers can be formatted as such; anything else is formatted as it reads within text."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else text_of(value)
 
 
 class _BoundedFormatter(SandboxedFormatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
-        value = _spoken(value)
+        value = _formattable(value)
         numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
         limits.current().produce(numbers + limits.size_of(value))
         return super().format_field(value, format_spec)

@@ -79,7 +79,7 @@ async def test_a_folder_that_is_made_later_vanishes_and_returns_is_watched(tmp_p
 async def test_a_change_is_an_event_and_not_only_seen_by_looking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload._LOOK_EVERY", 1000 * PATIENCE * 10)
+    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload._POLL_INTERVAL", 1000 * PATIENCE * 10)
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     async with watching(tmp_path) as watched:
         noticed = asyncio.ensure_future(change(watched))

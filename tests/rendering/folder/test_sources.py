@@ -294,8 +294,8 @@ def test_a_folder_that_never_stands_still_keeps_what_was_there(tmp_path: Path, m
     unsteady = load(tmp_path, good)
     assert unsteady.folders == good.folders
     assert "changes while it is read" in problems(unsteady)[0]
-    with pytest.raises(reading.UnsteadyError):
-        reading.read(tmp_path)
+    with pytest.raises(reading.FolderChangingError):
+        reading.read_snapshot(tmp_path)
 
 
 def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:

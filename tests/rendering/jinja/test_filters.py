@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ssa_operator.rendering.jinja.filters import k8s_name
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
-from tests.rendering.hostile_values import NASTY
+from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, fault, field, problem, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -108,10 +108,10 @@ def _as_pyyaml_reads_floats(data: Any) -> Any:
     return [_as_pyyaml_reads_floats(item) for item in data] if isinstance(data, list) else data
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 def test_nasty_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
-    text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": NASTY[name]}})
-    assert yaml.load(text, yaml.CSafeLoader) == {"k": NASTY[name]}
+    text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": HOSTILE_VALUES[name]}})
+    assert yaml.load(text, yaml.CSafeLoader) == {"k": HOSTILE_VALUES[name]}
 
 
 def test_yaml_text_is_block_style_in_the_order_of_the_value() -> None:
@@ -182,10 +182,10 @@ def test_json_that_is_laid_out_is_still_structure() -> None:
     assert field("v: |\n    {{ spec.t | tojson(indent=2) }}\n", data) == text
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 def test_nasty_json_is_json(name: str) -> None:
-    text = field("v: '{{ spec.t | tojson }}'\n", {"t": [NASTY[name]]})
-    assert json.loads(text) == [NASTY[name]]
+    text = field("v: '{{ spec.t | tojson }}'\n", {"t": [HOSTILE_VALUES[name]]})
+    assert json.loads(text) == [HOSTILE_VALUES[name]]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.jinja.templates import LoadError
-from tests.rendering.hostile_values import NASTY
+from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, document, field, problem
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -114,12 +114,12 @@ def test_a_value_stays_a_value_through_blocks(body: str, expected: Any, text: st
     assert document(template, {"x": text}, i="i{{ spec.x }}i").body["v"] == expected(text)
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 def test_a_nasty_value_stays_one_when_text_is_laid_out(name: str) -> None:
     template = "{% macro lines(x) %}\na: {{ x }}\nb: '{{ x }}'\n{% endmacro %}\n" + HEAD
-    expected = {"a": NASTY[name], "b": NASTY[name], "c": 1}
+    expected = {"a": HOSTILE_VALUES[name], "b": HOSTILE_VALUES[name], "c": 1}
     for layout in ("lines(spec.x) | indent(2)", "lines(spec.x) | trim | indent(2)", "lines(spec.x) | indent(width=2)"):
-        body = document(template + f"v:\n  {{{{ {layout} }}}}\n  c: 1\n", {"x": NASTY[name]}).body
+        body = document(template + f"v:\n  {{{{ {layout} }}}}\n  c: 1\n", {"x": HOSTILE_VALUES[name]}).body
         assert body["v"] == expected
 
 

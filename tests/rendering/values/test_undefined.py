@@ -9,13 +9,13 @@ import pytest
 from ssa_operator.rendering.jinja.templates import LoadError
 from tests.rendering.template_files import (
     HEAD,
-    FakeWorld,
+    FakeClusterView,
     document,
     fault,
     field,
-    in_world,
     live,
     problem,
+    render_with,
     rendered,
     templates,
     value,
@@ -127,7 +127,7 @@ def test_a_method_can_be_called_within_a_loop_and_within_a_block(call: str, expe
     loop = "v:\n{% for x in [{'a': 'b,c'}] %}\n- {{ " + call + " }}\n{% endfor %}\n"
     block = "{% block b scoped %}\nv:\n- {{ " + call + " }}\n{% endblock %}\n"
     for text in (HEAD + loop, "{% set x = {'a': 'b,c'} %}\n" + HEAD + block):
-        (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c"),))).documents
+        (found,) = render_with({"a.yaml.j2": text}, FakeClusterView(children=(live("ConfigMap", "c"),))).documents
         assert found.body["v"] == [expected]
 
 
@@ -200,7 +200,7 @@ def test_what_the_message_says_to_write_works(instead: str, expected: Any) -> No
 def test_a_namespace_accumulates_in_a_loop_also_what_the_cluster_has() -> None:
     text = "{% set ns = namespace(found=child('ConfigMap', 'c').l) %}\n"
     text += "{% for x in [1, 2] %}{% set ns.found = ns.found + [x] %}{% endfor %}\n" + HEAD + "v: {{ ns.found }}\n"
-    (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c", l=[0]),))).documents
+    (found,) = render_with({"a.yaml.j2": text}, FakeClusterView(children=(live("ConfigMap", "c", l=[0]),))).documents
     assert found.body["v"] == [0, 1, 2]
 
 
@@ -222,8 +222,8 @@ def test_a_method_of_a_missing_field_names_the_field(call: str) -> None:
 
 def _fault(expression: str, spec: dict[str, Any]) -> str:
     """The only problem of a manifest that may read itself, which has a list and a mapping."""
-    world = FakeWorld(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))
-    (found,) = in_world({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}, world, spec).problems
+    cluster = FakeClusterView(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))
+    (found,) = render_with({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}, cluster, spec).problems
     return str(found)
 
 
