@@ -1,7 +1,8 @@
-"""Plain YAML files of objects: CRDs, examples, what a command is pointed at.
+"""Reads static YAML files of objects: CRDs, examples, and the files of a command line.
 
 Promises:
-- They are read by the same rules as templates' manifests, and every fault names its file and line.
+- The files follow the same YAML rules as the manifests of templates.
+- Every fault names its file and line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class FileError(ValueError):
-    """Files that can't be used; `problems` has every fault."""
+    """Files that are no valid manifests; `problems` has every fault."""
 
     def __init__(self, problems: Iterable[RenderProblem]) -> None:
         self.problems = tuple(problems)
@@ -28,7 +29,7 @@ class FileError(ValueError):
 
 
 def objects(text: str, name: str) -> list[Document]:
-    """The objects of one text; `name` is what places call it. Raises FileError."""
+    """The objects of one text; `name` is the file in its locations. Raises FileError."""
     try:
         nodes = parse(StaticText(text, name))
     except DocumentError as error:
@@ -41,8 +42,9 @@ def objects(text: str, name: str) -> list[Document]:
 
 
 def load_objects(paths: Iterable[Path]) -> list[Document]:
-    """The objects of files, and of the YAML files directly in folders, in the order of their names. Raises FileError
-    with every fault.
+    """The objects of files, and of the YAML files directly in folders, in the order of their names.
+
+    Raises FileError with every fault.
     """
     documents: list[Document] = []
     problems: list[RenderProblem] = []

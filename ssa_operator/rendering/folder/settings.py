@@ -1,7 +1,7 @@
-"""The settings of a folder: `_settings.yaml`.
+"""Parses the settings of a folder: `_settings.yaml`.
 
 Promises:
-- A setting that doesn't exist or can't be obeyed is an error with its line; it is never taken for its default.
+- An unknown or invalid setting is an error with its line. The default never replaces it silently.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ _KEYS = ("interval", "version", "clusterScope", "formerManagers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a folder says of itself.
-
-    interval: seconds between two ticks, None for the operator's own. version: the resource's version to read, None for
-    the preferred one. cluster_scope: whether children may be outside of the parent's namespace. former_managers: field
-    managers whose fields become ours when an object that exists is taken over.
-    """
+    """The settings of one resource's folder."""
 
     interval: float | None = None
+    """Seconds between two resyncs; None for the operator's interval."""
     version: str | None = None
+    """The version of the resource to read; None for the preferred one."""
     cluster_scope: bool = False
+    """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
+    """Field managers whose fields the operator takes over when it adopts an existing object."""
 
 
 DEFAULT = Settings()

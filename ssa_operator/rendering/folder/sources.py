@@ -1,10 +1,10 @@
-"""The templates folders: which resources have one, and what is in it.
+"""Loads the templates folders: one compiled folder for each resource.
 
 Promises:
-- All files are read, from one state of the folder, before the first one is compiled.
-- A folder that fails to load keeps its last good templates and settings; the other folders aren't touched.
-- What did not change is not compiled again.
-- A resource that two templates folders claim has failed to load; neither is taken for the right one.
+- The operator reads all files from one state of the folder before it compiles the first one.
+- A folder that fails to load keeps its last good templates and settings, and the other folders load.
+- A folder that did not change is not compiled again.
+- A resource that has a folder in two templates folders fails to load; the operator uses neither of the two.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """The templates of one resource.
-
-    problems: why the last load failed; then everything else is of the last good load, and `templates` is None if
-    there was none. digest: names the templates in use, '' where there are none. root: the templates folder that it is
-    in.
-    """
+    """The templates of one resource. If the last load failed, all but `problems` is of the last good load."""
 
     resource: str
+    """The plural name of the resource."""
     group: str
+    """The API group of the resource, '' for the core group."""
     root: Path = Path()
+    """The templates folder that contains this folder."""
     settings: Settings = DEFAULT
+    """The settings in `_settings.yaml`."""
     files: Mapping[str, str]
+    """The text of each file, by its path below this folder."""
     templates: Templates | None = None
+    """The compiled templates, None if no load succeeded."""
     digest: str = ""
+    """Identifies the templates in use, '' if there are none."""
     problems: tuple[RenderProblem, ...] = ()
+    """The problems of the last load."""
 
     @property
     def name(self) -> str:
@@ -50,14 +53,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All folders by name, and the problems that belong to none of them."""
+    """All folders by name, and the problems that concern no single folder."""
 
     folders: Mapping[str, Folder]
     problems: tuple[RenderProblem, ...] = ()
 
 
 def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
-    """Read and compile several templates folders; what fails is as `previous` had it."""
+    """Read and compile several templates folders. A folder that fails keeps its state in `previous`."""
     if len(roots) == 1:
         return load(roots[0], previous)
     folders: dict[str, Folder] = {}
@@ -72,7 +75,7 @@ def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
 
 
 def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Folder:
-    """The folder of a resource that two templates folders have: as it was before, with the problem."""
+    """The folder of a resource that is in two templates folders: its previous state, with the problem."""
     problem = RenderProblem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
     last = previous.folders.get(one.name) if previous is not None else None
     if last is None:
@@ -81,7 +84,7 @@ def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Fold
 
 
 def load(root: Path, previous: Sources | None = None) -> Sources:
-    """Read and compile one templates folder; what fails is as `previous` had it."""
+    """Read and compile one templates folder. A folder that fails keeps its state in `previous`."""
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
@@ -103,7 +106,7 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if _NAME.fullmatch(name):
             folders[name] = _load_folder(name, root, snapshot, old.get(name))
         else:
-            problems.append(RenderProblem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
+            problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
@@ -133,7 +136,7 @@ def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) 
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
         problems.append(
-            RenderProblem(f"{name} has no templates; remove the folder if the resource shall be left alone")
+            RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
         )
     if problems:
         last = old or Folder(resource=resource, group=group, root=root, files=own)

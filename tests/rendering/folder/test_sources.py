@@ -53,7 +53,7 @@ def test_names_that_mean_nothing_are_problems_that_say_what_to_do(tmp_path: Path
     write(tmp_path, {"Echo/a.yaml": HEAD, "lost.yaml.j2": HEAD, "README.md": "x", f"{ECHOES}/a.yaml": HEAD})
     assert problems(load(tmp_path)) == [
         "lost.yaml.j2 is in no resource's folder; move it to <plural>.<group>/ or to _shared/",
-        "Echo is no name of a resource; call the folder <plural>.<group>",
+        "Echo is not the name of a resource; call the folder <plural>.<group>",
     ]
 
 
