@@ -1,9 +1,9 @@
-"""From what a template raised to the problem that users read.
+"""Converts the exceptions of templates to problems with template lines.
 
 Promises:
-- Each problem has the template file, the line and the lines that led there.
-- No value of the parent is in a message, except names of fields.
-- No message has Python's words in it, which name classes and functions that authors of templates don't know.
+- Each problem has the template file, the line, and the lines that included it.
+- A message contains no value of the parent, except names of fields.
+- A message contains no name of a Python class or function, because template authors don't know them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ASSIGNED = (
 
 
 def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
-    """The problem that an exception of a render is; `name` is the file that was rendered."""
+    """The problem for an exception of a render; `name` is the file that was rendered."""
     if isinstance(error, DocumentError):
         return RenderProblem(_with_line(str(error), templates, error.location), error.location)
     lines = list(_template_lines(error))
@@ -47,7 +47,7 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
 
 
 def location_of_error(error: BaseException, name: str) -> SourceLocation:
-    """The template line that raised an exception, and those that led there."""
+    """The template line that raised an exception, and the lines that included it."""
     return _location(list(_template_lines(error))) or SourceLocation(name, 1)
 
 
@@ -81,7 +81,7 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
 
 
 def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
-    """The path of the mapping or list that lacks a field, () where it isn't the parent's."""
+    """The path of the mapping or list that lacks a field, () if it isn't part of the parent."""
     if not isinstance(owner, (Mapping, list)):
         return ()
     found = path_of(owner, variables["object"])
@@ -101,16 +101,16 @@ def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
 
 def _template_lines(error: BaseException) -> Iterator[SourceLocation]:
     """The template lines of a traceback, innermost first."""
-    places: list[SourceLocation] = []
+    locations: list[SourceLocation] = []
     trace = error.__traceback__
     while trace is not None:
         template = trace.tb_frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.name is not None:
             here = SourceLocation(template.name, template.get_corresponding_lineno(trace.tb_lineno))
-            if not places or places[-1] != here:
-                places.append(here)
+            if not locations or locations[-1] != here:
+                locations.append(here)
         trace = trace.tb_next
-    return reversed(places)
+    return reversed(locations)
 
 
 def _location(lines: list[SourceLocation]) -> SourceLocation | None:

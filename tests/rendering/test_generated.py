@@ -163,7 +163,7 @@ def test_a_generated_name_is_a_problem() -> None:
 def test_a_live_value_that_is_no_text_is_a_problem_that_does_not_show_it() -> None:
     other = live("Secret", "s", data={"password": base64.b64encode(b"\xff\xfe").decode()})
     found = problem(SECRET, cluster(other))
-    assert "the live value of data.password is no text in base64; remove it to have another one drawn" in found
+    assert "the live value of data.password is not base64 of text; remove it to generate another one" in found
     assert base64.b64encode(b"\xff\xfe").decode() not in found
 
 

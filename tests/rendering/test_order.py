@@ -97,7 +97,9 @@ def test_a_file_that_waits_by_way_of_others_for_what_only_it_can_render_is_a_pro
     last = manifest("ConfigMap", "c", "x: {{ child('ConfigMap', 'a').data.x }}\n")
     result = render_with({"a.yaml.j2": branch, "b.yaml.j2": reads, "c.yaml.j2": last}, EMPTY)
     (found,) = problems(result)
-    assert found.startswith("echoes.example.com/c.yaml.j2:5: no template renders ConfigMap/a but those that wait")
+    assert found.startswith(
+        "echoes.example.com/c.yaml.j2:5: no template renders ConfigMap/a but files that wait as a whole, and one"
+    )
 
 
 READS = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Job', 'j').status.active }}\n")}

@@ -1,10 +1,10 @@
-"""The Jinja environment: a sandbox in which values stay data and nothing grows without end.
+"""The Jinja environment: a sandbox that keeps values as data and counts every operation against the limits.
 
 Promises:
-- A field of a mapping beats the method of the same name; a missing one is an error once it is used.
-- No template reaches Python's internals, changes a value in place, or reads a file outside of its set.
-- Every operator, call and loop is accounted for in the render's budget.
-- Nothing is evaluated while a template is compiled.
+- A field of a mapping hides the method of the same name; the use of a missing field is an error.
+- A template can't reach Python's internals, change a value in place, or read a file outside of its folder.
+- Every operator, call and loop counts against the render's budget.
+- Jinja evaluates no expression while it compiles a template.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ssa_operator.rendering.values.undefined import Missing, refuse_mutation
 
 @pass_context
 def finalize(_: Context, value: Any) -> Any:
-    """What `{{ value }}` puts among the pieces of the output. It takes the context so that Jinja doesn't fold it."""
+    """The piece of output that `{{ value }}` writes. It takes the context so that Jinja doesn't fold constants."""
     kind = type(value)
     if kind is str or kind is Indented:
         return ValuePiece(value if value.isascii() else encodable_text(value))
@@ -62,7 +62,7 @@ def finalize(_: Context, value: Any) -> Any:
 
 
 def output_tracked(value: TrackedValue | UnknownValue) -> Any:
-    """What a value of the cluster puts among the pieces."""
+    """The piece of output that a value of the cluster writes."""
     if isinstance(value, UnknownValue):
         return TrackedPiece(value)
     if isinstance(value.value, Text):
@@ -80,11 +80,11 @@ def encodable_text(value: str) -> str:
 
 
 _SCOPES = ("_block_vars", "_loop_vars")
-"""What Jinja adds to the arguments of every call within a block or a loop, for functions that take the context."""
+"""Arguments that Jinja adds to every call within a block or a loop, for functions that take the context."""
 
 
 class _Context(Context):
-    """A context whose variables also reach what is imported: a macro of another file sees the parent too."""
+    """A context whose variables imported files see, too: a macro of another file can read the parent."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Context(Context):
 
 
 class _Transform(NodeTransformer):
-    """Puts the environment's own operations where Jinja's would mix text and values, or could run without end."""
+    """Replaces the operations of Jinja that would mix text and values, or could run without end."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -126,7 +126,7 @@ class _Transform(NodeTransformer):
         return _spread(node)
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
-        # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
+        # `{% filter f %}` writes the result of f as it is; through `{{ }}`, a value stays a value.
         self.generic_visit(node)
         name = "_filtered"
         innermost = node.filter
@@ -145,7 +145,7 @@ def _operation(name: str, args: list[Any], at: nodes.Node) -> nodes.Call:
 
 
 def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
-    """The call with `*` and `**` before lists and mappings of the environment's own."""
+    """The call, with the environment's own operations on the values after `*` and `**`."""
     if node.dyn_args is not None:
         node.dyn_args = _operation("spread_list", [node.dyn_args], node)
     if node.dyn_kwargs is not None:
@@ -155,13 +155,13 @@ def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
 
 
 _SPREAD = "\ud800"
-"""The argument of a call that is the whole mapping behind `**`, where that came from the cluster; no object has a field
-of this name, which is no text.
+"""The argument with the whole mapping after `**` if it comes from the cluster. It is not valid text, so that no object
+has a field of this name.
 """
 
 
 class Environment(ImmutableSandboxedEnvironment):
-    """One environment serves one set of templates; `numbers` gives each of them its number in line marks."""
+    """The environment of one set of templates; `numbers` has the number of each template in line marks."""
 
     code_generator_class = NativeCodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
@@ -170,8 +170,8 @@ class Environment(ImmutableSandboxedEnvironment):
     context_class = _Context
 
     def __init__(self, sources: Mapping[str, str], resolve_name: Callable[[str], str], queries_cluster: bool) -> None:
-        """`sources` are template texts by name; `names` gives the full name of an imported one; `asks` says whether one
-        of them asks the cluster.
+        """`sources` are template texts by name; `resolve_name` returns the full name of an imported template;
+        `queries_cluster` is whether one of them calls a function that queries the cluster.
         """
         super().__init__(
             extensions=[LineTags],
@@ -268,18 +268,18 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(obj) is MethodType and obj.__self__ is self:
-            return obj(*args)  # one of `_operation`'s: it reads its arguments itself
+            return obj(*args)  # one of `_operation`'s: it resolves its arguments itself
         limits.current().step()
         if _SPREAD in kwargs:
             return self._call_spread(context, obj, args, kwargs, kwargs.pop(_SPREAD))
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
-            # `{% call %}` writes the result without `{{ }}`, which else does this.
+            # `{% call %}` writes the result without `{{ }}`, which marks it otherwise.
             return result.marked_as_included() if "caller" in kwargs else result
         if isinstance(obj, Missing):
             return obj.call(*map(text_as_string, args), **_written_arguments(kwargs))
         if isinstance(kwargs.get("caller"), Macro):
-            raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
+            raise TemplateRuntimeError("{% call %} calls a macro, and this is not a macro")
         args = tuple([text_as_string(arg) for arg in args])
         kwargs = {name: text_as_string(arg) for name, arg in kwargs.items()}
         if isinstance(obj, BlockReference):
@@ -310,15 +310,15 @@ class Environment(ImmutableSandboxedEnvironment):
         kwargs: dict[str, Any],
         spread: TrackedValue | UnknownValue,
     ) -> Any:
-        """A call with `**` and a mapping of the cluster: an empty one is a value of the cluster, too."""
+        """A call with `**` and a mapping of the cluster. The result is tracked even if the mapping is empty."""
         if isinstance(obj, (Macro, LoopContext)) or obj is Namespace:
-            # Nobody knows what template text a macro gives that is not called.
+            # The template text of a macro is known only after the call.
             _track_in_file(spread)
             return self.call(context, obj, *args, **kwargs)
         return call_tracked(lambda _, /, *own, **named: self.call(context, *own, **named), (spread, obj, *args), kwargs)
 
     def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A method of a string, once its result is known to be within the bounds."""
+        """Call a method of a string after its result is known to be within the limits."""
         text: str = method.__self__
         numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
         budget = limits.current()
@@ -340,7 +340,7 @@ class Environment(ImmutableSandboxedEnvironment):
         return method(*args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """What `text.format` is to a template."""
+        """The function that a template calls as `text.format`."""
         if isinstance(value, BuiltinMethodType) and value.__name__ in ("format", "format_map"):
             text = value.__self__
             if isinstance(text, str):
@@ -372,25 +372,24 @@ class Environment(ImmutableSandboxedEnvironment):
             case _:
                 budget.step()
         result = super().call_binop(context, operator, left, right)
-        # The keys or items of a mapping without some others; Python gives a set, whose order is another one after each
-        # start.
+        # A difference of keys or items is a set in Python, whose order differs between processes.
         return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
 
     def loop_items(self, iterable: Any) -> Iterator[Any]:
-        """What `{% for %}` goes through."""
+        """The items of a `{% for %}`; each one counts as a step."""
         limits.current().step()
         return limits.counted(text_as_string(iterable))
 
     def spread_list(self, value: Any) -> list[Any]:
-        """What `*` puts among the arguments of a call."""
+        """The arguments that `*` adds to a call."""
         value = text_as_string(value)
-        listable = (list, tuple, range, MappingView, GeneratorType, Missing)  # a missing one says so
+        listable = (list, tuple, range, MappingView, GeneratorType, Missing)  # Missing raises its own error
         if not isinstance(untracked(value), listable):
             raise TemplateRuntimeError(f"* needs a list, and this is {kind_of(untracked(value))}")
         return [*limits.counted(value)]
 
     def spread_mapping(self, value: Any) -> dict[str, Any]:
-        """What `**` puts among the arguments of a call."""
+        """The arguments that `**` adds to a call."""
         value = text_as_string(value)
         if isinstance(value, UnknownValue):
             return {_SPREAD: value}
@@ -408,14 +407,14 @@ class Environment(ImmutableSandboxedEnvironment):
         }
 
     def spread_into_filter(self, value: Any) -> dict[str, Any]:
-        """What `**` puts among the arguments of a filter or a test, whose file then depends on it as a whole."""
+        """The arguments that `**` adds to a filter or a test; the whole file depends on a mapping of the cluster."""
         found = self.spread_mapping(value)
         if _SPREAD in found:
             _track_in_file(found.pop(_SPREAD))
         return found
 
     def concatenate(self, *parts: Any) -> Any:
-        """What `a ~ b` gives: a value, never text, each part as it reads within text."""
+        """The result of `a ~ b`: a value, never template text; each part as text."""
         parts = tuple([track_container(text_as_string(part)) for part in parts])
         if is_tracked(parts):
             return call_tracked(self.concatenate, parts, {})
@@ -429,7 +428,7 @@ class Environment(ImmutableSandboxedEnvironment):
 
 
 def _track_in_file(value: TrackedValue | UnknownValue) -> None:
-    """Have the whole file depend on a value. Raises AwaitedError where it can't be read and something waits."""
+    """Make the whole file depend on a value. Raises AwaitedError if it is unknown and the render is not lenient."""
     if isinstance(value, TrackedValue):
         value.read_untracked()
     elif not value.lenient:
@@ -437,7 +436,7 @@ def _track_in_file(value: TrackedValue | UnknownValue) -> None:
 
 
 def _written_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the template wrote."""
+    """The arguments that the template wrote, without those that Jinja adds."""
     return {name: arg for name, arg in kwargs.items() if name not in _SCOPES} if kwargs else kwargs
 
 

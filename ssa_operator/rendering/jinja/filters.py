@@ -1,9 +1,9 @@
-"""The filters of a template: Jinja's own, and those that manifests need.
+"""The filters and tests of a template: Jinja's own within the limits, and those that manifests need.
 
 Promises:
-- A filter gets plain values: template text is read before it reaches one, except by those that only change its layout.
-- No filter's result can become YAML syntax but `to_yaml`'s and `tojson`'s, which exist for it.
-- No filter gives another result for the same input, and none can make more than the bounds allow.
+- A filter gets plain values: template text becomes a string, except for filters that only change its layout.
+- Only the results of `to_yaml` and `tojson` can become YAML syntax.
+- A filter gives the same result for the same input, and no result exceeds the limits.
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ _TEXTUAL = frozenset({
     "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
     "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
-"""Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
+"""Filters of text: a value that isn't a string reaches them as text in a manifest, not as Python's str()."""
 _WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
-"""Filters that write values as Python does: only plain data reaches them, for all else is written with its address."""
+"""Filters that write values with Python's repr(): only plain data reaches them, because the repr of other values
+contains addresses.
+"""
 _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
     "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
 }  # fmt: skip
-"""Filters that read all that is in a list or a mapping; others hand its items on as they are."""
+"""Filters that read the items of a list or a mapping; other filters return the items as they are."""
 
 
 def to_yaml(value: Any) -> Text:
@@ -72,12 +74,12 @@ def to_yaml(value: Any) -> Text:
     if text in EMPTY:
         return Text((EMPTY[text],))
     limits.current().produce(len(text))
-    # The characters that marks are made of must not be in template text; as values they may.
+    # Template text can't contain the reserved characters of marks; values can.
     return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
 
 
 def to_json(value: Any, indent: int | None = None) -> Json:
-    """The value as JSON: the structure where it is a whole scalar, JSON text within other text."""
+    """The value as JSON: the structure if it is a whole scalar, JSON text within other text."""
     _check_spaces(indent or 0)
     return Json(value, indent)
 
@@ -88,7 +90,7 @@ def b64encode(value: Any) -> str:
 
 
 def b64decode(value: Any) -> str:
-    """The text that was encoded. Raises UnfitValueError where that is no UTF-8 text; never shows it."""
+    """The text that was encoded. Raises UnfitValueError if it is not UTF-8 text; the error never contains it."""
     try:
         return base64.b64decode(_text("b64decode", value), validate=True).decode()
     except binascii.Error:
@@ -98,19 +100,19 @@ def b64decode(value: Any) -> str:
 
 
 def sha256(value: Any) -> str:
-    """The SHA-256 of a text's UTF-8 bytes (of anything else: of its compact JSON), in hexadecimal."""
+    """The SHA-256 of a text's UTF-8 bytes, or of another value's compact JSON, in hexadecimal."""
     return hashlib.sha256(text_of(value).encode()).hexdigest()
 
 
 def md5(value: Any) -> str:
-    """As `sha256`, with MD5; for names and checksums, not for secrets."""
+    """The same as `sha256` with MD5; for names and checksums, not for secrets."""
     return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
 
 
 def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
     """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
 
-    A longer one is shortened, with a hash of the whole at its end.
+    A longer one is shortened and ends with a hash of the whole text.
     """
     if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
         raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
@@ -125,7 +127,7 @@ def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
 
 
 def later(value: Any, duration: Any) -> str:
-    """The moment a duration (`90s`, `1h30m`, `7d`) after another, as Kubernetes writes moments (RFC 3339, in UTC)."""
+    """The time a duration (`90s`, `1h30m`, `7d`) after another one, in Kubernetes' format (RFC 3339, in UTC)."""
     text = _text("later", value)
     moment: datetime | None = None
     with contextlib.suppress(ValueError):
@@ -172,16 +174,14 @@ def _safe(value: Any) -> Any:
 
 
 def _string(value: Any) -> Any:
-    """The value as it reads within text; JSON stays JSON."""
+    """The value as text; JSON stays JSON."""
     if type(value) is Text:
         return tracked_string(value)
     return value if isinstance(value, Json) else text_of(value)
 
 
 def _default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
-    """Jinja's default. What is made of a value with a default doesn't wait for it: one that is there is taken as it is,
-    ready or not.
-    """
+    """Jinja's `default`. A document doesn't wait for a value with a default: the live value counts, ready or not."""
     if not is_tracked((value, default_value, boolean)):
         return do_default(value, default_value, boolean)
     if isinstance(value, UnknownValue) and value.unanswered:
@@ -196,7 +196,7 @@ def _default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
 
 @pass_environment
 def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
-    """Jinja's join, with each item as it reads within text."""
+    """Jinja's `join`, with each item as text."""
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
     texts = [text_of(item) for item in limits.counted(items)]
     between = text_of(d)
@@ -205,7 +205,7 @@ def _join(environment: Environment, value: Any, d: Any = "", attribute: str | in
 
 
 def _format(value: Any, *args: Any, **kwargs: Any) -> str:
-    """Jinja's format, within the bounds."""
+    """Jinja's `format`, within the limits."""
     return percent_format(text_of(value), kwargs or args)
 
 
@@ -216,7 +216,7 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
     "tojson": to_json,
     "trim": _trim,
 }
-"""Filters that get template text as it is."""
+"""Filters that accept template text as it is."""
 
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
@@ -231,7 +231,7 @@ OWN: Mapping[str, Callable[..., Any]] = {
 
 
 def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
-    """Refuse arguments that would make a filter produce more than the bounds."""
+    """Raise LimitError for arguments with which a filter would exceed the limits."""
     budget = limits.current()
     numbers = [number for number in rest if type(number) is int]
     texts = [text for text in rest if isinstance(text, str)]
@@ -252,14 +252,14 @@ def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
 
 
 def text_as_string(value: Any) -> Any:
-    """Template text as the string that it will be, with its origins; anything else as it is."""
+    """Template text as a string with its provenance; another value as it is."""
     if type(value) is Text:
         return tracked_string(value)
     return str(value) if isinstance(value, Stringlike) else value
 
 
 def _call_filter(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a filter's function gives. Raises UnfitValueError with the filter's name for what it can't be used with."""
+    """Call a filter's function. Raises UnfitValueError with the filter's name for values that it can't be used with."""
     try:
         return function(*args, **kwargs)
     except ERRORS as error:
@@ -268,7 +268,7 @@ def _call_filter(name: str, function: Callable[..., Any], args: tuple[Any, ...],
 
 
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, given plain values, within the bounds, never giving markup."""
+    """A filter that gets plain values, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
@@ -306,7 +306,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _item_reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, whose result carries the origins of all that it is given, however deep."""
+    """A filter whose result has the provenance of all values in its arguments, however deep."""
 
     def reading(*args: Any, **kwargs: Any) -> Any:
         return filtered(*map(track_container, args), **{key: track_container(arg) for key, arg in kwargs.items()})
@@ -340,7 +340,10 @@ def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_yaml(value: Any) -> Any:
-    """`to_yaml`, whose structure can't be left open: what is unknown is awaited by the whole file, or empty."""
+    """`to_yaml`. The whole file waits for an unknown value, because its structure is unknown, too.
+
+    In a lenient render the value is empty.
+    """
     found = _layout_filter(to_yaml)(value)
     if isinstance(found, UnknownValue):
         return str(found) if not found.lenient else Text((EMPTY["{}"],))

@@ -1,8 +1,8 @@
-"""String formatting within the bounds of a render.
+"""String formatting (`%` and `format`) within the limits of a render.
 
 Promises:
-- A width or precision never makes more text than the bounds allow; nothing is formatted before that is known.
-- A format string reaches no attribute that the sandbox refuses.
+- A width or a precision can't produce more text than the limits allow: the size is checked before the text is made.
+- A format string can't reach an attribute that the sandbox refuses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NESTED_NAME = re.compile(r"%\([^()]*\(")
 
 
 def percent_format(template: str, args: Any) -> str:
-    """What `template % args` gives: each value as it reads within text. Raises LimitError."""
+    """The result of `template % args`, with each value as text. Raises LimitError."""
     if _NESTED_NAME.search(template):
         raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
     size = len(template)
@@ -44,7 +44,7 @@ def percent_format(template: str, args: Any) -> str:
 
 
 def _formattable(value: Any) -> Any:
-    """Numbers can be formatted as such; anything else is formatted as it reads within text."""
+    """A number as it is; another value as text."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else text_of(value)
 
 
@@ -60,7 +60,7 @@ class _BoundedFormatter(SandboxedFormatter):
 
 
 def bounded_format(environment: SandboxedEnvironment, text: str, mapping: bool) -> Callable[..., str]:
-    """What `str.format` (`mapping`: `str.format_map`) of a template does."""
+    """The function behind `str.format` (with `mapping`: `str.format_map`) in a template."""
     formatter = _BoundedFormatter(environment)
 
     def formatted(*args: Any, **kwargs: Any) -> str:

@@ -1,10 +1,12 @@
-"""What the templates of one render ask the cluster.
+"""The functions with which templates query the cluster, and the record of the queries of one render.
 
 Promises:
-- Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
-  until the child is ready, unless its readiness counts for nobody. `default` and `is defined` wait for neither.
-- In a lenient render nothing waits: a child need not be ready for its fields to be read, and may be on its way out.
-- Everything that was asked is recorded, with the template line that asked.
+- A query alone never waits. A document that reads a field waits until the cluster has the object and the field.
+- A document that reads a field of a child also waits until the child is ready, except for a child with the annotation
+  `wait: "false"`.
+- `default` and `is defined` wait for neither.
+- In a lenient render nothing waits: it reads the fields of a child that is not ready or that is being deleted.
+- The render records every query with the template line that sent it.
 """
 
 from __future__ import annotations
@@ -42,15 +44,7 @@ from ssa_operator.rendering.values.tracked_values import (
 
 
 class TemplateAPI:
-    """What one render of one parent asks; `lenient` where nothing waits.
-
-    asked: each question with the line that asked it first. again_at: when time alone may change an answer. aged:
-    whether it has changed one since the parent was made. branches:
-    what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
-    holders: the objects that hold generated values, of all files; drawn: those values. secrets: the Secrets that were
-    looked at. taken: the questions whose answers are taken as they are, by `default` or `is defined`. unready: the
-    children that are there and are not ready; `uncounted` are those that need not be.
-    """
+    """The queries of one render of one parent."""
 
     __slots__ = (
         "_done",
@@ -78,15 +72,24 @@ class TemplateAPI:
         lenient: bool = False,
         no_wait: AbstractSet[Reference] = frozenset(),
     ) -> None:
+        """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready."""
         self.cluster = cluster
         self.asked: dict[Query, SourceLocation | None] = {}
+        """The queries, each with the first template line that sent it."""
         self.again_at: float | None = None
+        """The next time at which time alone may change an answer, in seconds since the epoch."""
         self.aged = False
+        """Whether time alone has changed an answer since the parent was created."""
         self.objects_with_generated_values: dict[Identity, None] = {}
+        """The objects that contain generated values, of all files."""
         self.unready: set[Reference] = set()
+        """The children that exist and are not ready."""
         self.secrets: list[Body] = []
+        """The Secrets that the templates read."""
         self.read_unready: set[Query] = set()
+        """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
+        """The generated values of all files."""
         self._no_wait = no_wait
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
@@ -94,13 +97,15 @@ class TemplateAPI:
         self.start_file()
 
     def start_file(self, reused_values: Sequence[str] = ()) -> None:
-        """Another file begins, or the same one again with the first of its generated values given."""
+        """Begin a file, or begin it again with the first of its generated values."""
         self._reused_values = reused_values
         self.file_provenance: list[Provenance] = []
+        """The provenance of the whole file in progress: what its control flow depends on."""
         self.generator: ValueGenerator | None = None
+        """The generated values of the file in progress, None if it has none."""
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions that templates call, one for each of QUESTIONS."""
+        """The functions that templates call, one for each name in CLUSTER_FUNCTIONS."""
         return {
             "child": self._child,
             "expired": self._expired,
@@ -111,7 +116,7 @@ class TemplateAPI:
         }
 
     def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
-        """The status that the parent has: to its next status, a field that isn't there is unknown and no error."""
+        """The current status of the parent, for its next status: a missing field is unknown and no error."""
         metadata = self._metadata
         query = Lookup(
             api_version=parent.get("apiVersion", ""),
@@ -130,7 +135,7 @@ class TemplateAPI:
         return TrackedValue(parent.get("status") or {}, (source,))
 
     def resolve_namespace(self, identity: Identity) -> Identity:
-        """An identity as a template of this parent means it: in the parent's namespace where it names none."""
+        """The identity of an object that a template renders: in the parent's namespace if the template names none."""
         if self.cluster.namespaced(identity.group_kind) is False:
             return replace(identity, namespace="")
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
@@ -138,16 +143,16 @@ class TemplateAPI:
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
         body = self.cluster.child(kind, name)
-        # What waits for a child that is being deleted waits for the one that comes after it.
-        leaving = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
-        if (body is None or leaving) and self.cluster.done(kind, name):
+        # A document that waits for a child that is being deleted waits for the next one.
+        deleting = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
+        if (body is None or deleting) and self.cluster.done(kind, name):
             self._done.add(query)
             body = body or {"kind": kind, "metadata": {"name": name}}
         if body is None:
             return UnknownValue((self._record_query(query, None),), [Awaited(query, state="be ready")], is_answer=True)
-        counts = not self._lenient and query not in self._done
-        unready = counts and (leaving or (query not in self._no_wait and not self._readiness(body).usable))
-        if unready and not leaving:
+        readiness_counts = not self._lenient and query not in self._done
+        unready = readiness_counts and (deleting or (query not in self._no_wait and not self._readiness(body).usable))
+        if unready and not deleting:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
 
@@ -188,9 +193,11 @@ class TemplateAPI:
     ) -> Any:
         if type(labels) is dict:
             tracked: list[TrackedValue | UnknownValue] = []
-            read = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
+            plain_labels = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
             if tracked:
-                return call_tracked(self._lookup_all, (apiVersion, kind, track_data(read, tracked), namespace), {})
+                return call_tracked(
+                    self._lookup_all, (apiVersion, kind, track_data(plain_labels, tracked), namespace), {}
+                )
         group_kind = GroupKind(split_api_version(_string_argument("lookup_all", "apiVersion", apiVersion))[0], kind)
         own = self._metadata.get("namespace", "") if namespace is None else namespace
         wanted = {} if labels is None else labels
@@ -209,8 +216,8 @@ class TemplateAPI:
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
         if isinstance(asked, UnknownValue) and asked.derived:
-            return asked  # what is asked for isn't known itself
-        source, body = _passed_on_answer(asked)
+            return asked  # the query depends on an unknown value
+        source, body = _answer_of(asked)
         if not isinstance(source.query, Reference):
             answer = self.cluster.answer(source.query)
             if answer.unknown:
@@ -221,7 +228,9 @@ class TemplateAPI:
 
     def _generated(self, length: int = 24) -> str:
         if self._lenient:
-            raise TemplateRuntimeError("generated has no place in a status; read the object that has the value")
+            raise TemplateRuntimeError(
+                "generated can't be used in a status; read the field of the object that has the value"
+            )
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
         return self.generator.value(length)
@@ -231,9 +240,9 @@ class TemplateAPI:
             seconds = parse_duration(_string_argument("expired", "duration", duration))
         except ValueError as error:
             raise TemplateRuntimeError(f"expired: {error}") from None
-        made = creation_time(self._metadata)
-        ends = (self.cluster.now if made is None else made) + seconds
-        if ends <= self.cluster.now and made is not None:
+        created = creation_time(self._metadata)
+        ends = (self.cluster.now if created is None else created) + seconds
+        if ends <= self.cluster.now and created is not None:
             self.aged = True
             return True
         self._render_again_at(ends)
@@ -259,7 +268,7 @@ class TemplateAPI:
         )
 
     def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
-        """What an answer is that can't be given; where somebody has to do something, with the line that asks."""
+        """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""
         location = self.asked[source.query]
         where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
         awaited = Awaited(source.query, state=f"be known{where}: {answer.unknown}", stalled=answer.needs_permission)
@@ -284,16 +293,15 @@ setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own mod
 
 
 def creation_time(metadata: Mapping[str, Any]) -> float | None:
-    """When an object was made, in seconds since the epoch; None where it isn't yet."""
+    """The creation time of an object in seconds since the epoch; None if the object does not exist yet."""
     text = metadata.get("creationTimestamp")
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
-def _passed_on_answer(asked: Any) -> tuple[Provenance, Any]:
-    """The answer that a template passes on as it is, and the body in it that is meant.
+def _answer_of(asked: Any) -> tuple[Provenance, Any]:
+    """The provenance and the object of a value that is the whole answer of `child` or `lookup`.
 
-    Where the question was made of other answers, its own source is the last one. Raises TemplateRuntimeError for
-    anything else.
+    If the query used other answers, its own provenance is the last one. Raises TemplateRuntimeError for another value.
     """
     if isinstance(asked, UnknownValue) and asked.is_answer:
         return asked.provenance[-1], asked.provenance[-1].body
@@ -319,7 +327,7 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
 
 @lru_cache(maxsize=1024)
 def _template_line(template: Template, name: str, line: int) -> SourceLocation:
-    """Where a line of a template's code comes from; jinja2 works it out anew each time that it is asked."""
+    """The template line of a line of compiled code; cached, because jinja2 computes it on each call."""
     return SourceLocation(name, template.get_corresponding_lineno(line))
 
 

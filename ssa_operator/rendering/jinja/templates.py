@@ -1,8 +1,8 @@
-"""The compiled templates of one folder.
+"""Compiles the templates of one folder.
 
 Promises:
-- A set is compiled as a whole or not at all; all faults of its files are known at once, each with its place.
-- Compiling is done once; what a render adds is a cache of parsed YAML, bounded, of texts without values in them.
+- A folder compiles as a whole or not at all, and all faults of its files are reported at once, each with its line.
+- A template is compiled once. A bounded cache keeps the parsed YAML of rendered text, which contains no values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 
 SHARED = "_shared"
-"""The folder beside the others whose files every folder can import."""
+"""The folder whose files every other folder can import."""
 
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
@@ -36,7 +36,7 @@ _CACHED_LENGTH = 64 * 1024
 
 
 class LoadError(ValueError):
-    """Files that make no set of templates; `problems` has every fault."""
+    """The files of a folder don't compile; `problems` has every fault."""
 
     def __init__(self, problems: tuple[RenderProblem, ...]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -45,7 +45,7 @@ class LoadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One file that gives manifests: a template, or the documents of a static one."""
+    """One file that renders manifests: a template, or the parsed documents of a static file."""
 
     name: str
     template: Template | None = None
@@ -53,10 +53,10 @@ class ManifestFile:
 
 
 class Templates:
-    """A folder's templates, ready to render; `digest` names them, `asks` says whether one may ask the cluster."""
+    """A folder's compiled templates. `digest` identifies them; `queries_cluster`: one of them may query the cluster."""
 
     def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
-        """Compile `files` (name from the templates folder on, and text), those of `_shared` among them.
+        """Compile `files` (text by path below the templates folder), also those in `_shared`.
 
         Raises LoadError.
         """
@@ -88,18 +88,18 @@ class Templates:
 
     @property
     def text(self) -> str:
-        """All files."""
+        """The text of all files."""
         return "\n".join(self._files.values())
 
     def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
-        """The parsed documents of a rendered text with its marks. Raises DocumentError."""
+        """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
         return self._parse_cached(marked, name) if len(marked) <= _CACHED_LENGTH else self._parse(marked, name)
 
     def _parse(self, marked: str, name: str) -> tuple[Node, ...]:
         return parse(MarkedText(marked, self._names, SourceLocation(name, 1)))
 
     def line(self, location: SourceLocation) -> str:
-        """The text of a template line; '' where the file speaks of Secrets, whose content must not get out."""
+        """The text of a template line; '' if the file mentions Secrets, because their content must not be shown."""
         text = self._files.get(location.file, "")
         lines = text.split("\n")
         return "" if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
@@ -115,7 +115,7 @@ class Templates:
             return ()
 
     def _check(self, name: str) -> None:
-        """Compile a template, and what it names; note what is wrong."""
+        """Compile a template and the templates that it names; add their faults to the problems."""
         if name in self._checked:
             return
         self._checked.add(name)
@@ -143,7 +143,7 @@ class Templates:
             )
 
     def _full_name(self, name: str) -> str:
-        """The file that `name` means: below the folder, or below `_shared`."""
+        """The file that `name` refers to: below the folder, or below `_shared`."""
         own = f"{self.folder}/{name}"
         return name if name.startswith(f"{SHARED}/") and own not in self._files else own
 
@@ -160,7 +160,7 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 
 
 def is_manifest(folder: str, name: str) -> bool:
-    """Whether a file gives manifests: it does unless a name on its way from the folder begins with `_`."""
+    """Whether a file renders manifests: no part of its path below the folder begins with `_`."""
     if not name.startswith(f"{folder}/"):
         return False
     inner = name.removeprefix(f"{folder}/")
