@@ -1,4 +1,4 @@
-"""Golden cases: a folder with a parent, what the cluster holds, and what the templates make of it.
+"""Golden cases: a folder with a parent, the objects of the cluster, and the expected render.
 
 `resource.yaml` is the parent, `expected.yaml` the manifests. Where there are: `children.yaml` are its live children,
 `others.yaml` other live objects, `now.txt` the moment; `problems.txt` and `waits.txt` have one sentence a line;
@@ -20,12 +20,12 @@ from tests.rendering.template_files import FakeClusterView
 
 
 def read(path: Path) -> list[Any]:
-    """The documents of a file; none where there is no such file."""
+    """The documents of a file; none if there is no such file."""
     return [node.build(SlotValues()) for node in parse(StaticText(_text(path), path.name))]
 
 
 def check(case: Path, folder: Folder) -> None:
-    """Fail where the folder makes something else of the case's parent."""
+    """Fail if the folder renders something else for the case's parent."""
     assert folder.problems == ()
     (owner,) = read(case / "resource.yaml")
     now = _text(case / "now.txt").strip()

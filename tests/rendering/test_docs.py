@@ -1,4 +1,4 @@
-"""The examples of docs/templates.md do what the page says.
+"""The examples of docs/templates.md render what the page shows.
 
 A `jinja` block is a template, or the part of one below its head; the block that follows it is what it renders, or the
 text of its error or wait. The first block is the parent, and the one that begins with `objects:` is in the cluster.
@@ -33,7 +33,7 @@ def test_the_page_has_examples() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_does_what_the_page_says(number: int) -> None:
+def test_an_example_renders_what_the_page_shows(number: int) -> None:
     template, (kind, expected) = EXAMPLES[number]
     head = re.sub("metadata:.*", "", HEAD, flags=re.DOTALL) + "metadata: {name: c}\n\n"
     if template.startswith("metadata:"):

@@ -1,4 +1,4 @@
-"""Order without a value, and children whose readiness counts for nobody, as templates ask for them."""
+"""The annotations `after` and `wait: "false"` in templates."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def problems(result: Rendered) -> list[str]:
     return [str(problem) for problem in result.problems]
 
 
-def test_after_is_a_use_of_the_document_with_the_line_that_says_it() -> None:
+def test_after_is_a_dependency_of_the_document_with_its_line() -> None:
     result = render_with({"a.yaml.j2": after('"Job/{{ spec.n }}, Job/j"'), **JOB_FILE}, EMPTY, {"n": "j"})
     (use,) = result.documents[0].dependencies
     assert use == Dependency(JOB, awaited=True, after=True)
     assert str(use.location) == "echoes.example.com/a.yaml.j2:6"
 
 
-def test_after_and_a_value_of_the_same_child_are_one_use() -> None:
+def test_after_and_a_value_of_the_same_child_are_one_dependency() -> None:
     result = render_with(
         {"a.yaml.j2": after("Job/j", "v: {{ child('Job', 'j').spec.x | default(1) }}\n"), **JOB_FILE}, EMPTY
     )
     assert result.documents[0].dependencies == (Dependency(JOB, awaited=True, after=True),)
 
 
-def test_after_is_known_of_a_document_that_waits_for_a_value() -> None:
+def test_a_document_that_waits_for_a_value_has_its_after_dependency() -> None:
     result = render_with(
         {"a.yaml.j2": after("Job/j", "v: {{ lookup('v1', 'Secret', 'x').data }}\n"), **JOB_FILE}, EMPTY
     )
@@ -50,7 +50,7 @@ def test_after_is_known_of_a_document_that_waits_for_a_value() -> None:
     assert Dependency(JOB, awaited=True, after=True) in wait.dependencies
 
 
-def test_after_a_manifest_that_nobody_renders_is_a_problem_that_suggests_names() -> None:
+def test_after_a_manifest_that_no_template_renders_is_a_problem_that_suggests_names() -> None:
     result = render_with(
         {"a.yaml.j2": after("Job/jj"), "b.yaml": after("Secret/zzz").replace(": c\n", ": d\n"), **JOB_FILE}, EMPTY
     )
@@ -75,7 +75,7 @@ def test_after_a_manifest_of_a_template_that_failed_is_no_problem_of_its_own() -
     assert len(result.problems) == 1
 
 
-def test_after_a_kind_whose_objects_are_not_known_yet_waits() -> None:
+def test_after_a_kind_that_is_not_synced_waits() -> None:
     result = render_with({"a.yaml.j2": after("Job/j"), **JOB_FILE}, FakeClusterView(unsynced=frozenset({"Job"})))
     assert [str(wait) for wait in result.waits] == [
         "waiting for Job/j to be known: the watch of Job.batch is not synced"
@@ -103,37 +103,37 @@ def test_a_file_that_waits_by_way_of_others_for_what_only_it_can_render_is_a_pro
 
 
 READS = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Job', 'j').status.active }}\n")}
-CARELESS = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
+NO_WAIT_JOB = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
 
 
 @pytest.mark.parametrize("name", ["0.yaml", "0.yaml.j2", "z.yaml.j2"])
-def test_a_field_of_a_child_whose_readiness_counts_for_nobody_only_has_to_be_there(name: str) -> None:
+def test_a_document_reads_a_no_wait_child_that_is_not_ready(name: str) -> None:
     cluster = FakeClusterView(children=(RUNNING,))
-    result = render_with({**READS, name: CARELESS}, cluster)
+    result = render_with({**READS, name: NO_WAIT_JOB}, cluster)
     assert {document.body.get("v") for document in result.documents} == {1, None}
     assert [str(wait) for wait in render_with({**READS, **JOB_FILE}, cluster).waits] == [
         "waiting for Job/j to be ready"
     ]
-    assert [str(wait) for wait in render_with({**READS, name: CARELESS}, EMPTY).waits] == [
+    assert [str(wait) for wait in render_with({**READS, name: NO_WAIT_JOB}, EMPTY).waits] == [
         "waiting for Job/j to be ready"
     ]
 
 
-def test_the_child_itself_may_wait_meanwhile() -> None:
+def test_a_no_wait_child_may_wait_itself() -> None:
     waiting = manifest("Job", "j", NO_WAIT + "v: {{ lookup('v1', 'Secret', 'x').data }}\n", api_version="batch/v1")
     result = render_with({**READS, "job.yaml.j2": waiting}, FakeClusterView(children=(RUNNING,)))
     assert names(result) == ["c"]
 
 
-def test_ready_still_tells_the_truth_of_a_child_whose_readiness_counts_for_nobody() -> None:
+def test_ready_reports_the_readiness_of_a_no_wait_child() -> None:
     text = READS["a.yaml.j2"] + "ready: {{ ready(child('Job', 'j')) }}\n"
-    result = render_with({"a.yaml.j2": text, "job.yaml": CARELESS}, FakeClusterView(children=(RUNNING,)))
+    result = render_with({"a.yaml.j2": text, "job.yaml": NO_WAIT_JOB}, FakeClusterView(children=(RUNNING,)))
     assert result.documents[0].body["ready"] is False
 
 
-def test_children_that_are_known_only_by_others_need_not_be_ready_either() -> None:
+def test_no_wait_works_for_a_child_whose_manifest_reads_another_no_wait_child() -> None:
     second = "{% if child('Job', 'j').status.active %}\n" + manifest("Job", "k", NO_WAIT, "batch/v1") + "{% endif %}\n"
     third = manifest("ConfigMap", "d", "v: {{ child('Job', 'k').status.active }}\n")
     running = live("Job", "k", api_version="batch/v1", spec={}, status={"active": 2})
-    files = {"b.yaml.j2": second, "c.yaml.j2": third, "d.yaml": CARELESS}
+    files = {"b.yaml.j2": second, "c.yaml.j2": third, "d.yaml": NO_WAIT_JOB}
     assert names(render_with(files, FakeClusterView(children=(RUNNING, running)))) == ["k", "d", "j"]

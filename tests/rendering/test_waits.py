@@ -1,4 +1,4 @@
-"""What a manifest reads of other objects, what it waits for meanwhile, and what that does to its neighbours."""
+"""Manifests that read other objects: their values, their waits, and the documents beside them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EMPTY = FakeClusterView()
 UNREADY = FakeClusterView(
     children=({**SERVICE, "spec": {**SERVICE["spec"], "type": "LoadBalancer"}},), others=CLUSTER.others
 )
-LEAVING = FakeClusterView(
+DELETING = FakeClusterView(
     children=({**SERVICE, "metadata": {**SERVICE["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},),
     others=CLUSTER.others,
 )
@@ -84,7 +84,7 @@ KNOWN: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("expression", "value"), KNOWN)
-def test_what_the_cluster_has_is_a_value(expression: str, value: Any) -> None:
+def test_a_field_that_the_cluster_has_is_a_value(expression: str, value: Any) -> None:
     result = one(expression, CLUSTER)
     assert (result.problems, result.waits) == ((), ())
     assert result.complete
@@ -116,7 +116,7 @@ def test_what_the_cluster_has_is_a_value(expression: str, value: Any) -> None:
         ("lookup_all('v1', 'Pod', {'app': lookup('v1', 'ConfigMap', 'x').data.a}) | length", "ConfigMap n/x .data.a"),
     ],
 )  # fmt: skip
-def test_what_the_cluster_lacks_is_awaited_in_words(expression: str, awaited: str) -> None:
+def test_a_wait_names_the_field_or_object_that_the_cluster_lacks(expression: str, awaited: str) -> None:
     result = one(expression, EMPTY)
     assert waits(result) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
     assert names(result) == ["s"]
@@ -165,7 +165,7 @@ def test_an_object_that_is_looked_up_need_not_be_ready() -> None:
     assert one("lookup('v1', 'Service', 's').spec.clusterIP", cluster).documents[0].body["v"] == "10.0.0.1"
 
 
-def test_asking_alone_waits_for_nothing() -> None:
+def test_a_query_alone_waits_for_nothing() -> None:
     text = "{% set s = child('Service', 's') %}{% set c = lookup('v1', 'ConfigMap', 'x') %}"
     text += manifest("ConfigMap", "c", "v: {{ ready(s) }}\nw: {{ ready(c) }}\n")
     result = render_with({"a.yaml.j2": text, **SERVICE_FILE}, EMPTY)
@@ -175,7 +175,7 @@ def test_asking_alone_waits_for_nothing() -> None:
     assert result.asked == (CHILD, MAP)
 
 
-def test_only_the_document_that_reads_what_is_unknown_waits() -> None:
+def test_only_the_document_that_reads_an_unknown_value_waits() -> None:
     text = "{% set ip = child('Service', 's').spec.clusterIP %}\n" + "---\n".join([
         manifest("Service", "s"),
         manifest("ConfigMap", "waits", "data:\n  ip: {{ ip }}\n"),
@@ -231,8 +231,8 @@ IP = "child('Service', 's').spec.clusterIP"
         (f"{IP}.join(['a', {IP}])", "a10.0.0.110.0.0.1"),
     ],
 )
-def test_what_a_filter_makes_of_a_list_or_a_mapping_came_from_where_its_items_did(expression: str, made: Any) -> None:
-    """The other documents of the file don't: not the one that is read of either, which would wait for itself."""
+def test_a_filter_of_a_list_or_a_mapping_has_the_provenance_of_the_items(expression: str, made: Any) -> None:
+    """The other documents of the file don't have it: otherwise the Service that is read would wait for itself."""
     text = manifest("Service", "s") + "---\n" + manifest("ConfigMap", "c", f"v: {{{{ {expression} }}}}\n")
     known = render_with({"a.yaml.j2": text}, CLUSTER)
     assert [document.dependencies for document in known.documents] == [(), (Dependency(CHILD, awaited=True),)]
@@ -265,7 +265,7 @@ def test_an_item_of_a_list_waits_alone() -> None:
         "{% include X %}\n",
     ],
 )
-def test_a_file_that_branches_on_what_is_unknown_waits_as_a_whole(text: str) -> None:
+def test_a_file_that_branches_on_an_unknown_value_waits_as_a_whole(text: str) -> None:
     condition = text.replace("X", "lookup('v1', 'ConfigMap', 'x').data.a")
     result = render_with(
         {"a.yaml.j2": manifest("ConfigMap", "c") + "---\n" + manifest("ConfigMap", "d", condition)}, EMPTY
@@ -279,7 +279,7 @@ def test_a_file_that_branches_on_what_is_unknown_waits_as_a_whole(text: str) -> 
     assert result.asked == (MAP,)
 
 
-def test_what_a_branch_knew_is_used_by_every_document_of_the_file() -> None:
+def test_every_document_of_a_file_depends_on_its_branches() -> None:
     text = "{% if lookup('v1', 'ConfigMap', 'x').data.n == '3' %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
     text += "---\n" + manifest("ConfigMap", "b")
     result = render_with({"a.yaml.j2": text, "c.yaml.j2": manifest("ConfigMap", "c")}, CLUSTER)
@@ -302,14 +302,14 @@ def test_loops_over_what_is_looked_up_see_each_object() -> None:
     assert str(selection) == "every Pod in n with app=e"
 
 
-def test_a_branch_that_leaves_nothing_still_tells_what_it_asked() -> None:
+def test_a_branch_that_renders_nothing_records_its_query() -> None:
     text = "{% if lookup('v1', 'ConfigMap', 'x', optional=true) %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
     result = render_with({"a.yaml.j2": text}, EMPTY)
     assert (result.documents, result.waits, result.problems) == ((), (), ())
     assert result.asked == (MAP,)
 
 
-def test_a_file_that_fails_still_tells_what_it_asked() -> None:
+def test_a_file_that_fails_records_its_queries() -> None:
     text = manifest("ConfigMap", "a", "v: {{ lookup('v1', 'ConfigMap', 'x').data.url | b64decode }}\n")
     result = render_with({"a.yaml.j2": text}, CLUSTER)
     assert [str(problem) for problem in result.problems] == [
@@ -323,14 +323,14 @@ def test_a_file_that_fails_still_tells_what_it_asked() -> None:
     ["lookup('v1', 'ConfigMap', 'x').data.url", "lookup('v1', 'ConfigMap', 'x', optional=true)",
      "lookup_all('v1', 'ConfigMap') | length", "ready(lookup('v1', 'ConfigMap', 'x'))"],
 )  # fmt: skip
-def test_nothing_is_made_of_a_kind_whose_objects_are_not_known_yet(expression: str) -> None:
+def test_a_document_that_looks_up_a_kind_that_is_not_synced_waits(expression: str) -> None:
     result = one(expression, FakeClusterView(others=(CONFIG,), unsynced=frozenset({"ConfigMap"})))
     assert names(result) == ["s"]
     assert "to be known: the watch of ConfigMap is not synced" in str(result.waits[0])
 
 
 @pytest.mark.parametrize("use", ["child('Service', 's').spec.clusterIP | default('')", "ready(child('Service', 's'))"])
-def test_nothing_is_made_of_children_that_are_not_known_yet(use: str) -> None:
+def test_a_document_that_reads_a_child_of_a_kind_that_is_not_synced_waits(use: str) -> None:
     result = one(use, FakeClusterView(unsynced=frozenset({"Service"})))
     assert names(result) == ["s"]
     assert str(result.waits[0]) == "waiting for Service/s to be known: the watch of Service is not synced"
@@ -352,23 +352,23 @@ def test_a_child_that_no_template_renders_is_a_problem_that_suggests_names() -> 
     ("use", "value"),
     [("child('Service', 's').metadata.name", "s"), ("ready(child('Service', 's'))", True)],
 )
-def test_a_child_that_was_made_once_and_is_gone_is_not_awaited(use: str, value: object) -> None:
-    result = one(use, FakeClusterView(finished=frozenset({"s"})))
+def test_a_child_that_was_applied_once_and_deleted_is_not_awaited(use: str, value: object) -> None:
+    result = one(use, FakeClusterView(applied_once=frozenset({"s"})))
     assert [document.body["v"] for document in result.documents if "v" in document.body] == [value]
 
 
-def test_a_child_that_was_made_once_and_is_being_deleted_can_be_read() -> None:
-    finished = dataclasses.replace(LEAVING, finished=frozenset({"s"}))
-    assert one("child('Service', 's').spec.clusterIP", finished).documents[0].body["v"] == "10.0.0.1"
-    assert one("ready(child('Service', 's'))", finished).documents[0].body["v"] is True
+def test_a_child_that_was_applied_once_and_is_being_deleted_can_be_read() -> None:
+    applied_once = dataclasses.replace(DELETING, applied_once=frozenset({"s"}))
+    assert one("child('Service', 's').spec.clusterIP", applied_once).documents[0].body["v"] == "10.0.0.1"
+    assert one("ready(child('Service', 's'))", applied_once).documents[0].body["v"] is True
 
 
 def test_a_field_of_a_child_that_is_gone_is_awaited() -> None:
-    result = one("child('Service', 's').spec.clusterIP", FakeClusterView(finished=frozenset({"s"})))
+    result = one("child('Service', 's').spec.clusterIP", FakeClusterView(applied_once=frozenset({"s"})))
     assert waits(result) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s .spec.clusterIP"]
 
 
-def test_a_child_that_waits_itself_is_known() -> None:
+def test_a_child_that_waits_itself_is_no_missing_child() -> None:
     files = {
         "a.yaml.j2": manifest("ConfigMap", "a", "v: {{ child('ConfigMap', 'b').data.x }}\n"),
         "b.yaml.j2": manifest("ConfigMap", "b", "v: {{ lookup('v1', 'ConfigMap', 'x').data.nope }}\n"),
@@ -421,7 +421,7 @@ def test_a_child_that_could_be_two_manifests_is_a_problem() -> None:
         ("ready(child('Service', 's').status)", "ready needs what child or lookup gave"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_a_problem(expression: str, message: str) -> None:
+def test_an_invalid_query_is_a_problem(expression: str, message: str) -> None:
     for cluster in (EMPTY, FakeClusterView(others=(CONFIG,))):
         (problem,) = one(expression, cluster).problems
         assert str(problem).startswith(f"echoes.example.com/a.yaml.j2:5: {message}")
@@ -461,7 +461,7 @@ def test_a_field_of_what_is_looked_up_by_another_lookup_is_awaited_with_its_path
     assert str(wait) == "waiting for Secret n/3 .data.p"
 
 
-def test_macros_of_other_files_ask_too() -> None:
+def test_macros_of_other_files_query_the_cluster_too() -> None:
     macro = "{% macro ip() %}{{ child('Service', 's').spec.clusterIP }}{% endmacro %}"
     text = "{% import '_m.yaml.j2' as m %}\n" + manifest("ConfigMap", "c", "v: {{ m.ip() }}\n")
     files = {"a.yaml.j2": text, "_m.yaml.j2": macro, **SERVICE_FILE}
@@ -469,7 +469,7 @@ def test_macros_of_other_files_ask_too() -> None:
     assert waits(render_with(files, EMPTY)) == ["echoes.example.com/a.yaml.j2:6: waiting for Service/s to be ready"]
 
 
-def test_text_with_a_value_in_it_carries_where_the_value_came_from() -> None:
+def test_text_with_a_value_has_the_provenance_of_the_value() -> None:
     text = (
         manifest("Service", "s")
         + "---\n{% set url %}http://{{ child('Service', 's').spec.clusterIP }}:80{% endset %}\n"
@@ -489,32 +489,32 @@ def test_text_with_a_value_in_it_carries_where_the_value_came_from() -> None:
 
 
 def test_values_of_the_cluster_are_data_in_every_position() -> None:
-    nasty = "a: b\n- c\n{{ x }} # d\n"
-    cluster = FakeClusterView(others=(live("ConfigMap", "x", data={"t": nasty, "l": [1, {"a": nasty}]}),))
+    hostile = "a: b\n- c\n{{ x }} # d\n"
+    cluster = FakeClusterView(others=(live("ConfigMap", "x", data={"t": hostile, "l": [1, {"a": hostile}]}),))
     text = "{% set d = lookup('v1', 'ConfigMap', 'x').data %}\n" + manifest("ConfigMap", "c")
     text += "plain: {{ d.t }}\nquoted: 'x{{ d.t }}'\nblock: |\n  {{ d.t }}\nindented: |\n  {{ d.t | indent(2) }}\n"
     text += "list: {{ d.l }}\njson: {{ d.l | tojson }}\ntext: 'j={{ d.l | tojson }}'\n{{ d.t }}: key\n"
     text += "yaml:\n  {{ d | to_yaml | indent(2) }}\n"
     body = render_with({"a.yaml.j2": text}, cluster).documents[0].body
     assert (body["plain"], body["quoted"], body["block"], body["indented"]) == (
-        nasty,
-        f"x{nasty}",
-        f"{nasty}\n",
-        f"{nasty}\n",
+        hostile,
+        f"x{hostile}",
+        f"{hostile}\n",
+        f"{hostile}\n",
     )
-    assert body["list"] == body["json"] == [1, {"a": nasty}]
-    assert body["text"] == "j=" + json.dumps([1, {"a": nasty}], separators=(",", ":"))
-    assert body[nasty] == "key"
-    assert body["yaml"] == {"t": nasty, "l": [1, {"a": nasty}]}
+    assert body["list"] == body["json"] == [1, {"a": hostile}]
+    assert body["text"] == "j=" + json.dumps([1, {"a": hostile}], separators=(",", ":"))
+    assert body[hostile] == "key"
+    assert body["yaml"] == {"t": hostile, "l": [1, {"a": hostile}]}
 
 
-HUSH = FakeClusterView(
+SECRET_CLUSTER = FakeClusterView(
     others=(CONFIG, live("Secret", "p", data={"k": "aHVzaA=="}), live("ConfigMap", "q", data={"k": "a"}))
 )
 
 
 def test_a_field_that_a_secret_names_is_not_in_the_message() -> None:
-    result = one("lookup('v1', 'ConfigMap', 'x').data[lookup('v1', 'Secret', 'p').data.k | b64decode]", HUSH)
+    result = one("lookup('v1', 'ConfigMap', 'x').data[lookup('v1', 'Secret', 'p').data.k | b64decode]", SECRET_CLUSTER)
     assert result.waits
     assert "hush" not in str(result.waits[0])
 
@@ -528,7 +528,7 @@ def test_a_field_that_a_secret_names_is_not_in_the_message() -> None:
     ],
 )
 def test_a_field_that_the_parent_lacks_is_no_reason_to_wait(of: str, key: str, named: str) -> None:
-    result = one(f"{of}[{key}]", HUSH)
+    result = one(f"{of}[{key}]", SECRET_CLUSTER)
     assert result.waits == ()
     (problem,) = result.problems
     assert "is missing" in str(problem)
@@ -537,7 +537,7 @@ def test_a_field_that_the_parent_lacks_is_no_reason_to_wait(of: str, key: str, n
 
 
 def test_a_field_that_is_looked_up_by_name_may_be_missing() -> None:
-    result = one("spec[lookup('v1', 'ConfigMap', 'q').data.k] | default('none')", HUSH)
+    result = one("spec[lookup('v1', 'ConfigMap', 'q').data.k] | default('none')", SECRET_CLUSTER)
     assert result.documents[0].body["v"] == "none"
     assert [str(use.query) for use in result.documents[0].dependencies] == ["ConfigMap n/q"]
 
@@ -550,12 +550,12 @@ def test_a_field_that_is_looked_up_by_name_may_be_missing() -> None:
      "child('Service', 's').nope.__class__", "child('Service', 's').spec.clusterIP.__class__",
      "'{0.__class__}'.format(child('Service', 's'))"],
 )  # fmt: skip
-def test_no_way_leads_out_of_what_was_asked(expression: str) -> None:
+def test_no_way_leads_out_of_the_answer_of_a_query(expression: str) -> None:
     (problem,) = one(expression, CLUSTER).problems
     assert "refused for security" in str(problem)
 
 
-def test_a_document_with_a_default_does_not_wait_but_tells_its_use() -> None:
+def test_a_document_with_a_default_does_not_wait_and_has_the_dependency() -> None:
     result = one("child('Service', 's').spec.clusterIP | default('none')", EMPTY)
     assert result.documents[0].body["v"] == "none"
     assert result.documents[0].dependencies == (Dependency(CHILD, awaited=False),)
@@ -598,7 +598,7 @@ S = "child('Service', 's')"
     ],
 )  # fmt: skip
 def test_a_default_takes_the_live_value_of_a_child_ready_or_not(expression: str, value: Any, absent: Any) -> None:
-    for cluster, expected in ((UNREADY, value), (LEAVING, value), (EMPTY, absent)):
+    for cluster, expected in ((UNREADY, value), (DELETING, value), (EMPTY, absent)):
         result = one(expression, cluster)
         assert (result.problems, result.waits) == ((), ())
         found = result.documents[0].body["v"]
@@ -617,8 +617,8 @@ def test_a_default_takes_the_live_value_of_a_child_ready_or_not(expression: str,
         ("lookup('v1', 'Service', 's') is undefined", False),
     ],
 )
-def test_a_default_takes_the_live_value_of_what_is_looked_up(expression: str, value: Any) -> None:
-    for cluster in (UNREADY, LEAVING):
+def test_a_default_takes_the_live_value_of_a_lookup(expression: str, value: Any) -> None:
+    for cluster in (UNREADY, DELETING):
         document, _ = one(expression, cluster).documents
         assert document.body["v"] == value
         assert [use.awaited for use in document.dependencies] == [False]
@@ -636,7 +636,7 @@ def test_a_default_takes_the_live_value_of_what_is_looked_up(expression: str, va
 )  # fmt: skip
 def test_plain_reading_waits_until_the_child_is_ready(expression: str) -> None:
     expression = re.sub(r"\bS\b", S, expression)
-    for cluster in (UNREADY, LEAVING):
+    for cluster in (UNREADY, DELETING):
         assert waits(one(expression, cluster)) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s to be ready"]
 
 
@@ -690,7 +690,7 @@ SPREAD = "dict({'a': 'b'}, **lookup('v1', 'ConfigMap', 'x').X)"
         ("range(*lookup('v1', 'ConfigMap', 'x').l)", [1, 2]),
     ],
 )
-def test_what_is_spread_into_a_call_came_from_where_the_mapping_did(expression: str, value: Any) -> None:
+def test_a_call_with_a_spread_mapping_has_the_provenance_of_the_mapping(expression: str, value: Any) -> None:
     metadata = {"annotations": {"a.b/c": "d"}, "labels": {}}
     there = live("ConfigMap", "x", data={"url": "http://x", "n": "3"}, l=[1, 3], metadata=metadata)
     text = "{% macro m(url, n) %}{{ url }} {{ n }}{% endmacro %}\n"
@@ -731,11 +731,11 @@ def test_only_the_document_that_an_unknown_mapping_is_spread_into_waits() -> Non
     ],
 )
 def test_a_key_that_is_looked_up_is_named_where_it_is_known_and_else_awaited(expression: str, awaited: str) -> None:
-    assert waits(one(expression, HUSH)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
+    assert waits(one(expression, SECRET_CLUSTER)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
 
 
 @given(expressions=st.lists(st.sampled_from([each for each, _ in KNOWN]), min_size=1, max_size=4))
-def test_what_a_document_uses_does_not_depend_on_what_the_cluster_has(expressions: list[str]) -> None:
+def test_the_dependencies_of_a_document_are_the_same_for_every_state_of_the_cluster(expressions: list[str]) -> None:
     text = "---\n".join(manifest("ConfigMap", f"c{at}", f"v: {{{{ {x} }}}}\n") for at, x in enumerate(expressions))
     files = {"a.yaml.j2": text, **SERVICE_FILE}
 
@@ -751,7 +751,7 @@ def test_what_a_document_uses_does_not_depend_on_what_the_cluster_has(expression
     assert render_with(files, CLUSTER).asked == render_with(files, EMPTY).asked
 
 
-def test_what_waits_has_the_annotations_that_are_known_of_it() -> None:
+def test_a_wait_has_the_known_annotations_of_its_manifest() -> None:
     value = "{{ child('Service', 's').spec.clusterIP }}"
     text = manifest("ConfigMap", "c", f"data: {{ip: '{value}'}}\n").replace(
         "name: c", f"name: c\n  annotations: {{known: 'yes', unknown: '{value}'}}"

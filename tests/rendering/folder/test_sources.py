@@ -1,4 +1,4 @@
-"""The templates folder, as files come, change, break and go."""
+"""The templates folder: files appear, change, fail to load and disappear."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_folder_that_breaks_keeps_its_last_good_templates_and_the_others_chang
     assert rendered_values(echoes(repaired)) == [3]
 
 
-def test_a_folder_that_failed_to_load_says_so_in_every_render(tmp_path: Path) -> None:
+def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD})
     good = load(tmp_path)
     write(tmp_path, {f"{ECHOES}/b.yaml.j2": "{% if"})
@@ -280,7 +280,9 @@ def test_a_swap_while_it_is_read_gives_one_version_and_never_two(
     assert rendered_values(echoes(load(tmp_path))) == [2, 2]
 
 
-def test_a_folder_that_never_stands_still_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_never_stops_changing_keeps_its_previous_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     good = load(tmp_path)
     read_bytes = Path.read_bytes

@@ -99,7 +99,7 @@ def test_yaml_text_within_a_block_reads_back_with_another_reader(data: Any) -> N
 
 
 def _as_pyyaml_reads_floats(data: Any) -> Any:
-    """PyYAML takes 1e+16 for a string: YAML 1.1 wants a dot."""
+    """PyYAML reads 1e+16 as a string, because a float has a dot in YAML 1.1."""
     if isinstance(data, float):
         text = repr(data)
         return text if "e" in text and "." not in text else data
@@ -109,7 +109,7 @@ def _as_pyyaml_reads_floats(data: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_nasty_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
+def test_hostile_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
     text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": HOSTILE_VALUES[name]}})
     assert yaml.load(text, yaml.CSafeLoader) == {"k": HOSTILE_VALUES[name]}
 
@@ -183,7 +183,7 @@ def test_json_that_is_laid_out_is_still_structure() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_nasty_json_is_json(name: str) -> None:
+def test_hostile_json_is_json(name: str) -> None:
     text = field("v: '{{ spec.t | tojson }}'\n", {"t": [HOSTILE_VALUES[name]]})
     assert json.loads(text) == [HOSTILE_VALUES[name]]
 
@@ -250,5 +250,5 @@ def test_a_moment_is_some_time_later(expression: str, moment: str) -> None:
         ("'2026-01-31T12:00:00Z' | later('9' * 400 ~ 'd')", "later: that moment is beyond the year 9999"),
     ],
 )
-def test_what_has_no_moment_later_says_so(expression: str, message: str) -> None:
+def test_later_refuses_a_value_that_is_not_a_time(expression: str, message: str) -> None:
     assert f"a.yaml.j2:5: {message}" in fault(expression)

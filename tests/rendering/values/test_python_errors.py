@@ -1,4 +1,4 @@
-"""What templates can't compute is said in words of templates, with its line, and never in Python's."""
+"""The error of an expression has its template line and words that template authors know, never Python's."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def fault(expression: str) -> str:
         ("spec.s.encode('x')", "a value is not of the kind, or not in the range, that this needs"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_computed_is_said_in_words_of_templates(expression: str, message: str) -> None:
+def test_an_expression_that_fails_has_an_error_in_words_of_templates(expression: str, message: str) -> None:
     assert fault(expression) == message
 
 
@@ -113,7 +113,7 @@ def test_what_can_not_be_computed_is_said_in_words_of_templates(expression: str,
         "{% filter round %}a{% endfilter %}",
     ],
 )
-def test_what_a_tag_can_not_do_is_said_in_words_of_templates(text: str) -> None:
+def test_a_tag_that_fails_has_an_error_in_words_of_templates(text: str) -> None:
     result = render_with({"a.yaml.j2": f"{text}\n{manifest('ConfigMap', 'c')}"}, CLUSTER, SPEC)
     (problem,) = result.problems
     location, _, message = str(problem).partition(": ")
@@ -122,5 +122,5 @@ def test_what_a_tag_can_not_do_is_said_in_words_of_templates(text: str) -> None:
 
 
 @given(st.sampled_from([TypeError, ValueError, KeyError, AttributeError, IndexError]), st.text(max_size=8))
-def test_an_error_that_nobody_thought_of_shows_none_of_its_words(kind: type[Exception], text: str) -> None:
+def test_an_unforeseen_error_shows_none_of_its_words(kind: type[Exception], text: str) -> None:
     assert translate_error(kind(f"Observed {text} is not of {text}")) == translate_error(kind("anything else"))

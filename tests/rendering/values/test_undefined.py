@@ -1,4 +1,4 @@
-"""Fields that are not there, and fields that are named like methods."""
+"""Missing fields, and fields with the name of a method."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_methods_of_mappings_work_where_there_is_no_such_field() -> None:
 
 
 @pytest.mark.parametrize(("a", "kind"), [(None, "null"), ("x", "a string"), (3, "a number")])
-def test_a_field_of_what_is_no_mapping_is_an_error_that_says_what_it_is(a: object, kind: str) -> None:
+def test_a_field_of_a_value_that_is_not_a_mapping_is_an_error_that_names_its_kind(a: object, kind: str) -> None:
     assert fault("spec.a.b", {"a": a}).endswith(f":5: b is missing: what should hold it is {kind}, not a mapping")
 
 
@@ -131,7 +131,7 @@ def test_a_method_can_be_called_within_a_loop_and_within_a_block(call: str, expe
         assert found.body["v"] == [expected]
 
 
-def test_calling_a_field_says_that_it_beats_the_method() -> None:
+def test_the_error_of_a_called_field_says_that_it_beats_the_method() -> None:
     assert "a field beats the method of its name" in fault("spec.l.items()", {"l": {"items": [1]}})
 
 
@@ -193,7 +193,7 @@ def test_a_method_that_would_change_a_mapping_names_what_to_write_instead(call: 
         ("dict(spec.m | items | rejectattr(0, 'equalto', 'a'))", {}),
     ],
 )
-def test_what_the_message_says_to_write_works(instead: str, expected: Any) -> None:
+def test_the_expression_that_the_message_suggests_works(instead: str, expected: Any) -> None:
     assert value(instead, {"l": [3, 1], "m": {"a": 1}}) == expected
 
 
@@ -204,7 +204,7 @@ def test_a_namespace_accumulates_in_a_loop_also_what_the_cluster_has() -> None:
     assert found.body["v"] == [0, 1, 2]
 
 
-def test_the_tag_that_changes_values_elsewhere_says_what_to_write_instead() -> None:
+def test_the_tag_do_is_an_error_that_names_what_to_write_instead() -> None:
     text = "{% do spec.l.append(1) %}\n"
     with pytest.raises(LoadError, match=r"a.yaml.j2:1: values can't be changed in a template.*namespace\(\)"):
         templates({"a.yaml.j2": text + HEAD})
