@@ -28,7 +28,7 @@ RenderFile: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
 """Renders the file with these generated values."""
 
 _REMEDY = (
-    "to be found again it must stand alone in a field too, as it is or as b64encode gives it: "
+    "the operator finds it again only in a field that contains it alone, as it is or with b64encode: write "
     "{% set value = generated() %}, and a key for it"
 )
 

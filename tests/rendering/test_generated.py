@@ -139,7 +139,7 @@ def test_each_of_several_values_that_the_cluster_has_is_reused(known: dict[str, 
     [
         (
             "stringData:\n  url: u:{{ generated() }}@h\n",
-            "6: stringData.url is made of a generated value; to be found again",
+            "6: stringData.url is made of a generated value; the operator finds it again only in",
         ),
         (
             "stringData:\n  a: b\n  hash: {{ generated() | sha256 }}\n",

@@ -133,13 +133,13 @@ def later(value: Any, duration: Any) -> str:
     with contextlib.suppress(ValueError):
         moment = datetime.fromisoformat(text)
     if moment is None or moment.tzinfo is None:
-        raise UnfitValueError("later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
+        raise UnfitValueError("later needs a time such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
     try:
         moment = moment.astimezone(UTC) + timedelta(seconds=parse_duration(_text("later", duration)))
     except ValueError as error:
         raise UnfitValueError(f"later: {error}") from None
     except OverflowError:
-        raise UnfitValueError("later: that moment is beyond the year 9999") from None
+        raise UnfitValueError("later: that time is beyond the year 9999") from None
     text = moment.replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if moment.microsecond else text) + "Z"
 

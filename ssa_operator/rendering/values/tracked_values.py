@@ -343,6 +343,13 @@ def call_tracked(
         if unknown is None:
             raise
         return unknown
+    return _tracked_result(found, values, provenance, unready)
+
+
+def _tracked_result(
+    found: Any, values: Sequence[Any], provenance: tuple[Provenance, ...], unready: Sequence[Awaited]
+) -> Any:
+    """The result `found` of a function of `values`, with their provenance."""
     if isinstance(found, UnknownValue):
         provenance = merge_provenance(provenance, found.provenance)
         if unready:
