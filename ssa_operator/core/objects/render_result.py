@@ -112,8 +112,8 @@ class RenderProblem:
 class Rendered:
     """Everything that one render of a folder gave.
 
-    asked: every question to the cluster, also those of files that failed. read_unready: those whose answers are taken as they
-    are, ready or not. generated: which objects hold generated
+    asked: every question to the cluster, also those of files that failed. read_unready: those whose answers are taken
+    as they are, ready or not. generated: which objects hold generated
     values. again_at: when time alone may change the render, in seconds since the epoch. aged: whether it has changed it
     since the parent was made. digest: names the template set. secrets: the Secrets that were looked at; drawn: the
     generated values of all files.

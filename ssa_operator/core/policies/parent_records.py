@@ -4,6 +4,8 @@ Promises:
 - A child that Kubernetes can't collect with its parent is recorded in the inventory before it is created, in the same
   write that puts the finalizer: whatever moment a process dies at, the record leads to the object.
 - An entry goes only when its object is known to be gone. The finalizer is there only while something needs it.
+- A record or a finalizer that nothing needs any more is removed whichever field managers own it, and only from the
+  parent as it was read.
 - A deletion that is held stays held for the operator that comes next.
 - Objects of one wave wait for none of the same or of a later wave; they go in the reverse order.
 """
@@ -169,6 +171,43 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
         "kind": parent.identity.kind,
         "metadata": metadata,
     }
+
+
+def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
+    """Whether a parent has every annotation and finalizer of a body that `written` gave."""
+    annotations, finalizers = body["metadata"].get("annotations", {}), body["metadata"].get("finalizers", ())
+    return annotations.items() <= parent.metadata.annotations.items() and set(finalizers) <= {
+        *parent.metadata.finalizers
+    }
+
+
+def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
+    """The JSON patch that removes from a parent what these records don't need; None where it has no such thing.
+
+    An apply doesn't remove what another field manager owns, too: `kubectl` that restored a backup, for instance. The
+    tests keep the patch from a parent that changed since it was read, or that has only its name.
+    """
+    metadata = parent.metadata
+    needed = {INVENTORY: bool(records.inventory), ONCE: bool(records.once), HELD: records.held is not None}
+    paths = [
+        f"/metadata/annotations/{_escaped(name)}"
+        for name, needs in needed.items()
+        if not needs and name in metadata.annotations
+    ]
+    tests: dict[str, Any] = {"/metadata/uid": parent.uid, "/metadata/resourceVersion": parent.resource_version}
+    if FINALIZER in metadata.finalizers and not records.finalizer:
+        tests["/metadata/finalizers"] = metadata.finalizers
+        paths.append(f"/metadata/finalizers/{metadata.finalizers.index(FINALIZER)}")
+    if not paths:
+        return None
+    operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
+    operations += [{"op": "remove", "path": path} for path in paths]
+    return json.dumps(operations, separators=(",", ":")).encode()
+
+
+def _escaped(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _entry(identity: Identity, wave: int) -> dict[str, Any]:
