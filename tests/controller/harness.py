@@ -335,6 +335,13 @@ class Running:
         """Count passes from now on."""
         self.passes, self.reports = [], []
 
+    async def reported(self, wanted: Callable[[Report], bool]) -> None:
+        """Return once the newest report is as wanted."""
+        async with asyncio.timeout(PATIENCE):
+            while not (self.reports and wanted(self.reports[-1])):
+                self._ended.clear()
+                await self._ended.wait()
+
     async def passed(self, count: int) -> None:
         """Return once so many passes have begun and ended since the last `forget`."""
         async with asyncio.timeout(PATIENCE):
