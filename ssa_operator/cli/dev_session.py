@@ -42,6 +42,7 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects
 REDRAW = 0.25
 """Seconds between two drawings of the live tree, and between two looks at the examples."""
 
+_AS_DEV = request.ApplyOptions(manager="ssa-operator-dev")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -98,7 +99,7 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             resource = await mapper.resource(group_kind(document), version)
             namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
             body = encode(_as_kubectl(document.body, namespace))
-            await client.send(request.apply(resource, namespace, metadata["name"], body, manager="ssa-operator-dev"))
+            await client.send(request.apply(resource, namespace, metadata["name"], body, _AS_DEV))
         except (ApiError, UnknownKind) as error:
             raise CommandError(f"{document.location}: {error}") from error
 

@@ -16,6 +16,7 @@ from ssa_operator.cli.tree import line
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -29,7 +30,7 @@ class Pods:
 
     def __init__(self, client: Client) -> None:
         self._caches = {resource: Cache() for resource in (_PODS, _REPLICA_SETS)}
-        self._reflectors = [Reflector(client, resource, cache) for resource, cache in self._caches.items()]
+        self._reflectors = [Reflector(client, Scope(resource), cache) for resource, cache in self._caches.items()]
 
     async def run(self) -> None:
         await asyncio.gather(*(reflector.run() for reflector in self._reflectors))

@@ -226,7 +226,7 @@ class Operator:
                     await self._guarded(str(kind), self.lookups.refresh(kind))
 
     async def _settle_folders(self) -> None:
-        await self.definitions.reflector.settled()
+        await self.definitions.reflector.synced_or_unavailable()
         while True:
             await self._to_settle.wait()
             self._to_settle.clear()

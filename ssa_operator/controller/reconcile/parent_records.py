@@ -28,6 +28,7 @@ from ssa_operator.core.policies.parent_records import (
     with_manifests,
 )
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
 
 
 async def save_parent_records(cluster: ClusterAccess, subject: Parent, records: ParentRecords) -> Parent:
@@ -41,7 +42,8 @@ async def save_parent_records(cluster: ClusterAccess, subject: Parent, records: 
     namespace, name = parent.identity.namespace, parent.identity.name
     body = encode(parent_records_body(parent, records))
     with subject.cache.writing(namespace, name):
-        kept = (await cluster.client.apply(subject.resource, namespace, name, body, manager=MANAGER)).live
+        options = ApplyOptions(manager=MANAGER)
+        kept = (await cluster.client.apply(subject.resource, namespace, name, body, options)).live
         if kept.metadata.finalizers or not kept.deleting:
             subject.cache.written(kept)
     return replace(subject, parent=kept)

@@ -22,6 +22,7 @@ from ssa_operator.core.policies.status_conflicts import conflict_message
 from ssa_operator.core.status.events import events, status_refused, status_undeclared
 from ssa_operator.core.status.report import Report, with_notice
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
 
 
 class Publisher:
@@ -69,10 +70,9 @@ class Publisher:
         }
         namespace, name = parent.identity.namespace, parent.identity.name
         try:
+            options = ApplyOptions(subresource="status", redactor=memory.redactor)
             with subject.cache.writing(namespace, name):
-                applied = await self._cluster.client.apply(
-                    subject.resource, namespace, name, encode(body), subresource="status", redactor=memory.redactor
-                )
+                applied = await self._cluster.client.apply(subject.resource, namespace, name, encode(body), options)
                 subject.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
