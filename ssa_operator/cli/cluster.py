@@ -17,8 +17,8 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import Format, Name, Output, example
 
 if TYPE_CHECKING:
-    from ssa_operator.devcluster.cluster import Status
-    from ssa_operator.devcluster.progress import Progress, Report
+    from ssa_operator.devcluster.cluster import ClusterStatus
+    from ssa_operator.devcluster.progress import Progress, ProgressCallback
 
 app = typer.Typer(
     help="Start and stop a local control plane: real Kubernetes, no containers.",
@@ -100,7 +100,7 @@ def kubeconfig(name: Name = "default") -> None:
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
+def reporting() -> Iterator[ProgressCallback]:
     """Shows progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -145,7 +145,7 @@ class _Lines:
         self._write(f"{step.message} ({tenths * 10} %)" if step.total else step.message, soft_wrap=True)
 
 
-def _describe(found: Status) -> dict[str, Any]:
+def _describe(found: ClusterStatus) -> dict[str, Any]:
     cluster = found.cluster
     return {
         "name": found.name,
@@ -170,12 +170,12 @@ def _require_extra() -> None:
 @contextmanager
 def explained() -> Iterator[None]:
     """Raises CommandError for what can go wrong with a cluster."""
-    from ssa_operator.devcluster.api import ApiError
+    from ssa_operator.devcluster.api import AdminRequestError
     from ssa_operator.devcluster.binaries import BinariesError
     from ssa_operator.devcluster.cluster import ClusterError
     from ssa_operator.devcluster.processes import ProcessError
 
     try:
         yield
-    except (ApiError, BinariesError, ClusterError, ProcessError) as error:
+    except (AdminRequestError, BinariesError, ClusterError, ProcessError) as error:
         raise CommandError(str(error)) from error

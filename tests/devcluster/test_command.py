@@ -53,7 +53,7 @@ def test_the_help_of_every_command_has_an_example(command: str) -> None:
     assert "Example: " in CliRunner().invoke(app, [command, "--help"]).stdout
 
 
-def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     error = CliRunner().invoke(app, ["status"]).exception
     assert isinstance(error, CommandError)
