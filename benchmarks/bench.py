@@ -83,10 +83,11 @@ class Bench:
         """Watch the Echos of a namespace while the block runs."""
         progress, cache = Progress(), Cache()
         cache.listen(progress.see)
-        reflector = Reflector(self.server.client, self.server.resources[workload.ECHO], cache, namespace=namespace)
+        scope = calls.Scope(self.server.resources[workload.ECHO], namespace)
+        reflector = Reflector(self.server.client, scope, cache)
         task = asyncio.create_task(reflector.run())
         try:
-            await reflector.settled()
+            await reflector.synced_or_unavailable()
             yield progress
         finally:
             task.cancel()

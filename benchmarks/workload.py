@@ -113,7 +113,8 @@ def writes(
         "metadata": {"name": name, "resourceVersion": parent.resource_version},
         "status": _renamed(sample.body["status"], sample, parent),
     }
-    return [*applies, calls.apply(resources[ECHO], namespace, name, encode(body), subresource="status")]
+    status = calls.ApplyOptions(subresource="status")
+    return [*applies, calls.apply(resources[ECHO], namespace, name, encode(body), status)]
 
 
 def _renamed(value: Any, sample: LiveObject, parent: LiveObject) -> Any:

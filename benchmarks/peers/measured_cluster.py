@@ -216,7 +216,7 @@ async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]])
 async def _warm_up(server: Server) -> None:
     """Send writes in a namespace that no operator watches."""
     requests = [
-        calls.apply(server.resources[kind], "warm-up", f"warm-up-{number}", body, manager="warm-up")
+        calls.apply(server.resources[kind], "warm-up", f"warm-up-{number}", body, calls.ApplyOptions(manager="warm-up"))
         for number in range(WARM_UP)
         for kind, body in job.children(f"warm-up-{number}", 1, namespace="warm-up").items()
     ]

@@ -16,6 +16,7 @@ from benchmarks.peers import job
 from benchmarks.server import Server
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 
@@ -101,11 +102,11 @@ async def watched(server: Server) -> AsyncIterator[Observations]:
     for resource in server.resources.values():
         cache = Cache()
         cache.listen(observations.see)
-        reflectors.append(Reflector(server.client, resource, cache, namespace=job.NAMESPACE))
+        reflectors.append(Reflector(server.client, Scope(resource, job.NAMESPACE), cache))
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
     try:
         for reflector in reflectors:
-            await reflector.settled()
+            await reflector.synced_or_unavailable()
         yield observations
     finally:
         for task in tasks:

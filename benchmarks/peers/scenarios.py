@@ -280,7 +280,8 @@ async def _raw(cluster: MeasuredCluster) -> dict[str, Phase]:
 
     def apply(kind: GroupKind, name: str, body: bytes, subresource: str = "") -> Request:
         resource = server.resources[kind]
-        return calls.apply(resource, job.NAMESPACE, name, body, subresource=subresource, manager=MANAGER)
+        options = calls.ApplyOptions(subresource=subresource, manager=MANAGER)
+        return calls.apply(resource, job.NAMESPACE, name, body, options)
 
     def child(kind: GroupKind, name: str, replicas: int) -> Request:
         return apply(kind, name, job.children(name, replicas, cluster.uids[name])[kind])

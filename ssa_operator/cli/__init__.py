@@ -1,1 +1,1 @@
-"""The command line: one module a command. Heavy imports stay inside the commands, so that `--help` is instant."""
+"""The command line, one module a command. Commands import expensive modules when they run, so that `--help` is fast."""

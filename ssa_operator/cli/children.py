@@ -1,9 +1,9 @@
-"""Children as the cluster has them: those that no status lists, and how old each one is.
+"""Lists children by the parent label, for their ages and for parents whose status has no children.
 
 Promises:
-- They are found by their label: one request a kind asks for their metadata. Where their state has to be judged, the
-  objects of the kinds that were found are listed; those of Secrets never are.
-- A kind that can't be listed is left out, and named with the reason.
+- One request for each kind lists the children's metadata. If the readiness of children is needed, one more request for
+  each of their kinds lists the whole objects. Whole Secrets are never listed.
+- If the user can't list a kind, the other kinds are listed, and the kind is named with the reason.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 
-AT_ONCE = 16
-"""Requests under way at a time: discovery knows some sixty kinds."""
+PARALLEL_REQUESTS = 16
+"""The limit of parallel requests: a cluster serves some sixty kinds."""
 
-NAMED = 16
-"""So many parents are named in a label selector; of more, the children of all parents are listed."""
+MAX_SELECTED_UIDS = 16
+"""The most parents in a label selector. With more, the children of all parents are listed."""
 
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -46,8 +46,8 @@ class _List(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A child as far as its metadata tell, and where it was listed."""
+class ListedChild:
+    """A child's metadata, and the scope of the list that has it."""
 
     scope: Scope
     live: LiveObject
@@ -59,44 +59,51 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Children:
-    """The children of some parents, by the parent's uid, and why other kinds can't be listed."""
+class ListedChildren:
+    """The children of some parents."""
 
-    found: Mapping[str, Sequence[Found]]
+    by_parent: Mapping[str, Sequence[ListedChild]]
+    """By the parent's uid."""
+
     skipped: Mapping[Resource, str] = field(default_factory=dict)
+    """The resources that the user can't list, with the reason."""
 
 
-async def children_of(client: Client, uids: Collection[str], places: Iterable[tuple[Resource, str]]) -> Children:
-    """The children of the parents with these uids, of the given kinds in the given namespaces ('' for all)."""
-    selector = f"{PARENT_UID_LABEL} in ({','.join(uids)})" if len(uids) <= NAMED else PARENT_UID_LABEL
-    scopes = [Scope(resource, namespace, selector) for resource, namespace in dict.fromkeys(places)]
-    found: dict[str, dict[str, Found]] = {uid: {} for uid in uids}
+async def list_children(client: Client, uids: Collection[str], within: Iterable[Scope]) -> ListedChildren:
+    """The children of the parents with these uids, within some scopes."""
+    selector = f"{PARENT_UID_LABEL} in ({','.join(uids)})" if len(uids) <= MAX_SELECTED_UIDS else PARENT_UID_LABEL
+    scopes = [replace(scope, label_selector=selector) for scope in dict.fromkeys(within)]
+    answers = await _gather_limited(_list_metadata(client, scope) for scope in scopes)
+    children: dict[str, dict[str, ListedChild]] = {uid: {} for uid in uids}
     skipped = {}
-    for scope, answer in zip(scopes, await _gathered(_metadata(client, scope) for scope in scopes), strict=True):
+    for scope, answer in zip(scopes, answers, strict=True):
         if isinstance(answer, ApiError):
             if not answer.not_found:
                 skipped[scope.resource] = _FORBIDDEN if answer.code == 403 else f"{answer}"
             continue
         for live in answer:
-            # Kubernetes copies labels, those of a Service to its EndpointSlices for instance: what the operator did not
-            # apply is no child. An object that two groups serve has one uid.
-            if live.parent_uid in found and live.owned_fields():
-                found[live.parent_uid].setdefault(live.uid, Found(scope, live))
-    return Children(
-        found={uid: sorted(each.values(), key=lambda child: child.identity) for uid, each in found.items()},
+            # Kubernetes copies labels, for instance those of a Service to its EndpointSlices. Only an object that the
+            # operator has applied is a child. An object that two groups serve has one uid.
+            if live.parent_uid in children and live.owned_fields():
+                children[live.parent_uid].setdefault(live.uid, ListedChild(scope, live))
+    return ListedChildren(
+        by_parent={uid: sorted(each.values(), key=lambda child: child.identity) for uid, each in children.items()},
         skipped=skipped,
     )
 
 
-async def judged(client: Client, children: Sequence[Found], now: float) -> Mapping[str, dict[str, Any]]:
-    """What `status.resources` would say of children, by their uids; `now` is in seconds since the epoch.
+async def status_entries(client: Client, children: Sequence[ListedChild], now: float) -> Mapping[str, dict[str, Any]]:
+    """The entries that the operator would write to `status.resources`, by the children's uids. `now` is in seconds
+    since the epoch.
 
-    A child that went meanwhile is left out. Raises ApiError.
+    A child that was deleted in the meantime has no entry. Raises ApiError.
     """
     scopes = list(dict.fromkeys(child.scope for child in children if not child.scope.resource.confidential))
     resources = list(dict.fromkeys(child.scope.resource for child in children))
     lists = await asyncio.gather(*(client.list_scope(scope) for scope in scopes))
-    reporting = dict(zip(resources, await _gathered(_announces(client, each) for each in resources), strict=True))
+    reporting = dict(
+        zip(resources, await _gather_limited(_reports_status(client, each) for each in resources), strict=True)
+    )
     bodies: dict[str, Mapping[str, Any]] = {live.uid: live.body for lives, _ in lists for live in lives}
     entries = {}
     for child in children:
@@ -105,14 +112,14 @@ async def judged(client: Client, children: Sequence[Found], now: float) -> Mappi
             metadata = child.live.body["metadata"]
             bodies[uid] = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if uid in bodies:
-            # Whoever may not read CRDs sees what an operator without that right would say.
-            found = readiness(bodies[uid], now, status_kinds=reporting[resource] is True)
-            entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=found))
+            # A user without the permission to read CRDs gets the result of an operator without this permission.
+            result = readiness(bodies[uid], now, status_kinds=reporting[resource] is True)
+            entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=result))
     return entries
 
 
-async def definition_of(client: Client, resource: Resource) -> Mapping[str, Any] | None:
-    """The CRD of a resource, None where it has none. Raises ApiError."""
+async def get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | None:
+    """The CRD of a resource, None if it has none. Raises ApiError."""
     if "." not in resource.group:
         return None
     try:
@@ -123,26 +130,26 @@ async def definition_of(client: Client, resource: Resource) -> Mapping[str, Any]
         raise
 
 
-async def _announces(client: Client, resource: Resource) -> bool:
-    definition = await definition_of(client, resource)
+async def _reports_status(client: Client, resource: Resource) -> bool:
+    definition = await get_crd(client, resource)
     return definition is not None and reports_status(definition)
 
 
-async def _metadata(client: Client, scope: Scope) -> list[LiveObject]:
+async def _list_metadata(client: Client, scope: Scope) -> list[LiveObject]:
     request = replace(calls.list_page(scope, limit=0), accept=_METADATA)
     answer = msgspec.json.decode((await client.send(request)).body, type=_List)
     return [LiveObject(item) for item in answer.items or ()]
 
 
-async def _gathered(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:
-    """What the calls give, or why they fail, a few at a time."""
-    turn = asyncio.Semaphore(AT_ONCE)
+async def _gather_limited(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:
+    """The results or errors of the calls, with a limited number of calls in parallel."""
+    limit = asyncio.Semaphore(PARALLEL_REQUESTS)
 
-    async def one(call: Awaitable[T]) -> T | ApiError:
-        async with turn:
+    async def run(call: Awaitable[T]) -> T | ApiError:
+        async with limit:
             try:
                 return await call
             except ApiError as error:
                 return error
 
-    return await asyncio.gather(*map(one, calls))
+    return await asyncio.gather(*map(run, calls))

@@ -1,8 +1,9 @@
-"""`ssa-operator cluster`: the local control plane alone.
+"""`ssa-operator cluster`: starts and stops the local control plane.
 
 Promises:
-- `start` leaves a cluster that runs until `stop`; interrupted before it is ready, it leaves no process.
-- Progress is a bar on a terminal and plain lines elsewhere, on standard error; standard output is data only.
+- A cluster that `start` has started runs until `stop`. If the user interrupts the start, no process is left.
+- A terminal shows progress as a bar. Without a terminal the command prints plain lines.
+- Progress goes to standard error, data to standard output.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import Format, Name, Output, example
+from ssa_operator.cli.options import Name, OutputFormat, OutputOption, example
 
 if TYPE_CHECKING:
-    from ssa_operator.devcluster.cluster import Status
-    from ssa_operator.devcluster.progress import Progress, Report
+    from ssa_operator.devcluster.cluster import ClusterStatus
+    from ssa_operator.devcluster.progress import Progress, ProgressCallback
 
 app = typer.Typer(
-    help="Start and stop a local control plane: real Kubernetes, no containers.",
+    help="Start and stop a local control plane. It is real Kubernetes without containers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -32,16 +33,16 @@ def start(
     name: Name = "default",
     audit: Annotated[
         bool,
-        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Write an audit log: who did what to which object."),
+        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Have the API server write an audit log."),
     ] = False,
 ) -> None:
-    """Start a cluster, or find it running; it runs until it is stopped."""
+    """Start a cluster, unless it runs already. It runs until `cluster stop`."""
     import asyncio
 
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with explained(), reporting() as report:
+    with command_errors(), show_progress() as report:
         started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
     typer.echo(f"Cluster {name} is ready at {started.url}", err=True)
     typer.echo(f"export KUBECONFIG={started.kubeconfig}")
@@ -49,30 +50,30 @@ def start(
 
 @app.command(epilog=example("ssa-operator cluster stop"))
 def stop(name: Name = "default") -> None:
-    """Stop a cluster and remove everything that was in it."""
+    """Stop a cluster and remove its data."""
     import asyncio
 
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with explained(), reporting() as report:
+    with command_errors(), show_progress() as report:
         stopped = asyncio.run(cluster.stop(name, report))
-    typer.echo(f"Cluster {name} {'is stopped and removed' if stopped else 'was not there'}", err=True)
+    typer.echo(f"Cluster {name} {'is stopped and removed' if stopped else 'does not exist'}", err=True)
 
 
 @app.command(epilog=example("ssa-operator cluster status --output json"))
-def status(name: Name = "default", output: Format = Output.TABLE) -> None:
-    """Show whether a cluster runs, and where its files are; exit code 1 if it does not run."""
+def status(name: Name = "default", output: OutputOption = OutputFormat.TABLE) -> None:
+    """Show whether a cluster runs, and where its files are. Exits with 1 if it does not run."""
     import asyncio
 
     _require_extra()
     from ssa_operator.cli import printing
     from ssa_operator.devcluster import cluster
 
-    with explained():
+    with command_errors():
         found = asyncio.run(cluster.status(name))
     described = _describe(found)
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         for key, value in described.items():
             shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
             typer.echo(f"{key + ':':<12} {'-' if shown is None else shown}")
@@ -90,7 +91,7 @@ def kubeconfig(name: Name = "default") -> None:
     _require_extra()
     from ssa_operator.devcluster import cluster
 
-    with explained():
+    with command_errors():
         found = asyncio.run(cluster.status(name))
     if found.cluster is None or found.state != "running":
         raise CommandError(
@@ -100,15 +101,15 @@ def kubeconfig(name: Name = "default") -> None:
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
-    """Shows progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
+def show_progress() -> Iterator[ProgressCallback]:
+    """Show progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Lines(console.print)
+        yield _ProgressLines(console.print)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -130,8 +131,8 @@ def reporting() -> Iterator[Report]:
         yield report
 
 
-class _Lines:
-    """Prints a step when it is new, and when another tenth of it is done."""
+class _ProgressLines:
+    """Prints a step when it starts, and after each tenth."""
 
     def __init__(self, write: Any) -> None:
         self._write = write
@@ -145,7 +146,7 @@ class _Lines:
         self._write(f"{step.message} ({tenths * 10} %)" if step.total else step.message, soft_wrap=True)
 
 
-def _describe(found: Status) -> dict[str, Any]:
+def _describe(found: ClusterStatus) -> dict[str, Any]:
     cluster = found.cluster
     return {
         "name": found.name,
@@ -168,14 +169,14 @@ def _require_extra() -> None:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Raises CommandError for what can go wrong with a cluster."""
-    from ssa_operator.devcluster.api import ApiError
+def command_errors() -> Iterator[None]:
+    """Raise the errors of a local cluster as CommandError."""
+    from ssa_operator.devcluster.api import AdminRequestError
     from ssa_operator.devcluster.binaries import BinariesError
     from ssa_operator.devcluster.cluster import ClusterError
     from ssa_operator.devcluster.processes import ProcessError
 
     try:
         yield
-    except (ApiError, BinariesError, ClusterError, ProcessError) as error:
+    except (AdminRequestError, BinariesError, ClusterError, ProcessError) as error:
         raise CommandError(str(error)) from error

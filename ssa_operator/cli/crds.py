@@ -1,4 +1,4 @@
-"""`ssa-operator crds`: installs CRDs, and waits until they are served."""
+"""`ssa-operator crds`: installs CRDs and waits until the API server serves them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_i
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
 def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
-    """Apply the CRDs of a folder and wait until they are Established."""
+    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders."""
     from ssa_operator.cli import session
     from ssa_operator.controller import crd_installation
 
     async def work() -> None:
         documents = crd_installation.load(*crds)
-        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.install(client, documents, timeout)
         for document in documents:
             typer.echo(f"{document.body['metadata']['name']} established")
@@ -33,19 +33,21 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
 
 @app.command(epilog=example("ssa-operator crds wait echoes.example.com"))
 def wait(
-    names: Annotated[list[str] | None, typer.Argument(help="CRDs to wait for. Default: those of the folder.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="CRDs to wait for. Default: every CRD in the --crds folders.")
+    ] = None,
     crds: Crds = CRDS,
     timeout: Timeout = 30.0,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Wait until CRDs are Established; they may not even exist yet."""
+    """Wait until CRDs exist and are Established."""
     from ssa_operator.cli import session
     from ssa_operator.controller import crd_installation
 
     async def work() -> None:
         wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
-        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:
             typer.echo(f"{name} established")

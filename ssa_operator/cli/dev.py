@@ -1,4 +1,4 @@
-"""`ssa-operator dev`: a cluster, the CRDs, the examples and the operator in one terminal."""
+"""`ssa-operator dev`: a local cluster, the CRDs, the examples and the operator in one terminal."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def dev(
     crds: Crds = CRDS,
     examples: Annotated[
         list[Path],
-        typer.Option(
-            envvar="SSA_OPERATOR_EXAMPLES", help="A file or folder of example resources to apply; repeatable."
-        ),
+        typer.Option(envvar="SSA_OPERATOR_EXAMPLES", help="File or folder of example objects to apply (repeatable)."),
     ] = EXAMPLES,
     name: Name = "default",
     until_ready: Annotated[
@@ -47,14 +45,14 @@ def dev(
         typer.Option(
             "--until-ready",
             envvar="SSA_OPERATOR_UNTIL_READY",
-            help="End with 0 as soon as every example is Ready, and with 1 after --timeout.",
+            help="Exit with 0 as soon as every example is Ready, or with 1 after --timeout.",
         ),
     ] = False,
     timeout: Timeout = 120.0,
     listen: Listen = LISTEN,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
-    """Run everything on this machine: a control plane, the CRDs, the examples, the operator with hot reload."""
+    """Run the operator on a local cluster. It applies the CRDs and examples, and reloads changed templates."""
     import asyncio
 
     from ssa_operator.cli import logging_setup
@@ -62,13 +60,11 @@ def dev(
 
     check_folders(templates)
     try:
-        from ssa_operator.cli.dev_session import Workbench
+        from ssa_operator.cli.dev_session import DevSession
     except ModuleNotFoundError as error:
-        raise CommandError(
-            f"{error.name} is missing: install ssa-operator with its extra, pip install 'ssa-operator[dev]'"
-        ) from error
+        raise CommandError(f"{error.name} is missing; install it with pip install 'ssa-operator[dev]'") from error
     logging_setup.configure(LogFormat.TEXT, log_level)
-    bench = Workbench(
+    dev_session = DevSession(
         templates=tuple(templates),
         crds=tuple(crds),
         examples=tuple(examples),
@@ -76,4 +72,4 @@ def dev(
         listen=address(listen),
         until_ready=timeout if until_ready else None,
     )
-    asyncio.run(bench.run())
+    asyncio.run(dev_session.run())

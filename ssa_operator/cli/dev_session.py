@@ -1,10 +1,10 @@
-"""What `ssa-operator dev` does: it puts a local cluster, the CRDs, the examples and an operator together, and shows
-them.
+"""Runs `ssa-operator dev`: starts a local cluster, applies the CRDs and the examples, and runs and shows an operator.
 
 Promises:
-- A cluster that it starts ends with it; one that ran before is used and left running.
-- On a terminal it shows a live tree of parents, children and pods; elsewhere plain lines.
-- With `until_ready` it ends as soon as every example is Ready, and fails where one isn't in time, saying why.
+- The command stops a cluster that it has started, and leaves one that ran before running.
+- A terminal shows a live tree of parents, children and pods. Without a terminal the command prints plain lines.
+- With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, it fails and names
+  the example and the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.tree import Tree
 
 from ssa_operator.cli import session
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.dev_cluster import launched
+from ssa_operator.cli.dev_cluster import local_cluster
 from ssa_operator.cli.pods import Pods
 from ssa_operator.cli.tree import entry, tree
 from ssa_operator.controller.operator import Operator
@@ -40,28 +40,37 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
 REDRAW = 0.25
-"""Seconds between two drawings of the live tree, and between two looks at the examples."""
+"""Seconds between two updates of the live tree, and between two checks of the examples."""
 
+_AS_DEV = request.ApplyOptions(manager="ssa-operator-dev")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workbench:
-    """The settings of one `dev`; `until_ready` is the seconds to wait for the examples, None to run on."""
+class DevSession:
+    """The options of one `ssa-operator dev`."""
 
     templates: tuple[Path, ...]
+
     crds: tuple[Path, ...]
+
     examples: tuple[Path, ...]
+
     name: str
+    """The name of the local cluster."""
+
     listen: tuple[str | None, int] | None
+    """Host and port of the HTTP server. Host None is all addresses; None is no server."""
+
     until_ready: float | None
+    """The seconds to wait until the examples are Ready, None to run until interrupted."""
 
     async def run(self) -> None:
-        """Run it. Raises CommandError."""
+        """Run until interrupted, or with `until_ready` until the examples are Ready. Raises CommandError."""
         examples = _load(self.examples)
         console = Console(highlight=False)
         stop = session.stop_on_signal()
-        async with launched(self.name) as cluster, session.connected(_target(cluster.kubeconfig)) as client:
+        async with local_cluster(self.name) as cluster, session.connect(_target(cluster.kubeconfig)) as client:
             await session.install(client, self.crds)
             mapper = RESTMapper(client)
             await _apply(client, mapper, examples)
@@ -73,7 +82,7 @@ class Workbench:
                     if console.is_terminal:
                         group.create_task(_draw(operator, client, console, stop))
                     if self.until_ready is not None:
-                        group.create_task(_judge(operator, examples, self.until_ready, stop))
+                        group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
             except* CommandError as errors:
                 raise errors.exceptions[0] from None
 
@@ -90,7 +99,7 @@ def _load(examples: Sequence[Path]) -> list[Document]:
 
 
 async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document]) -> None:
-    """Apply the examples as `kubectl apply` does, annotation included: their user goes on with kubectl."""
+    """Apply the examples with the annotation of `kubectl apply`, so that the user can go on with kubectl."""
     for document in examples:
         metadata = document.body["metadata"]
         version = split_api_version(document.body["apiVersion"])[1]
@@ -98,7 +107,7 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             resource = await mapper.resource(group_kind(document), version)
             namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
             body = encode(_as_kubectl(document.body, namespace))
-            await client.send(request.apply(resource, namespace, metadata["name"], body, manager="ssa-operator-dev"))
+            await client.send(request.apply(resource, namespace, metadata["name"], body, _AS_DEV))
         except (ApiError, UnknownKind) as error:
             raise CommandError(f"{document.location}: {error}") from error
 
@@ -109,20 +118,22 @@ def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), _LAST_APPLIED: last}}}
 
 
-async def _judge(operator: Operator, examples: Sequence[Document], patience: float, stop: asyncio.Event) -> None:
-    """Stop as soon as every example is Ready. Raises CommandError where one isn't after `patience` seconds."""
-    deadline = time.monotonic() + patience
+async def _stop_when_ready(
+    operator: Operator, examples: Sequence[Document], seconds: float, stop: asyncio.Event
+) -> None:
+    """Stop as soon as every example is Ready. Raises CommandError if one is not Ready after so many seconds."""
+    deadline = time.monotonic() + seconds
     while unready := _unready(operator, examples):
         if time.monotonic() > deadline:
             causes = "\n".join(f"{name}: {cause}" for name, cause in unready.items())
-            raise CommandError(f"not ready after {patience:g} s:\n{causes}")
-        if await _stopped(stop):
+            raise CommandError(f"not ready after {seconds:g} s:\n{causes}")
+        if await _is_stopped(stop):
             return
     stop.set()
 
 
 def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, str]:
-    """The examples that are a folder's parents and aren't Ready, and why."""
+    """The examples with a template folder that are not Ready, with the reason."""
     folders = {parents.served.resource.group_kind: parents for parents in operator.folders.values()}
     unready = {}
     for document in examples:
@@ -137,7 +148,7 @@ def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, s
         live = parents.find(namespace, metadata["name"])
         report = parents.report(live) if live is not None else None
         if report is None:
-            unready[name] = "was not looked at yet"
+            unready[name] = "is not reconciled yet"
         elif not report.verdict.ready:
             unready[name] = f"{report.verdict.reason}: {report.verdict.message}"
     return unready
@@ -148,16 +159,16 @@ async def _draw(operator: Operator, client: Client, console: Console, stop: asyn
     watching = asyncio.create_task(pods.run())
     try:
         with Screen(console=console, auto_refresh=False) as screen:
-            while not await _stopped(stop):
-                screen.update(_picture(operator, pods), refresh=True)
+            while not await _is_stopped(stop):
+                screen.update(_live_tree(operator, pods), refresh=True)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
 
-def _picture(operator: Operator, pods: Pods) -> RenderableType:
+def _live_tree(operator: Operator, pods: Pods) -> RenderableType:
     now = time.time()
-    below = pods.below(now)
+    below = pods.by_owner(now)
     trees: list[Tree] = []
     for parents in operator.folders.values():
         for live in sorted(parents, key=lambda live: live.identity):
@@ -167,8 +178,8 @@ def _picture(operator: Operator, pods: Pods) -> RenderableType:
     return Group(*trees, *waiting) if trees or waiting else Text("no parents yet", "dim")
 
 
-async def _stopped(stop: asyncio.Event) -> bool:
-    """Wait a moment; whether to stop."""
+async def _is_stopped(stop: asyncio.Event) -> bool:
+    """Wait for `REDRAW` seconds. Returns whether to stop."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), REDRAW)
     return stop.is_set()

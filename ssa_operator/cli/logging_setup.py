@@ -1,7 +1,7 @@
-"""Log lines for people or for machines.
+"""Formats log lines as text or JSON, and writes them to standard error.
 
 Promises:
-- One event is one line, on standard error; a traceback follows its line, and is part of it in JSON.
+- One log record is one line. A traceback follows its line; in JSON it is a field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Text(logging.Formatter):
         self._time = ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
-        # The C library looks at the time zone's file for each of them.
+        # The C library reads the time zone's file for each formatted time, so one second is formatted once.
         if int(record.created) != self._second:
             self._second, self._time = int(record.created), super().formatTime(record, datefmt)
         return self._time
@@ -45,7 +45,7 @@ class _Json(logging.Formatter):
 
 
 class _StandardError(logging.Handler):
-    """Writes to whatever standard error is at the moment: the live tree puts a screen of its own there."""
+    """Writes to the present `sys.stderr`, because the live tree replaces it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(self.format(record) + "\n")

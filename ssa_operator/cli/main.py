@@ -1,7 +1,7 @@
-"""`ssa-operator`: the commands, put together.
+"""`ssa-operator`: registers the commands.
 
 Promises:
-- What a user did wrong is one line on standard error and exit code 2 or 1, never a traceback.
+- A user's mistake is one line on standard error and exit code 2 or 1, never a traceback.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Plain help: rich alone would take half of the time in which it is shown.
+    # Plain help, because importing rich takes half of the time of `--help`.
     rich_markup_mode=None,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -35,7 +35,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """A folder of Jinja templates is a Kubernetes operator."""

@@ -1,7 +1,8 @@
-"""Options that several commands share, and the names of their environment variables.
+"""Options that several commands share, and their environment variables.
 
 Promises:
-- An option means the same in every command that has it, and each can be set as `SSA_OPERATOR_<NAME>`.
+- An option means the same in every command.
+- The user can set every option as the environment variable `SSA_OPERATOR_<NAME>`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ssa_operator.cli.command_error import CommandError
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class Output(StrEnum):
-    """How data is printed."""
+class OutputFormat(StrEnum):
+    """The format of a command's data."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,14 +29,14 @@ class Output(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """Which log lines are shown."""
+    """The lowest level of log lines to show."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -47,75 +48,95 @@ Kubeconfig = Annotated[
     str | None,
     typer.Option(
         envvar="SSA_OPERATOR_KUBECONFIG",
-        help="The kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the pod's service account.",
+        help="Use this kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the pod's service account.",
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option(envvar="SSA_OPERATOR_CONTEXT", help="The context in the kubeconfig. Default: its current one."),
+    typer.Option(
+        envvar="SSA_OPERATOR_CONTEXT", help="Use this context of the kubeconfig. Default: the current context."
+    ),
 ]
 Templates = Annotated[
     list[Path],
     typer.Option(
-        envvar="SSA_OPERATOR_TEMPLATES", help="The folder of template folders, one for each resource; repeatable."
+        envvar="SSA_OPERATOR_TEMPLATES", help="Folder with one template folder for each resource (repeatable)."
     ),
 ]
 TEMPLATES = [Path("templates")]
-Crds = Annotated[list[Path], typer.Option(envvar="SSA_OPERATOR_CRDS", help="The folder of CRDs; repeatable.")]
+Crds = Annotated[list[Path], typer.Option(envvar="SSA_OPERATOR_CRDS", help="Folder of CRDs (repeatable).")]
 CRDS = [Path("crds")]
 CrdsOfTemplates = Annotated[
     list[Path] | None,
     typer.Option(
         "--crds",
         envvar="SSA_OPERATOR_CRDS",
-        help="The folder of CRDs; repeatable. Default: crds beside each folder of templates.",
+        help="Folder of CRDs (repeatable). Default: the folder crds beside each --templates folder.",
     ),
 ]
-Format = Annotated[Output, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="How to print.")]
-Namespaces = Annotated[
+OutputOption = Annotated[
+    OutputFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+]
+WatchedNamespaces = Annotated[
     list[str] | None,
     typer.Option(
         "--namespace",
         "-n",
         envvar="SSA_OPERATOR_NAMESPACE",
-        help="Look only into this namespace; repeatable. Default: all namespaces.",
+        help="Watch only this namespace (repeatable). Default: all namespaces.",
     ),
 ]
-Name = Annotated[str, typer.Option(envvar="SSA_OPERATOR_NAME", help="The local cluster's name.")]
-Timeout = Annotated[float, typer.Option(envvar="SSA_OPERATOR_TIMEOUT", min=0, help="Seconds to wait at most.")]
+ShownNamespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        envvar="SSA_OPERATOR_NAMESPACE",
+        help="Show only parents in this namespace (repeatable). Default: all namespaces.",
+    ),
+]
+Name = Annotated[str, typer.Option(envvar="SSA_OPERATOR_NAME", help="Name of the local cluster.")]
+Timeout = Annotated[float, typer.Option(envvar="SSA_OPERATOR_TIMEOUT", min=0, help="Maximum seconds to wait.")]
 Listen = Annotated[
     str,
-    typer.Option(envvar="SSA_OPERATOR_LISTEN", help="Address of /healthz, /readyz, /metrics, /objects; '' for none."),
+    typer.Option(
+        envvar="SSA_OPERATOR_LISTEN",
+        help="Address of the HTTP server with /healthz, /readyz, /metrics and /objects. '' disables it.",
+    ),
 ]
 LISTEN = "127.0.0.1:8080"
-LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="How log lines look.")]
-LogLevelOption = Annotated[LogLevel, typer.Option(envvar="SSA_OPERATOR_LOG_LEVEL", help="Which log lines are shown.")]
+LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="Format of log lines.")]
+LogLevelOption = Annotated[
+    LogLevel, typer.Option(envvar="SSA_OPERATOR_LOG_LEVEL", help="Lowest level of log lines to show.")
+]
 
 
 def namespaces_of(given: Sequence[str] | None) -> tuple[str, ...]:
-    """The names that `--namespace` gives, which may also stand in one text with commas between them.
+    """The names that `--namespace` gives. One value may have several names, separated by commas.
 
-    Raises CommandError for what can't be the name of a namespace.
+    Raises CommandError for an invalid name.
     """
     names = tuple(name for item in given or () for name in item.split(",") if name)
     for name in names:
         if not _NAMESPACE.fullmatch(name):
-            raise CommandError(f"--namespace is {name!r}, which can't be the name of a namespace", code=2)
+            raise CommandError(f"--namespace is {name!r}, which is not a valid name of a namespace", code=2)
     return names
 
 
 def check_folders(templates: Sequence[Path]) -> None:
-    """Raises CommandError where one is missing."""
+    """Raises CommandError if a folder does not exist."""
     for folder in templates:
         if not folder.is_dir():
-            raise CommandError(f"there is no folder {folder}; say where the templates are with --templates", code=2)
+            raise CommandError(
+                f"there is no folder {folder}; name the folder of your templates with --templates", code=2
+            )
 
 
 def crds_of(templates: Sequence[Path]) -> list[Path]:
-    """Where the CRDs of some templates are if nothing else is said; such a folder may be missing."""
+    """The default CRD folders of some template folders. They need not exist."""
     return list(dict.fromkeys(folder.parent / "crds" for folder in templates))
 
 
 def example(text: str) -> str:
-    """The epilogue of a command's help: one line that can be typed as it stands."""
+    """The last line of a command's help: a command that the user can copy."""
     return f"Example: {text}"

@@ -1,7 +1,7 @@
-"""Pods for the live tree: which pods stand below a child, however many controllers are between.
+"""Watches pods and ReplicaSets for the live tree of `dev`, and assigns each pod to the child that owns it.
 
 Promises:
-- It only watches, and only for the eyes of whoever runs `dev`.
+- The live tree shows the pods of a Deployment below the Deployment, not below its ReplicaSet.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ssa_operator.cli.tree import line
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -25,17 +26,18 @@ _REPLICA_SETS = Resource(group="apps", version="v1", kind="ReplicaSet", plural="
 
 
 class Pods:
-    """Watches of pods and ReplicaSets; `run` until it is cancelled."""
+    """Reflectors of pods and ReplicaSets."""
 
     def __init__(self, client: Client) -> None:
         self._caches = {resource: Cache() for resource in (_PODS, _REPLICA_SETS)}
-        self._reflectors = [Reflector(client, resource, cache) for resource, cache in self._caches.items()]
+        self._reflectors = [Reflector(client, Scope(resource), cache) for resource, cache in self._caches.items()]
 
     async def run(self) -> None:
+        """Watch until cancelled."""
         await asyncio.gather(*(reflector.run() for reflector in self._reflectors))
 
-    def below(self, now: float) -> Mapping[str, list[Tree]]:
-        """The pods under each owner, by the owner's uid; what a ReplicaSet owns counts for the ReplicaSet's owner."""
+    def by_owner(self, now: float) -> Mapping[str, list[Tree]]:
+        """The pods of each owner, by the owner's uid. The pods of a ReplicaSet are those of the ReplicaSet's owner."""
         owners = {live.uid: _owner(live) for live in self._caches[_REPLICA_SETS]}
         found: dict[str, list[Tree]] = defaultdict(list)
         for pod in _by_name(self._caches[_PODS]):

@@ -1,7 +1,7 @@
-"""Printing data: YAML and JSON for machines, tables for people.
+"""Prints objects as YAML or JSON, and tables.
 
 Promises:
-- `--output json` of several objects is a `v1` List, and YAML that is printed can be applied as it stands.
+- `--output json` prints several objects as a `v1` List. The user can apply the printed YAML as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ssa_operator.cli.options import Output
+from ssa_operator.cli.options import OutputFormat
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -23,9 +23,9 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def objects(found: Sequence[Mapping[str, Any]], output: Output) -> None:
+def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
     """Print Kubernetes objects."""
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
@@ -33,7 +33,7 @@ def objects(found: Sequence[Mapping[str, Any]], output: Output) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table as kubectl does: a line a row, and no row is broken or cut."""
+    """Print a table as kubectl does: one line for each row, without wrapping or truncation."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -47,9 +47,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     Console(highlight=False, width=width).print(columns)
 
 
-def data(value: Any, output: Output) -> None:
+def data(value: Any, output: OutputFormat) -> None:
     """Print any JSON value as JSON or YAML."""
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
         sys.stdout.write(_yaml(value))

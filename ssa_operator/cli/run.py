@@ -1,4 +1,4 @@
-"""`ssa-operator run`: the operator."""
+"""`ssa-operator run`: runs the operator."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ssa_operator.cli.options import (
     LogFormatOption,
     LogLevel,
     LogLevelOption,
-    Namespaces,
     Templates,
+    WatchedNamespaces,
     check_folders,
     example,
     namespaces_of,
@@ -42,38 +42,48 @@ def register(app: typer.Typer) -> None:
 def run(
     templates: Templates = TEMPLATES,
     crds: Crds = CRDS,
-    namespace: Namespaces = None,
+    namespace: WatchedNamespaces = None,
     selector: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_SELECTOR", help="Look only after parents with these labels.")
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_SELECTOR", help="Reconcile only parents whose labels match this label selector."
+        ),
     ] = "",
     interval: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two ticks of a parent.")
+        str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two resyncs of a parent.")
     ] = "10s",
     tick_rate: Annotated[
         float,
         typer.Option(
-            envvar="SSA_OPERATOR_TICK_RATE", min=0, help="Applies a second that ticks may cost; 0 for no ticks."
+            envvar="SSA_OPERATOR_TICK_RATE",
+            min=0,
+            help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs.",
         ),
     ] = 20.0,
-    workers: Annotated[int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Parents looked at at once.")] = 16,
+    workers: Annotated[
+        int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Number of parents reconciled in parallel.")
+    ] = 16,
     apply: Annotated[
         str,
         typer.Option(
             envvar="SSA_OPERATOR_APPLY",
             metavar="always|changed",
-            help="What a parent's change or tick applies: everything, or what is not proven unchanged.",
+            help="Whether a change or resync of a parent applies every manifest, or only those that may have changed.",
         ),
     ] = "always",
     listen: Listen = LISTEN,
     install_crds: Annotated[
-        bool, typer.Option("--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs first.")
+        bool,
+        typer.Option(
+            "--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs of the --crds folders first."
+        ),
     ] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
-    """Run the operator: render and apply the templates of every parent, until it is stopped."""
+    """Run the operator until interrupted. It renders and applies the templates of every parent."""
     import asyncio
 
     from ssa_operator.cli import logging_setup, session
@@ -89,7 +99,7 @@ def run(
     except ValueError as error:
         raise CommandError(f"--interval: {error}", code=2) from error
     if seconds <= 0:
-        raise CommandError("--interval is 0; write a time such as 10s, or --tick-rate 0 for no ticks", code=2)
+        raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
     names = namespaces_of(namespace)
     if not _SELECTOR.fullmatch(selector):
         raise CommandError(
@@ -107,12 +117,14 @@ def run(
         listen=address(listen),
     )
     asyncio.run(
-        session.operate(options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ())
+        session.run_operator(
+            options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
+        )
     )
 
 
 def address(listen: str) -> tuple[str | None, int] | None:
-    """Host (None: all addresses) and port of `--listen`; None where it is empty. Raises CommandError."""
+    """Host (None: all addresses) and port of `--listen`. None if it is empty. Raises CommandError."""
     if not listen:
         return None
     host, colon, port = listen.rpartition(":")

@@ -1,8 +1,8 @@
-"""A command's way into a cluster: the client it talks through, and the operator that runs until it is told to stop.
+"""Connects a command to a cluster, and runs an operator until a signal stops it.
 
 Promises:
-- Whatever ends a command, its connections are closed; SIGINT and SIGTERM end an operator in order, a second one at
-  once.
+- A command closes its connections, also after an error.
+- SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -33,25 +33,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ssa_operator")
 
-YOUNG = 10_000
-"""Objects after which Python looks for cycles among the new ones. Nearly all that a pass makes goes by reference counts
-alone: with 700, as Python has it, up to a tenth of a cold start's CPU goes into looking."""
+GC_THRESHOLD = 10_000
+"""New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
+reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which cluster: a kubeconfig file and a context in it, None for the defaults."""
+    """A kubeconfig file and a context in it, None for the defaults."""
 
     kubeconfig: str | None = None
     context: str | None = None
 
 
 @asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[Client]:
-    """A client of the cluster.
-
-    Raises CommandError where there are no credentials.
-    """
+async def connect(target: Target) -> AsyncIterator[Client]:
+    """A client of the cluster. Raises CommandError without usable credentials."""
     try:
         found = await credentials.load(target.kubeconfig, target.context)
     except credentials.CredentialsError as error:
@@ -60,9 +57,9 @@ async def connected(target: Target) -> AsyncIterator[Client]:
         yield client
 
 
-async def operate(options: Options, target: Target, crds: Sequence[Path]) -> None:
-    """Run an operator until SIGINT or SIGTERM; the CRDs in these folders are installed first."""
-    async with connected(target) as client:
+async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
+    """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    async with connect(target) as client:
         if crds:
             await install(client, crds)
         operator = Operator(client, RESTMapper(client), options)
@@ -70,25 +67,25 @@ async def operate(options: Options, target: Target, crds: Sequence[Path]) -> Non
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
-    """Run an operator and its HTTP server until `stop` is set. Raises CommandError where it can't listen."""
-    # What is imported stays: it need not be looked through again.
+    """Run an operator and its HTTP server until `stop` is set. Raises CommandError if the server can't listen."""
+    # The garbage collector need not search the imported modules, because they stay.
     gc.freeze()
-    gc.set_threshold(YOUNG)
+    gc.set_threshold(GC_THRESHOLD)
     try:
         async with asyncio.TaskGroup() as group:
-            answering = group.create_task(_answer(operator), name="answer")
+            server = group.create_task(_serve_http(operator), name="http")
             await operator.run(stop)
-            answering.cancel()
+            server.cancel()
     except* CommandError as errors:
         raise errors.exceptions[0] from None
 
 
-async def _answer(operator: Operator) -> None:
-    """Be the operator's HTTP server, if it is to have one."""
+async def _serve_http(operator: Operator) -> None:
+    """Run the operator's HTTP server, unless `--listen` is empty."""
     if operator.options.listen is None:
         return
     host, port = operator.options.listen
-    # Importing a server takes as long as a first pass, which need not wait for it.
+    # Importing the server takes as long as a first reconcile, so a thread imports it in parallel.
     http = await asyncio.to_thread(importlib.import_module, "ssa_operator.controller.http")
     async with AsyncExitStack() as stack:
         try:
@@ -102,7 +99,7 @@ async def _answer(operator: Operator) -> None:
 
 
 async def install(client: Client, folders: Sequence[Path]) -> None:
-    """Apply the CRDs of folders and wait until they are served. Raises CommandError."""
+    """Apply the CRDs of folders and wait until the API server serves them. Raises CommandError."""
     try:
         documents = crd_installation.load(*folders)
         await crd_installation.install(client, documents)
@@ -117,11 +114,11 @@ def stop_on_signal() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def tell() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             os._exit(130)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, tell)
+        loop.add_signal_handler(number, on_signal)
     return stop

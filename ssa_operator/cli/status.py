@@ -1,4 +1,4 @@
-"""`ssa-operator status`: parents, their children, and what each waits for, as the cluster has it."""
+"""`ssa-operator status`: shows parents, their children, and the object that each waits for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
-    Format,
     Kubeconfig,
-    Namespaces,
-    Output,
+    OutputFormat,
+    OutputOption,
+    ShownNamespaces,
     Templates,
     check_folders,
     example,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 REFRESH = 1.0
-"""Seconds between two looks with --watch; a look that takes longer is followed by a pause of its own length."""
+"""Seconds between two updates with --watch. If an update takes longer, the pause is as long as the update."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,24 +34,27 @@ def register(app: typer.Typer) -> None:
 
 def status(
     parent: Annotated[
-        str, typer.Argument(metavar="[KIND/NAME]", help="Only this parent. Default: all of all folders.")
+        str,
+        typer.Argument(
+            metavar="[KIND/NAME]", help="Show only this parent. Default: all parents of all template folders."
+        ),
     ] = "",
     templates: Templates = TEMPLATES,
-    namespace: Namespaces = None,
+    namespace: ShownNamespaces = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show it anew each second until interrupted."),
+        typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Update every second until interrupted."),
     ] = False,
-    output: Format = Output.TABLE,
+    output: OutputOption = OutputFormat.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show parents and their children: state, age, and what each waits for."""
+    """Show parents and their children. Each line has the state, the age, and the reason for waiting."""
     import asyncio
     import time
 
     from ssa_operator.cli import session
-    from ssa_operator.cli.parents import entries, parents
+    from ssa_operator.cli.parents import list_parents, parent_entries
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.auth.credentials import CredentialsError
@@ -60,16 +63,16 @@ def status(
     namespaces = namespaces_of(namespace)
 
     async def work() -> None:
-        async with session.connected(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
             while True:
                 began = time.monotonic()
-                found = await parents(client, mapper, templates, namespaces, parent)
+                found = await list_parents(client, mapper, templates, namespaces, parent)
                 if parent and not found:
                     where = f"namespace {' or '.join(namespaces)}" if namespaces else "any namespace"
                     raise CommandError(f"there is no {parent} in {where}")
                 now = time.time()
-                _show(await entries(client, mapper, found, namespaces, now), now, output)
+                _show(await parent_entries(client, mapper, found, namespaces, now), now, output)
                 if not watch:
                     return
                 await asyncio.sleep(max(REFRESH, time.monotonic() - began))
@@ -80,10 +83,10 @@ def status(
         raise CommandError(str(error)) from error
 
 
-def _show(found: Sequence[Mapping[str, Any]], now: float, output: Output) -> None:
+def _show(found: Sequence[Mapping[str, Any]], now: float, output: OutputFormat) -> None:
     from ssa_operator.cli import printing
 
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         _table(found, now)
     else:
         printing.data(found, output)

@@ -1,8 +1,8 @@
-"""Which template folder an object belongs to, and what its kind is like, told from files alone.
+"""Finds the template folder of an object and its CRD's defaults, from files alone.
 
 Promises:
-- A CRD in the CRD folder decides; for built-in kinds the folder is found by the plural that Kubernetes would use.
-- A CRD that can't be used is named with its file and line; one that isn't there is no error.
+- The CRD of the object's kind names the folder. Without a CRD, the folder has the plural that Kubernetes would use.
+- An invalid CRD is an error with its file and line. A missing CRD is no error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ssa_operator.core.objects.identity import GroupKind, join_api_version, spli
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.rendering.folder.sources import Folder, Sources
 
-# Built-in kinds that live in no namespace; https://kubernetes.io/docs/concepts/overview/working-with-
-# objects/namespaces/
+# Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
 _CLUSTER_SCOPED = frozenset(
     {
         GroupKind("", "Namespace"),
@@ -51,16 +50,20 @@ _CLUSTER_SCOPED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What a CRD file says of its kind."""
+class CRDKind:
+    """The kind that a CRD file defines."""
 
     folder: str
+    """The name of its template folder."""
+
     namespaced: bool
+
     definition: Mapping[str, Any] = field(repr=False, compare=False)
+    """The CRD."""
 
 
-def kinds_of(folders: Iterable[Path]) -> Mapping[GroupKind, Known]:
-    """The kinds of the folders' CRDs; none where there is no such folder. Raises CommandError."""
+def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
+    """The kinds of the CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
         documents = crds.load(*(folder for folder in folders if folder.exists()))
     except crds.DefinitionError as error:
@@ -68,11 +71,11 @@ def kinds_of(folders: Iterable[Path]) -> Mapping[GroupKind, Known]:
     return dict(map(_kind_of, documents))
 
 
-def _kind_of(definition: Document) -> tuple[GroupKind, Known]:
+def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
     try:
         spec = definition.body["spec"]
         group, names = spec["group"], spec["names"]
-        known = Known(
+        known = CRDKind(
             folder=f"{names['plural']}.{group}",
             namespaced=spec.get("scope") == "Namespaced",
             definition=definition.body,
@@ -84,16 +87,16 @@ def _kind_of(definition: Document) -> tuple[GroupKind, Known]:
         ) from error
 
 
-def cluster_scoped(kinds: Mapping[GroupKind, Known]) -> frozenset[GroupKind]:
-    """The kinds that live in no namespace, as far as files tell: unknown kinds are taken to live in one."""
+def cluster_scoped(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[GroupKind]:
+    """The cluster-scoped kinds: built-in ones, and those of the CRDs. Every other kind counts as namespaced."""
     return _CLUSTER_SCOPED - kinds.keys() | {kind for kind, known in kinds.items() if not known.namespaced}
 
 
-def returned(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, Known]) -> dict[str, Any]:
+def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> dict[str, Any]:
     """A parent as the API server returns it to the operator: with the defaults of its CRD, in the version that the
-    operator reads. Without a CRD, as for built-in kinds, it stays as it is.
+    operator reads. Without a CRD, as for built-in kinds, it is returned unchanged.
 
-    Raises CommandError where the CRD doesn't serve a version.
+    Raises CommandError if the CRD doesn't serve the version of the parent or of the folder.
     """
     group, version = split_api_version(parent["apiVersion"])
     known = kinds.get(GroupKind(group, parent["kind"]))
@@ -105,28 +108,28 @@ def returned(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind
         if wanted not in served:
             which, names = f"its CRD {known.folder} doesn't serve version {wanted}", ", ".join(served) or "none"
             raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
-    # A request has the defaults of its own version, and what is stored those of the version that it is stored in.
+    # The API server applies the defaults of the request's version, and when it reads etcd those of the stored version.
     body = defaulted(parent, object_schema(known.definition, version))
     if known.definition["spec"].get("conversion", {}).get("strategy", "None") != "None":
-        return body  # only its webhook can convert it
+        return body  # only the CRD's webhook can convert it
     stored = next((each["name"] for each in versions if each.get("storage")), version)
     read = folder.settings.version or max(served, key=definitions.version_priority)
     return defaulted(body, object_schema(known.definition, stored)) | {"apiVersion": join_api_version(group, read)}
 
 
-def folder_of(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, Known]) -> Folder:
-    """The folder that renders a parent. Raises CommandError, naming what was looked for."""
+def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, CRDKind]) -> Folder:
+    """The template folder of a parent. Raises CommandError, which names the possible folders."""
     kind = GroupKind(split_api_version(parent["apiVersion"])[0], parent["kind"])
     suffix = f".{kind.group}" if kind.group else ""
-    names = [kinds[kind].folder] if kind in kinds else [f"{plural}{suffix}" for plural in plurals(kind.kind)]
+    names = [kinds[kind].folder] if kind in kinds else [f"{plural}{suffix}" for plural in possible_plurals(kind.kind)]
     for name in names:
         if name in sources.folders:
             return sources.folders[name]
     raise CommandError(f"no templates for {kind} {parent['metadata']['name']}: there is no folder {' or '.join(names)}")
 
 
-def plurals(kind: str) -> list[str]:
-    """What Kubernetes may call the resource of a kind: `Ingress` -> `ingresses`."""
+def possible_plurals(kind: str) -> list[str]:
+    """The names that the resource of a kind may have in Kubernetes: `Ingress` -> `ingresses`, `ingress`."""
     name = kind.lower()
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return [f"{name}es", name]

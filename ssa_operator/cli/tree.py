@@ -1,8 +1,8 @@
-"""A parent and its children as a tree in the terminal.
+"""Draws a parent and its children as a tree in the terminal.
 
 Promises:
-- It shows what the parent's status says, in the words of the status as they stand, and how old each object is.
-- A parent whose status has no condition Ready is summed up by the states of its children.
+- The tree shows states, reasons and messages exactly as the parent's status has them, and the age of each object.
+- If the status has no condition Ready, the parent's line has the number of Current children.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _COLOURS = {
 
 
 def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] | None = None) -> Tree:
-    """The tree of one parent, as `entry` gives it; `now` is in seconds since the epoch. `below` has what stands under a
-    child, by its uid.
+    """The tree of one parent's `entry`. `now` is in seconds since the epoch. `below` has the trees below each child, by
+    the child's uid.
     """
     children = parent["resources"]
     ready = next((each for each in parent["conditions"] if each.get("type") == "Ready"), None)
@@ -48,7 +48,7 @@ def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] 
 
 
 def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown of a parent with this status."""
+    """The data of one parent for the tree and for `--output json`."""
     identity = live.identity
     return {
         "kind": identity.kind,
@@ -61,23 +61,23 @@ def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
-    """The conditions of an object, whatever else somebody wrote into its status."""
+    """The conditions of an object. Other values in `status.conditions` are ignored."""
     status = live.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
 
 
 def line(named: Mapping[str, Any], state: str, colour: str, message: str, now: float) -> Text:
-    """`Kind namespace/name  State  age  message`; what says nothing of when it was made has no age."""
+    """`Kind namespace/name  State  age  message`, without an age if there is no creationTimestamp."""
     location = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
     text = Text.assemble((f"{named['kind']} ", "bold"), location, "  ", (state, _COLOURS.get(colour, "")))
-    if made := named.get("creationTimestamp"):
-        text.append(f"  {age(made, now)}")
+    if created := named.get("creationTimestamp"):
+        text.append(f"  {age(created, now)}")
     return text.append(f"  {message}", "dim") if message else text
 
 
 def _summary(children: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """How many children are Current, and the colour of that."""
+    """The number of Current children, and the colour of the text."""
     states = [child.get("state") for child in children]
     if not states:
         return "Unknown", "False"

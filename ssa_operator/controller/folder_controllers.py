@@ -101,7 +101,7 @@ class FolderControllers:
 
     async def follow_cluster(self) -> None:
         """Bring every folder to what its files and the cluster say, whenever one of them changes, until cancelled."""
-        await self.crds.reflector.settled()
+        await self.crds.reflector.synced_or_unavailable()
         while True:
             await self._changed.wait()
             self._changed.clear()

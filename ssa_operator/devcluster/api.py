@@ -1,9 +1,9 @@
-"""The few requests that starting a control plane takes: is it ready, and create these objects.
+"""The requests of a start: wait until the API server is ready, and create the first objects.
 
 Promises:
-- TLS is verified against the cluster's own authority, and no proxy or certificate of the environment is used.
-- A request that the server cannot answer yet is an answer (`None`), not an exception; a refusal is an ApiError with
-  the server's words.
+- The client trusts the cluster's own certificate authority only, and ignores the environment's proxies.
+- A request returns None while the server can't answer it yet. If the server refuses it, it raises AdminRequestError
+  with the server's message.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from ssa_operator.devcluster.components import Layout
 _TIMEOUT = aiohttp.ClientTimeout(total=5, connect=2)
 
 
-class ApiError(Exception):
-    """The API server refused what a new cluster needs."""
+class AdminRequestError(Exception):
+    """The API server refused a request of the start. The text has its message."""
 
 
-class Api:
-    """One API server, spoken to as the administrator."""
+class AdminClient:
+    """The administrator's client of one API server."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     async def is_ready(self) -> bool:
-        """Whether /readyz says ok."""
+        """Whether /readyz answers ok."""
         return await self._request("GET", "/readyz") is not None
 
     async def get(self, path: str) -> Any:
-        """The decoded object at `path`, or None while there is none or no answer."""
+        """The decoded object at `path`, or None while it does not exist or the server does not answer."""
         return await self._request("GET", path)
 
     async def create(self, path: str, body: dict[str, Any]) -> bool:
-        """Creates an object; True when it is there, False when the server cannot do it yet."""
+        """Creates an object. Returns True if it exists now, False if the server can't create it yet."""
         return await self._request("POST", path, body) is not None
 
     async def delete(self, path: str) -> bool:
-        """Asks for a deletion, and does not wait for it."""
+        """Deletes an object without waiting for its finalizers."""
         return await self._request("DELETE", path) is not None
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -52,21 +52,21 @@ class Api:
                 if response.status in {200, 201, 202}:
                     is_json = response.content_type == "application/json"
                     return await response.json() if is_json else await response.text()
-                if response.status == 409 and method == "POST":  # somebody created it before, which is as good
+                if response.status == 409 and method == "POST":  # it exists already
                     return {}
-                # 403 until the default roles are there, 404 until the object is, 429 and 5xx while the server starts
+                # 403 before the default roles exist, 404 before the object exists, 429 and 5xx while the server starts
                 if response.status in {403, 404, 429} or response.status >= 500:
                     return None
-                raise ApiError(f"{method} {path}: {response.status} {await response.text()}")
+                raise AdminRequestError(f"{method} {path}: {response.status} {await response.text()}")
         except (aiohttp.ClientConnectionError, TimeoutError):
             return None
 
 
 @asynccontextmanager
-async def connect(url: str, layout: Layout) -> AsyncIterator[Api]:
-    """An administrator's connection to the API server at `url`, with the certificates of the cluster's folder."""
+async def connect(url: str, layout: Layout) -> AsyncIterator[AdminClient]:
+    """An administrator's client of the API server at `url`, with the certificates of the cluster's folder."""
     context = ssl.create_default_context(cafile=layout.certificate("ca"))
     context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
     connector = aiohttp.TCPConnector(ssl=context)
     async with aiohttp.ClientSession(url, connector=connector, timeout=_TIMEOUT, trust_env=False) as session:
-        yield Api(session)
+        yield AdminClient(session)

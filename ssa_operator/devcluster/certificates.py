@@ -1,8 +1,8 @@
-"""The certificates of one control plane: an authority of its own, what it signs, and the service account key.
+"""Creates the certificate authority, the certificates and the service account key of one control plane.
 
 Promises:
-- Every key is made new for every cluster, is readable by its owner only, and never leaves the cluster's folder.
-- The serving certificate names loopback and the in-cluster names, and nothing else.
+- Every cluster has keys of its own. Only the user can read them, and they never leave the cluster's folder.
+- The serving certificate is valid for loopback and the in-cluster names only.
 - Each component has a client certificate of its own, with the user name that Kubernetes' default roles are bound to.
 """
 
@@ -22,36 +22,36 @@ _CLOCK_SKEW = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class User:
-    """Who a client certificate speaks for: the common name is the user, the organization its group."""
+class CertificateSubject:
+    """The user of a client certificate: the common name is the user's name, the organization the group."""
 
     name: str
     group: str | None = None
 
 
-ADMIN = User("admin", "system:masters")
+ADMIN = CertificateSubject("admin", "system:masters")
 # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings
-CONTROLLER_MANAGER = User("system:kube-controller-manager", "system:masters")
-"""Its own role is enough only with --use-service-account-credentials, by which controllers start 8 s later."""
-SCHEDULER = User("system:kube-scheduler")
-KWOK = User("kwok", "system:masters")
-"""kwok plays kubelets and a volume provisioner, which no default role covers together."""
-ETCD_CLIENT = User("kube-apiserver-etcd-client")
+CONTROLLER_MANAGER = CertificateSubject("system:kube-controller-manager", "system:masters")
+"""Its own role is enough only with --use-service-account-credentials, which starts the controllers 8 s later."""
+SCHEDULER = CertificateSubject("system:kube-scheduler")
+KWOK = CertificateSubject("kwok", "system:masters")
+"""kwok simulates kubelets and a volume provisioner. No default role has the permissions of both."""
+ETCD_CLIENT = CertificateSubject("kube-apiserver-etcd-client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A certificate and its key, both PEM. The key is no part of the repr."""
+class KeyPair:
+    """A certificate and its key, both PEM. The repr shows neither."""
 
     certificate: bytes
     key: bytes
 
     def __repr__(self) -> str:
-        return "Pair(...)"
+        return "KeyPair(...)"
 
 
-class Authority:
-    """A certificate authority in memory only; what it signs is valid from an hour before `now` for a year."""
+class CertificateAuthority:
+    """A certificate authority in memory. Its certificates are valid for a year, from an hour before `now`."""
 
     def __init__(self, name: str, now: dt.datetime) -> None:
         self._now = now
@@ -70,15 +70,17 @@ class Authority:
         """The authority's own certificate, PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def client(self, user: User) -> Pair:
+    def client(self, user: CertificateSubject) -> KeyPair:
         """A certificate for TLS client authentication as `user`."""
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, user.name)]
         if user.group is not None:
             attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, user.group))
         return self._sign(x509.Name(attributes), (ExtendedKeyUsageOID.CLIENT_AUTH,), ())
 
-    def server(self, common_name: str, names: tuple[str, ...], addresses: tuple[str, ...]) -> Pair:
-        """A serving certificate for DNS `names` and IP `addresses`; for clients too, as an etcd member calls itself."""
+    def server(self, common_name: str, names: tuple[str, ...], addresses: tuple[str, ...]) -> KeyPair:
+        """A serving certificate for DNS `names` and IP `addresses`. It is a client certificate, too, because an etcd
+        member connects to itself.
+        """
         alternatives: tuple[x509.GeneralName, ...] = (
             *(x509.DNSName(name) for name in names),
             *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
@@ -88,7 +90,7 @@ class Authority:
 
     def _sign(
         self, subject: x509.Name, usages: tuple[x509.ObjectIdentifier, ...], alternatives: tuple[x509.GeneralName, ...]
-    ) -> Pair:
+    ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
             self._builder(subject, key)
@@ -99,10 +101,10 @@ class Authority:
         if alternatives:
             builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate=signed.public_bytes(serialization.Encoding.PEM), key=_encode_key(key))
+        return KeyPair(certificate=signed.public_bytes(serialization.Encoding.PEM), key=_encode_key(key))
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        # OpenSSL 3 under Python 3.13's VERIFY_X509_STRICT wants both key identifiers.
+        # OpenSSL 3 requires both key identifiers under VERIFY_X509_STRICT, a default since Python 3.13.
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -116,15 +118,15 @@ class Authority:
         )
 
 
-def service_account_key() -> Pair:
-    """The key that signs service account tokens; `certificate` is its public half, PEM."""
+def service_account_key() -> KeyPair:
+    """The key that signs service account tokens. `certificate` is its public half, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return Pair(certificate=public, key=_encode_key(key))
+    return KeyPair(certificate=public, key=_encode_key(key))
 
 
 def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # kube-apiserver's --service-account-signing-key-file wants an "EC PRIVATE KEY"; the others read both formats.
+    # kube-apiserver's --service-account-signing-key-file has to be an "EC PRIVATE KEY"; other flags take both formats.
     plain = serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
 

@@ -1,12 +1,12 @@
-"""A local cluster by name: started, found again, asked after, and stopped.
+"""Starts, finds and stops a local cluster by name.
 
 Promises:
 - `start` returns a cluster whose API server is ready, whose namespace `default` has its service account and whose nodes
-  are Ready. One that runs already is returned as it is; what is left of a dead, half-dead or silent one is replaced.
+  are Ready. It returns a running cluster as it is, and replaces one that is stopped or does not answer.
 - An attached cluster ends with the process that started it, a detached one with `stop`. Until it is ready, both end
-  with their starter.
-- `stop` keeps nothing: no process and no file. Every cluster starts empty.
-- Two processes that start or stop the same name take turns.
+  with the process that starts them.
+- `stop` ends every process and removes every file. Every cluster starts empty.
+- Two processes that start or stop the same cluster wait for each other.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import Literal
 import platformdirs
 
 from ssa_operator.devcluster import api, binaries, cluster_record, components, credentials, objects, processes
-from ssa_operator.devcluster.cluster_record import Record
+from ssa_operator.devcluster.cluster_record import ClusterRecord
 from ssa_operator.devcluster.components import Commands, Layout, Ports
-from ssa_operator.devcluster.file_lock import turn
+from ssa_operator.devcluster.file_lock import hold_lock
 from ssa_operator.devcluster.processes import ProcessError, ProcessGroup
-from ssa_operator.devcluster.progress import Progress, Report, silent
+from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -46,23 +46,27 @@ class ClusterError(Exception):
 
 
 class _PortTakenError(Exception):
-    """A port was taken between the moment it was chosen and the moment a component listened on it."""
+    """Another process took a port before the component listened on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """What a cluster shall be.
-
-    `admission_plugins` are switched on in addition to Kubernetes' defaults. `controllers` is the controller manager's
-    --controllers: without node-lifecycle, which would evict the pods of nodes that were silent while a laptop slept.
-    Raises ClusterError if the name cannot be a folder's and a context's.
-    """
+    """The specification of a cluster. Raises ClusterError for an invalid name."""
 
     name: str = "default"
+
     audit: bool = False
+    """Whether the API server writes an audit log."""
+
     detached: bool = False
+    """Whether it survives the process that starts it."""
+
     admission_plugins: tuple[str, ...] = ()
+    """Enabled in addition to Kubernetes' defaults."""
+
     controllers: str = "*,-node-ipam-controller,-node-lifecycle-controller"
+    """The controller manager's --controllers. node-lifecycle would evict all pods after a laptop's sleep."""
+
     nodes: int = 2
 
     def __post_init__(self) -> None:
@@ -71,28 +75,33 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running cluster: where it is and how to speak to it.
-
-    `pids` has each component's process id by name. `group` is there in the process that started the cluster, attached.
-    """
+    """A running cluster."""
 
     name: str
+
     directory: Path
+
     kubeconfig: Path
+
     url: str
+
     audit_log: Path | None
+
     pids: Mapping[str, int]
+    """The process id of each component."""
+
     group: ProcessGroup | None = field(default=None, repr=False, compare=False)
+    """The processes of an attached cluster. None in every process but its starter."""
 
     async def stop(self) -> None:
         """Ends every process of the cluster and removes its files."""
-        async with _turn(self.name, silent, root=self.directory.parent):
+        async with _lock(self.name, ignore_progress, root=self.directory.parent):
             if self.group is not None:
                 await self.group.end()
             await _remove(self.directory)
 
     async def restart_storage(self) -> Cluster:
-        """Kills etcd and kube-apiserver and starts them again, with their ports and data; returns when they are ready.
+        """Kills etcd and kube-apiserver, and starts them again with their ports and data. Returns when they are ready.
 
         Raises ClusterError for a cluster that this process has not started.
         """
@@ -105,43 +114,49 @@ class Cluster:
         return cluster
 
     async def stop_component(self, name: str) -> None:
-        """Kills one component; the others stay. Raises ClusterError for a cluster that this process has not started."""
-        await self._owned().stop(name)
+        """Kills one component. Raises ClusterError for a cluster that this process has not started."""
+        await self._own_group().stop(name)
 
     async def start_component(self, name: str) -> Cluster:
-        """Starts a stopped component as it was, without waiting for it; returns the cluster with the new pid."""
+        """Starts a stopped component without waiting for it. Returns the cluster with the new pid."""
         command = _require_record(self.directory).command(name, self.directory)
-        pid = await self._owned().start(command)
+        pid = await self._own_group().start(command)
         return replace(self, pids={**self.pids, name: pid})
 
     async def wait_until_ready(self) -> None:
-        """Returns when /readyz is ok; raises ProcessError when a component ends before."""
+        """Waits until /readyz is ok. Raises ProcessError if a component ends before."""
         async with self.connect() as server:
-            await _await_condition(server.is_ready, self._owned(), f"{self.url} to be ready")
+            await _await_condition(server.is_ready, self._own_group(), f"{self.url} to be ready")
 
-    def connect(self) -> AbstractAsyncContextManager[api.Api]:
-        """An administrator's connection for a few plain requests."""
+    def connect(self) -> AbstractAsyncContextManager[api.AdminClient]:
+        """The administrator's client."""
         return api.connect(self.url, Layout(directory=self.directory))
 
-    def _owned(self) -> ProcessGroup:
+    def _own_group(self) -> ProcessGroup:
         if self.group is None:
-            raise ClusterError(f"cluster {self.name}: only the process that has started it, attached, can do that")
+            raise ClusterError(f"cluster {self.name}: only the process that has started it (attached) can do that")
         return self.group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """What is known of a cluster; `unhealthy` is one with living processes that does not answer. `message` says why."""
+class ClusterStatus:
+    """The state of a cluster."""
 
     name: str
+
     state: Literal["running", "unhealthy", "stopped"]
+    """`unhealthy`: its processes are alive, but the API server does not answer."""
+
     message: str
+    """The reason of the state."""
+
     directory: Path
+
     cluster: Cluster | None = None
 
 
 def check_name(name: str) -> None:
-    """Raises ClusterError if `name` cannot be the name of a cluster."""
+    """Raises ClusterError if `name` can't be the name of a folder and of a context."""
     if not _NAME.fullmatch(name):
         raise ClusterError(
             f"cluster name {name!r}: use at most 40 lower-case letters, digits and '-', no '-' at either end"
@@ -149,25 +164,25 @@ def check_name(name: str) -> None:
 
 
 def state_directory() -> Path:
-    """The folder with one folder a cluster: below SSA_OPERATOR_STATE_DIR, else in the user's state folder."""
+    """The folder of the clusters' folders: below SSA_OPERATOR_STATE_DIR, else in the user's state folder."""
     configured = os.environ.get(STATE_DIRECTORY_VARIABLE)
     root = Path(configured) if configured else platformdirs.user_state_path("ssa-operator")
     return root.absolute() / "clusters"
 
 
-async def start(spec: ClusterSpec, report: Report = silent) -> Cluster:
-    """The running cluster of that name, started if need be.
+async def start(spec: ClusterSpec, report: ProgressCallback = ignore_progress) -> Cluster:
+    """The running cluster of that name. Starts it unless it runs already.
 
     Raises ClusterError, ProcessError with the end of the log of the component that failed, or BinariesError.
     """
-    async with _turn(spec.name, report):
+    async with _lock(spec.name, report):
         directory = state_directory() / spec.name
         found = await _inspect(spec.name)
         if found.state == "running" and found.cluster is not None:
             _check_same(spec, directory)
             return found.cluster
         if directory.exists():
-            report(Progress(message=f"Removing what is left of cluster {spec.name}: {found.message}"))
+            report(Progress(message=f"Removing the remains of cluster {spec.name}: {found.message}"))
             await _remove(directory)
         programs = await binaries.acquire(binaries.from_environment(), report)
         for _ in range(_PORT_ATTEMPTS):
@@ -176,13 +191,15 @@ async def start(spec: ClusterSpec, report: Report = silent) -> Cluster:
                 return await _start_new(spec, Layout(directory=directory), programs)
             except _PortTakenError as error:
                 report(Progress(message=f"{error}; choosing other ports"))
-        raise ClusterError(f"cluster {spec.name}: {_PORT_ATTEMPTS} times in a row a free port was taken before its use")
+        raise ClusterError(
+            f"cluster {spec.name}: {_PORT_ATTEMPTS} times in a row another process took a port that was free"
+        )
 
 
-async def stop(name: str, report: Report = silent) -> bool:
-    """Ends every process of the cluster and removes its files; False when there was nothing."""
+async def stop(name: str, report: ProgressCallback = ignore_progress) -> bool:
+    """Ends every process of the cluster and removes its files. Returns False if there is no such cluster."""
     check_name(name)
-    async with _turn(name, report):
+    async with _lock(name, report):
         directory = state_directory() / name
         if not directory.exists():
             return False
@@ -191,22 +208,22 @@ async def stop(name: str, report: Report = silent) -> bool:
         return True
 
 
-async def status(name: str) -> Status:
-    """What is known of the cluster of that name; changes nothing."""
+async def status(name: str) -> ClusterStatus:
+    """The state of the cluster of that name."""
     check_name(name)
     return await _inspect(name)
 
 
-async def _inspect(name: str) -> Status:
+async def _inspect(name: str) -> ClusterStatus:
     directory = state_directory() / name
-    stopped = Status(name=name, state="stopped", message="its processes are gone", directory=directory)
+    stopped = ClusterStatus(name=name, state="stopped", message="its processes are gone", directory=directory)
     if not directory.exists():
         return replace(stopped, message="there is no such cluster")
     if not processes.is_alive(directory):
         return replace(stopped, message=processes.describe_failure(directory) or stopped.message)
     recorded = cluster_record.read(directory)
     if recorded is None:
-        return replace(stopped, state="unhealthy", message="its start is under way or was interrupted")
+        return replace(stopped, state="unhealthy", message="it is starting, or its start was interrupted")
     cluster = _from_record(directory, recorded)
     async with cluster.connect() as server:
         try:
@@ -227,14 +244,14 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
     layout.certificates.mkdir(parents=True)
     layout.directory.chmod(0o700)
     await asyncio.to_thread(credentials.write, spec.name, layout, url, dt.datetime.now(dt.UTC))
-    options = components.Options(
+    options = components.ComponentOptions(
         audit=spec.audit, admission_plugins=spec.admission_plugins, controllers=spec.controllers
     )
     commands = components.compose(programs, layout, ports, options)
     group = ProcessGroup(layout.directory)
     try:
-        pids = await _bring_up(group, commands, url, spec.nodes)
-        recorded = Record(
+        pids = await _start_components(group, commands, url, spec.nodes)
+        recorded = ClusterRecord(
             specification=asdict(spec),
             url=url,
             pids=pids,
@@ -254,8 +271,8 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
     return replace(cluster, group=group)
 
 
-async def _bring_up(group: ProcessGroup, commands: Commands, url: str, nodes: int) -> dict[str, int]:
-    """Starts the components and waits until they serve; returns their process ids."""
+async def _start_components(group: ProcessGroup, commands: Commands, url: str, nodes: int) -> dict[str, int]:
+    """Starts the components, and waits until the first objects exist. Returns the process ids."""
     pids = {command.name: await group.start(command) for command in commands.storage}
     async with api.connect(url, Layout(directory=group.directory)) as server:
         await _await_condition(server.is_ready, group, f"{url} to be ready")
@@ -270,8 +287,8 @@ async def _bring_up(group: ProcessGroup, commands: Commands, url: str, nodes: in
     return pids
 
 
-async def _is_complete(server: api.Api, nodes: int) -> bool:
-    # The controller manager makes this service account after the API server has made the namespace: both are up.
+async def _is_complete(server: api.AdminClient, nodes: int) -> bool:
+    # The controller manager creates this service account after the API server has created the namespace.
     account = await server.get("/api/v1/namespaces/default/serviceaccounts/default")
     listed = await server.get("/api/v1/nodes")
     return account is not None and listed is not None and objects.count_ready(listed) >= nodes
@@ -289,7 +306,7 @@ async def _await_condition(condition: Callable[[], Awaitable[bool]], group: Proc
 
 
 def _free_ports() -> Ports:
-    """Ports that are free now; whoever takes one before its component does costs a new attempt."""
+    """Ports that are free now. If another process takes one before its component does, the start is repeated."""
     with ExitStack() as sockets:
         numbers = []
         for _ in range(4):
@@ -304,12 +321,12 @@ async def _remove(directory: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, directory)
 
 
-def _turn(name: str, report: Report, root: Path | None = None) -> AbstractAsyncContextManager[None]:
-    lock = (root or state_directory()) / f"{name}.lock"
-    return turn(lock, f"starting or stopping the cluster {name}", report)
+def _lock(name: str, report: ProgressCallback, root: Path | None = None) -> AbstractAsyncContextManager[None]:
+    path = (root or state_directory()) / f"{name}.lock"
+    return hold_lock(path, f"starting or stopping the cluster {name}", report)
 
 
-def _from_record(directory: Path, recorded: Record) -> Cluster:
+def _from_record(directory: Path, recorded: ClusterRecord) -> Cluster:
     layout = Layout(directory=directory)
     return Cluster(
         name=directory.name,
@@ -321,15 +338,15 @@ def _from_record(directory: Path, recorded: Record) -> Cluster:
     )
 
 
-def _require_record(directory: Path) -> Record:
+def _require_record(directory: Path) -> ClusterRecord:
     recorded = cluster_record.read(directory)
     if recorded is None:
-        raise ClusterError(f"{directory}: the cluster is gone")
+        raise ClusterError(f"{directory}: the cluster does not exist any more")
     return recorded
 
 
 def _check_same(spec: ClusterSpec, directory: Path) -> None:
-    """Raises ClusterError unless the running cluster is what `spec` asks for; it may have more."""
+    """Raises ClusterError unless the running cluster has everything that `spec` specifies. It may have more."""
     running_as = _require_record(directory).specification
     satisfied = {
         "audit": running_as["audit"] or not spec.audit,

@@ -1,7 +1,7 @@
-"""What is written down of a running cluster, so that another process can find it, and its components again.
+"""The record of a running cluster in its folder, by which other processes find the cluster and its components.
 
 Promises:
-- The record is complete or absent; it is written when the cluster is ready.
+- The record is complete or does not exist. The starter writes it when the cluster is ready.
 """
 
 from __future__ import annotations
@@ -16,29 +16,35 @@ from ssa_operator.devcluster.processes import Command
 _NAME = "cluster.json"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """`specification` is what the cluster was asked to be, `commands` the arguments of each component by name."""
+class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A running cluster."""
 
     specification: dict[str, Any]
+    """The fields of its ClusterSpec."""
+
     url: str
+
     pids: dict[str, int]
+    """By component."""
+
     commands: dict[str, tuple[str, ...]]
+    """The arguments of each component, the program first."""
 
     def command(self, name: str, directory: Path) -> Command:
         """The command that started the component `name`."""
         return Command(name=name, argv=self.commands[name], log=directory / f"{name}.log", directory=directory)
 
 
-def write(directory: Path, record: Record) -> None:
-    """Puts the record into the cluster's folder, in one step."""
+def write(directory: Path, record: ClusterRecord) -> None:
+    """Writes the record into the cluster's folder atomically."""
     new = directory / f"{_NAME}.new"
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.rename(directory / _NAME)
 
 
-def read(directory: Path) -> Record | None:
-    """The record of the cluster in that folder, or None while it has none."""
+def read(directory: Path) -> ClusterRecord | None:
+    """The record in a cluster's folder, or None if there is none."""
     try:
-        return msgspec.json.decode((directory / _NAME).read_bytes(), type=Record)
+        return msgspec.json.decode((directory / _NAME).read_bytes(), type=ClusterRecord)
     except FileNotFoundError:
         return None

@@ -1,8 +1,8 @@
 """The command line of every component, as a pure function of the cluster's folder, its ports and its options.
 
 Promises:
-- Every listener is on 127.0.0.1, and every connection between components is TLS with client certificates, etcd's
-  included. kwok's own port is plain HTTP: it serves what a kubelet would, of pods that are not there.
+- Every component listens on 127.0.0.1 only. All connections between components are TLS with client certificates,
+  etcd's included. kwok's own port is plain HTTP: it serves the kubelet API of fake pods.
 - No component reads a file outside the cluster's folder, the binaries' folder and this package.
 """
 
@@ -17,7 +17,7 @@ STAGES = Path(__file__).parent / "stages"
 AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
 SERVICE_RANGE = "10.0.0.0/16"
 SERVICE_ADDRESS = "10.0.0.1"
-"""The first address of the range: the Service `kubernetes` has it, so the serving certificate names it."""
+"""The first address of the range. The Service `kubernetes` gets it, so the serving certificate names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the files of one cluster are: everything below `directory`."""
+    """The paths of one cluster's files, all below `directory`."""
 
     directory: Path
 
@@ -69,8 +69,8 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What of a cluster's specification reaches a command line."""
+class ComponentOptions:
+    """The fields of a ClusterSpec that are flags of a component."""
 
     audit: bool
     admission_plugins: tuple[str, ...]
@@ -89,7 +89,7 @@ class Commands:
 
     @property
     def storage(self) -> tuple[Command, ...]:
-        """What has to be ready before the others are started."""
+        """The components that have to be ready before the others start."""
         return (self.etcd, self.apiserver)
 
     @property
@@ -98,7 +98,7 @@ class Commands:
         return (self.controller_manager, self.scheduler, self.kwok)
 
 
-def compose(binaries: Path, layout: Layout, ports: Ports, options: Options) -> Commands:
+def compose(binaries: Path, layout: Layout, ports: Ports, options: ComponentOptions) -> Commands:
     """The commands of a cluster whose programs are in the folder `binaries`."""
 
     def command(name: str, *arguments: str) -> Command:
@@ -133,7 +133,7 @@ def _etcd(layout: Layout, ports: Ports) -> tuple[str, ...]:
     peer = f"https://127.0.0.1:{ports.etcd_peer}"
     return (
         f"--data-dir={layout.directory / 'etcd'}",
-        "--unsafe-no-fsync",  # the data does not outlive the cluster, so it need not outlive a power cut
+        "--unsafe-no-fsync",  # the data need not survive a power cut, because it does not outlive the cluster
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
         f"--listen-peer-urls={peer}",
@@ -151,7 +151,7 @@ def _etcd(layout: Layout, ports: Ports) -> tuple[str, ...]:
     )
 
 
-def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...]:
+def _apiserver(layout: Layout, ports: Ports, options: ComponentOptions) -> tuple[str, ...]:
     arguments = [
         f"--etcd-servers=https://127.0.0.1:{ports.etcd}",
         f"--etcd-cafile={layout.certificate('ca')}",
@@ -160,7 +160,7 @@ def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...
         f"--secure-port={ports.apiserver}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
-        # Endpoints of the Service `kubernetes` must not be loopback, and nothing in a fake pod calls it.
+        # The Endpoints of the Service `kubernetes` must not be loopback, and no process in a fake pod calls it.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={layout.certificate('kube-apiserver')}",
         f"--tls-private-key-file={layout.key('kube-apiserver')}",
@@ -171,7 +171,7 @@ def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--authorization-mode=RBAC",
         "--allow-privileged",
-        # It taints a new node, and the controller that takes the taint off does not run (ClusterSpec.controllers).
+        # It taints new nodes, and the controller that removes the taint does not run (ClusterSpec.controllers).
         "--disable-admission-plugins=TaintNodesByCondition",
     ]
     if options.admission_plugins:
@@ -180,18 +180,18 @@ def _apiserver(layout: Layout, ports: Ports, options: Options) -> tuple[str, ...
         arguments += [
             f"--audit-policy-file={AUDIT_POLICY}",
             f"--audit-log-path={layout.audit_log}",
-            # An event is in the file before its request is answered, so that a test can read it straight away.
+            # The server writes an event before it answers the request, so that a test can read the event at once.
             "--audit-log-mode=blocking",
         ]
     return tuple(arguments)
 
 
-def _controller_manager(layout: Layout, options: Options) -> tuple[str, ...]:
+def _controller_manager(layout: Layout, options: ComponentOptions) -> tuple[str, ...]:
     return (
         f"--kubeconfig={layout.component_kubeconfig('kube-controller-manager')}",
         f"--service-account-private-key-file={layout.key('service-account')}",
         f"--root-ca-file={layout.certificate('ca')}",
-        # It makes this folder, by default below /usr.
+        # It creates this folder, by default below /usr.
         f"--flex-volume-plugin-dir={layout.directory / 'volume-plugins'}",
         "--leader-elect=false",
         "--secure-port=0",

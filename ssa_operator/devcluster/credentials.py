@@ -1,4 +1,4 @@
-"""The certificates, keys and kubeconfigs of one cluster, as the files that its components and its users read."""
+"""Writes the certificates, keys and kubeconfigs of one cluster as files for its components and users."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _COMPONENT_USERS = {
 
 
 def write(name: str, layout: Layout, url: str, now: dt.datetime) -> None:
-    """Fills a new cluster's folder of certificates, and writes its kubeconfig, whose context is ssa-operator-NAME."""
+    """Writes a new cluster's certificates and kubeconfigs. The user's context is ssa-operator-NAME."""
     context = f"ssa-operator-{name}"
-    authority = certificates.Authority(context, now)
+    authority = certificates.CertificateAuthority(context, now)
     admin = authority.client(certificates.ADMIN)
     pairs = {
         "kube-apiserver": authority.server("kube-apiserver", _SERVING_NAMES, ("127.0.0.1", SERVICE_ADDRESS)),
@@ -46,6 +46,6 @@ def write(name: str, layout: Layout, url: str, now: dt.datetime) -> None:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Writes a new file that only its owner can read, from its first byte on."""
+    """Writes a new file that only its owner can ever read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

@@ -1,7 +1,7 @@
-"""Turns between processes: one at a time does something, the others wait and are told for whom.
+"""A lock between processes. A process that waits for it reports the process that holds it.
 
 Promises:
-- A turn ends with its process at the latest, however that ends; nothing has to be cleaned up by hand.
+- The kernel releases the lock when its process ends, kill -9 included. The user never has to remove a lock by hand.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ssa_operator.devcluster.progress import Progress, Report
+from ssa_operator.devcluster.progress import Progress, ProgressCallback
 
 _POLL_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def turn(path: Path, purpose: str, report: Report) -> AsyncIterator[None]:
-    """Inside, no other process is inside with the same `path`, a file that stays; `purpose` is what the others do."""
+async def hold_lock(path: Path, purpose: str, report: ProgressCallback) -> AsyncIterator[None]:
+    """Holds the lock of the file `path`, which stays. `purpose` completes "another process that is ..."."""
     lock = _open(path)
     try:
-        told = False
+        reported = False
         while not _try_lock(lock):
-            if not told:
+            if not reported:
                 pid = os.pread(lock, 32, 0).decode()
                 report(Progress(message=f"Waiting for another process that is {purpose} (pid {pid or 'unknown'})"))
-                told = True
+                reported = True
             await asyncio.sleep(_POLL_SECONDS)
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)

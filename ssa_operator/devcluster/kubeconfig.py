@@ -1,7 +1,7 @@
-"""Kubeconfigs for the local control plane: one user, one cluster, one context, and everything in one file.
+"""Encodes kubeconfigs of the local control plane: one user, one cluster and one context, with the certificates as data.
 
 Promises:
-- The certificate authority is in the file, so that no reader has a reason to skip checking it.
+- A kubeconfig has the certificate authority, so that every client verifies the server's certificate.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from ssa_operator.devcluster.certificates import Pair
+from ssa_operator.devcluster.certificates import KeyPair
 
 
-def encode(name: str, url: str, authority: bytes, user: Pair) -> bytes:
-    """The kubeconfig whose only context `name` speaks to `url` as `user`; `authority` is PEM."""
+def encode(name: str, url: str, authority: bytes, user: KeyPair) -> bytes:
+    """The kubeconfig with one context `name`, for the server `url` and the certificate `user`. `authority` is PEM."""
     content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",

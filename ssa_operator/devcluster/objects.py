@@ -1,4 +1,4 @@
-"""The objects that every new cluster has: fake nodes, and a default StorageClass whose claims kwok binds."""
+"""The first objects of every cluster: fake nodes, and a default StorageClass whose claims kwok binds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STORAGE_CLASS = "standard"
 
 
 def initial(nodes: int) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """The API path to create at, and the object, in order."""
+    """The API path and the body of each object to create, in order."""
     return (
         *(("/api/v1/nodes", _node(index)) for index in range(nodes)),
         ("/apis/storage.k8s.io/v1/storageclasses", _storage_class()),
@@ -16,7 +16,7 @@ def initial(nodes: int) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 def count_ready(nodes: dict[str, Any]) -> int:
-    """How many nodes of a NodeList are Ready and take pods."""
+    """How many nodes of a NodeList are Ready and have no taint."""
     return sum(1 for node in nodes["items"] if _is_ready(node))
 
 
@@ -28,7 +28,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 def _node(index: int) -> dict[str, Any]:
     name = f"node-{index + 1}"
-    room = {"cpu": "1000", "memory": "1Ti", "pods": "10000", "ephemeral-storage": "1Ti"}
+    capacity = {"cpu": "1000", "memory": "1Ti", "pods": "10000", "ephemeral-storage": "1Ti"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -36,7 +36,7 @@ def _node(index: int) -> dict[str, Any]:
             "name": name,
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
         },
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": capacity, "capacity": capacity},
     }
 
 

@@ -1,10 +1,9 @@
-"""The processes of a control plane or a build as their starter sees them: a group that is started and ended as one.
+"""Starts and ends the processes of a control plane or a build as one group.
 
 Promises:
-- Whether a group lives is asked of the kernel (a lock that all of its processes hold), never of a process id, which
-  another process may have by now.
-- Ending a group is done when the kernel says that none of its processes is left.
-- An attached group ends with the process that started it, however that ends; a detached one with `kill`.
+- A group is alive as long as its processes hold a lock. No process id is checked, because another process may have it.
+- Ending a group returns after its last process has ended.
+- An attached group ends with the process that started it, kill -9 included. A detached group ends with `kill`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ssa_operator.devcluster import supervisor
 
 LOCK_NAME = "alive.lock"
 _FAILURE_NAME = "failure.json"
-_PATIENCE_SECONDS = 3.0
+_GRACE_SECONDS = 3.0
 _END_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _LOG_LINES = 15
@@ -39,36 +38,44 @@ class ProcessError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One process to start: its name, its arguments with the program first, and the file that gets its output.
-
-    A `task` is meant to end with exit code 0. `environment` None is the starter's own.
-    """
+    """One process to start."""
 
     name: str
+
     argv: tuple[str, ...]
+    """Its arguments, the program first."""
+
     log: Path
+    """The file of its output."""
+
     directory: Path
+    """Its working directory."""
+
     environment: Mapping[str, str] | None = None
+    """None is the environment of the starter."""
+
     task: bool = False
+    """Whether it is meant to end with exit code 0."""
 
 
 class ProcessGroup:
     """A running supervisor and the processes it owns.
 
-    Its lifeline is a pipe that this process alone writes to, so that the kernel closes it when this process ends.
+    The supervisor's standard input is a pipe from this process. The kernel closes it when this process ends.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Starts a supervisor for `directory`; raises ProcessError if another group still lives there.
+        """Starts a supervisor for `directory`. Raises ProcessError if another group is alive there.
 
-        For one directory, callers take turns.
+        The caller holds a lock for the directory.
         """
         self.directory = directory
         self._asking = threading.Lock()
         if is_alive(directory):
             raise ProcessError(f"{directory}: another group of processes is still running there")
         (directory / _FAILURE_NAME).unlink(missing_ok=True)
-        # Locked and filled before it has its name: nobody who looks for life can be in its way or find it empty.
+        # The file gets its name after it is locked and has the pid, so that `is_alive` and `kill` never see it unlocked
+        # or empty.
         unnamed = directory / f"{LOCK_NAME}.new"
         lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -88,7 +95,7 @@ class ProcessGroup:
             os.close(lock)
 
     async def start(self, command: Command) -> int:
-        """Starts a process and returns its id; raises ProcessError if it cannot be run or the group has failed."""
+        """Starts a process and returns its id. Raises ProcessError if it can't be run or the group has failed."""
         answer = await self._ask(
             {
                 "start": command.name,
@@ -106,37 +113,37 @@ class ProcessGroup:
         await self._ask({"stop": name})
 
     async def running(self) -> frozenset[str]:
-        """The names of the processes that have not ended; raises ProcessError, as `check` does, when one has failed."""
+        """The names of the processes that have not ended. Raises ProcessError, as `check` does, if one has failed."""
         return frozenset((await self._ask({"list": True}))["running"])
 
     async def detach(self) -> None:
-        """From here on the group survives this process."""
+        """Lets the group survive this process."""
         await self._ask({"detach": True})
         self._close_pipes()
-        # The supervisor is nobody's child to wait for from here on; Popen would warn of it.
+        # This process does not wait for the supervisor any more; without a returncode Popen would warn.
         self._process.returncode = 0
 
     def check(self) -> None:
-        """Raises ProcessError, with the end of its log, when a process of the group has ended by itself."""
+        """Raises ProcessError, with the end of its log, if a process of the group has ended by itself."""
         if self._process.poll() is not None:
             raise ProcessError(
                 describe_failure(self.directory) or f"{self.directory}: the supervisor ended, see supervisor.log there"
             )
 
     async def end(self) -> None:
-        """Ends the lifeline, and with it all processes of the group; returns when they are gone."""
+        """Closes the supervisor's standard input, which ends the group. Returns after the last process has ended."""
         self._close_pipes()
         await asyncio.to_thread(self._process.wait)
-        await kill(self.directory)  # grandchildren may be on their way out still
+        await kill(self.directory)  # grandchildren may still be ending
 
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):  # a command that nobody read is still in the buffer
+            with contextlib.suppress(BrokenPipeError):  # the buffer may have a command that the supervisor did not read
                 pipe.close()
 
     async def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
-        # In a thread, as asyncio's pipes belong to one event loop and a group outlives the loop that started it.
+        # In a thread, because asyncio's pipes belong to one event loop, and a group outlives the loop that started it.
         answer = await asyncio.to_thread(self._exchange, json.dumps(command).encode() + b"\n")
         if "error" in answer:
             raise ProcessError(f"{self.directory}: {answer['error']}")
@@ -159,7 +166,7 @@ class ProcessGroup:
 
 
 def is_alive(directory: Path) -> bool:
-    """Whether any process of the group of `directory` lives."""
+    """Whether any process of the group of `directory` is alive."""
     try:
         lock = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -174,12 +181,12 @@ def is_alive(directory: Path) -> bool:
 
 
 async def kill(directory: Path) -> None:
-    """Kills every process of the group of `directory`; returns when none is left, raises ProcessError if one stays."""
+    """Kills the group of `directory`. Returns after its last process has ended; raises ProcessError if one stays."""
     now = asyncio.get_running_loop().time
     started = now()
     while is_alive(directory):
         group = (directory / LOCK_NAME).read_text(encoding="utf-8")
-        _signal_group(int(group), patient=now() - started < _PATIENCE_SECONDS)
+        _signal_group(int(group), gracefully=now() - started < _GRACE_SECONDS)
         if now() - started > _END_SECONDS:
             raise ProcessError(
                 f"{directory}: process group {group} does not end; kill -9 -{group}, then remove the folder"
@@ -187,24 +194,24 @@ async def kill(directory: Path) -> None:
         await asyncio.sleep(_POLL_SECONDS / 20)
 
 
-def _signal_group(group: int, *, patient: bool) -> None:
-    """Asks the supervisor to end its processes, which reaps them too; kills the whole group when that is in vain.
+def _signal_group(group: int, *, gracefully: bool) -> None:
+    """Ends the supervisor by SIGTERM, which ends and reaps its processes, or kills the whole group.
 
-    The lock is held, so the group lives, so its id is its own: POSIX gives no id of a living group to another process.
+    The lock is held, so the group is alive, and POSIX gives its id to no other process.
     """
     try:
-        if patient:
+        if gracefully:
             os.kill(group, signal.SIGTERM)
             return
     except ProcessLookupError:  # the supervisor is gone, its group is not
         pass
-    # ProcessLookupError: it has ended just now; PermissionError: macOS, when zombies are all that is left.
+    # ProcessLookupError: the group has just ended. PermissionError: on macOS, only zombies are left.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 def describe_failure(directory: Path) -> str | None:
-    """Which process ended the group of `directory` by its own end, with the end of its log; None when none did."""
+    """The process whose end ended the group of `directory`, with the end of its log. None if there is none."""
     try:
         failure = json.loads((directory / _FAILURE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:

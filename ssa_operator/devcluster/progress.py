@@ -1,4 +1,4 @@
-"""What the control plane tells whoever waits for it, as values; how it looks is the command line's business."""
+"""The progress of starting and building a control plane, as values that the command line shows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What is being done, and how far it is: `done` of `total` units, both 0 where nobody knows."""
+    """A step, and how much of it is done: `done` of `total` units, both 0 if unknown."""
 
     message: str
     done: int = 0
     total: int = 0
 
 
-Report = Callable[[Progress], None]
-"""Is told of every step; must not block, and may be called from another thread."""
+ProgressCallback = Callable[[Progress], None]
+"""Called with every step. It must not block, and another thread may call it."""
 
 
-def silent(progress: Progress) -> None:
-    """The report of those who do not want to know."""
+def ignore_progress(progress: Progress) -> None:
+    """A callback that shows nothing."""

@@ -1,8 +1,8 @@
-"""The programs as their projects publish them, with the checksums that are published beside them.
+"""Downloads the programs that their projects publish, and verifies the published checksums.
 
 Promises:
-- Nothing is kept whose published checksum could not be had or does not match.
-- A machine without the internet is found out within seconds.
+- A download fails if its published checksum is missing or does not match.
+- Without the internet, a download fails within seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import aiohttp
 
-from ssa_operator.devcluster.progress import Progress, Report
+from ssa_operator.devcluster.progress import Progress, ProgressCallback
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, UnavailableError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_connect=5, sock_read=30)
@@ -28,15 +28,15 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A system and a machine by Go's names, such as `linux` and `amd64`."""
+    """An operating system and an architecture by Go's names, such as `linux` and `amd64`."""
 
     system: str
     machine: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The addresses below which the projects publish."""
+class ReleaseURLs:
+    """The base URLs of the projects' releases."""
 
     kubernetes: str = "https://dl.k8s.io/release"
     etcd: str = "https://github.com/etcd-io/etcd/releases/download"
@@ -45,18 +45,23 @@ class Sources:
 
 
 Checksum = Callable[[str, str], str | None]
-"""From the text of a published checksum file and the name of a file: its SHA-256 in hexadecimal, or None."""
+"""Finds the SHA-256 of a file in the text of a published checksum file, in hexadecimal. None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One published file: `member` is the program's path in it if it is a tar archive, None if it is the program."""
+    """One published file."""
 
     program: str
+
     url: str
+
     checksum_url: str
+
     checksum: Checksum
+
     member: str | None = None
+    """The program's path in a tar archive, None if the file is the program."""
 
     @property
     def name(self) -> str:
@@ -64,8 +69,8 @@ class Artifact:
         return self.url.rpartition("/")[2]
 
 
-def artifacts(sources: Sources, platform: Platform) -> tuple[Artifact, ...]:
-    """What to download; raises UnavailableError for a platform that the projects do not publish for."""
+def artifacts(sources: ReleaseURLs, platform: Platform) -> tuple[Artifact, ...]:
+    """The files to download. Raises UnavailableError for a platform that the projects do not publish for."""
     if platform.system != "linux" or platform.machine not in {"amd64", "arm64"}:
         raise UnavailableError(
             f"Kubernetes publishes its server programs for Linux on amd64 and arm64, not for {platform.system} on "
@@ -100,19 +105,19 @@ def artifacts(sources: Sources, platform: Platform) -> tuple[Artifact, ...]:
     )
 
 
-async def download(sources: Sources, platform: Platform, folder: Path, report: Report) -> None:
-    """Puts the programs into `folder`; raises UnavailableError."""
-    wanted = artifacts(sources, platform)
-    # Proxies of the environment are honoured: these are the user's, and the addresses are not loopback.
+async def download(urls: ReleaseURLs, platform: Platform, folder: Path, report: ProgressCallback) -> None:
+    """Downloads the programs into `folder`. Raises UnavailableError."""
+    files = artifacts(urls, platform)
+    # The user's proxies apply here, because the addresses are not loopback.
     async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
         try:
-            for artifact in wanted:
+            for artifact in files:
                 await _download(session, artifact, folder, report)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UnavailableError(f"{type(error).__name__}: {error}") from error
 
 
-async def _download(session: aiohttp.ClientSession, artifact: Artifact, folder: Path, report: Report) -> None:
+async def _download(session: aiohttp.ClientSession, artifact: Artifact, folder: Path, report: ProgressCallback) -> None:
     async with session.get(artifact.checksum_url, raise_for_status=True) as response:
         published = artifact.checksum(await response.text(), artifact.name)
     if published is None:
@@ -129,7 +134,7 @@ async def _download(session: aiohttp.ClientSession, artifact: Artifact, folder: 
                 report(Progress(message=f"Downloading {artifact.name}", done=done, total=total))
     if digest.hexdigest() != published:
         raise UnavailableError(
-            f"{artifact.url} has the SHA-256 {digest.hexdigest()}, but {artifact.checksum_url} says {published}; "
+            f"{artifact.url} has the SHA-256 {digest.hexdigest()}, but {artifact.checksum_url} has {published}; "
             f"the file was damaged or exchanged on its way"
         )
     program = folder / artifact.program
@@ -164,7 +169,7 @@ def _from_list(text: str, name: str) -> str | None:
 
 
 def _from_release(text: str, name: str) -> str | None:
-    """The digest of a release asset, as GitHub's API states it.
+    """The digest of a release asset in the answer of GitHub's API.
 
     https://docs.github.com/en/rest/releases/releases#get-a-release-by-tag-name
     """

@@ -1,14 +1,14 @@
 """The process that owns the processes of one control plane or one build; a script of the standard library alone.
 
 Promises:
-- No process that it started outlives it: it kills its whole process group at its end, grandchildren included, and
-  on Linux the kernel kills its children when it is killed itself (PR_SET_PDEATHSIG).
-- It ends when its lifeline ends: the end of standard input means that whoever started it is gone, kill -9 included.
-  After `detach` it stays.
-- A group is whole or gone: when a process ends unasked, all are killed and `failure.json` says which one it was. A
-  task is a process that is meant to end: only its failure ends the group.
-- It and its processes hold the lock that it was given, and are one process group: while the lock is held, the
-  group's id cannot be taken by anybody else, so that killing the group can hit no stranger.
+- No process that the supervisor started outlives it. At its end it kills its process group, grandchildren included.
+  On Linux the kernel kills its children if the supervisor itself is killed (PR_SET_PDEATHSIG).
+- The supervisor ends when its standard input ends, which happens when its starter ends, kill -9 included. After
+  `detach` it stays.
+- If one process ends unasked, the supervisor kills all, and `failure.json` names the one that ended. A task is a
+  process that is meant to end; only its failure ends the group.
+- The supervisor and its processes are one process group and hold one lock. While the lock is held, no other group gets
+  the group's id, so that killing the group never kills another process.
 
 The protocol is one JSON object a line on standard input, each answered by one line on standard output:
 - `{"start": NAME, "argv": [...], "log": PATH, "directory": PATH, "environment": {...} or null, "task": BOOLEAN}` by
@@ -36,7 +36,9 @@ _PARENT_CHECK_SECONDS = 1.0
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """What a new process runs before exec so that the kernel kills it with its parent; None on systems without that."""
+    """The function that a new process runs before exec, so that the kernel kills it with its parent. None if the system
+    can't.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -44,14 +46,14 @@ def die_with_parent() -> Callable[[], None] | None:
 
     def arrange() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return arrange
 
 
 class Supervisor:
-    """The running processes by name, and whether the other end of the lifeline still matters."""
+    """The running processes by name."""
 
     def __init__(self, directory: Path, lock: int) -> None:
         self._directory = directory
@@ -64,32 +66,32 @@ class Supervisor:
         self._unread = b""
 
     def serve(self) -> None:
-        """Runs until the lifeline ends, a process ends unasked, or a signal asks for the end."""
+        """Runs until standard input ends, a process ends unasked, or a signal ends the supervisor."""
         selector = selectors.DefaultSelector()
         selector.register(0, selectors.EVENT_READ)
-        wakened, ending = _listen_to_signals()
-        selector.register(wakened, selectors.EVENT_READ)
+        wakeup, ending = _listen_to_signals()
+        selector.register(wakeup, selectors.EVENT_READ)
         while not ending:
             ready = {key.fd for key, _ in selector.select(_PARENT_CHECK_SECONDS)}
-            if wakened in ready:
-                os.read(wakened, 4096)
+            if wakeup in ready:
+                os.read(wakeup, 4096)
             if 0 in ready and not self._read_commands():
                 if not self._detached:
                     return
                 selector.unregister(0)
-            # A child that was forked from the starter without exec holds the lifeline too; the parent's id tells.
+            # A forked child of the starter keeps standard input open, so the parent's id is checked, too.
             if self._one_failed() or (not self._detached and os.getppid() != self._parent):
                 return
 
     def end(self) -> None:
-        """Kills what is left, and takes the exit codes: not every init process does that for the orphans it gets."""
+        """Kills the remaining processes and reaps them, because not every init process reaps orphans."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
             process.wait()
 
     def _read_commands(self) -> bool:
-        """Answers what came in; False at the end of standard input."""
+        """Answers the commands on standard input. Returns False at its end."""
         chunk = os.read(0, 65536)
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         for line in lines:
@@ -99,7 +101,7 @@ class Supervisor:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             try:
                 os.write(1, json.dumps(answer).encode() + b"\n")
-            except BrokenPipeError:  # nobody waits for the answer any more
+            except BrokenPipeError:  # the starter has closed its end
                 return False
         return bool(chunk)
 
@@ -123,7 +125,7 @@ class Supervisor:
         if name in self._processes:
             raise ValueError(f"{name} is running")
         with Path(command["log"]).open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - the command is the one that the parent composed
+            process = subprocess.Popen(  # noqa: S603 - the command comes from the parent
                 command["argv"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -153,7 +155,7 @@ class Supervisor:
 
 
 def _listen_to_signals() -> tuple[int, list[bool]]:
-    """A descriptor that is readable after a signal, and a list that gets an item when the signal asks for the end."""
+    """A descriptor that is readable after a signal, and a list that has an item after SIGTERM, SIGINT or SIGHUP."""
     reader, writer = os.pipe()
     for end in (reader, writer):
         os.set_blocking(end, False)

@@ -1,4 +1,4 @@
-"""The programs of the control plane and their versions, and the error of every way to get them."""
+"""The programs of the control plane and their versions, and the error of a source that doesn't have them."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 
 
 class UnavailableError(Exception):
-    """One way to get the programs is closed; the message says why."""
+    """One source of the programs is unavailable. The message has the reason."""

@@ -1,1 +1,1 @@
-"""Talking to an API server: credentials, requests, discovery, watches and the caches that they fill."""
+"""The client of an API server: credentials, requests, discovery, watches and caches."""

@@ -1,8 +1,8 @@
-"""Time and chance, as everything that waits asks for them.
+"""The clock and the random numbers that backoff, credentials, discovery and watches use.
 
 Promises:
-- Nothing in this package reads a clock, sleeps or draws a number but through a `Clock`.
-- `monotonic` never jumps and is for durations; `now` is the wall clock and is for comparing with what others wrote.
+- The package reads the time, sleeps and draws random numbers through a `Clock` only, so that a test can replace it.
+- `monotonic` never jumps and measures durations. `now` is the wall clock, for timestamps of other programs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What passes and what is drawn."""
+    """Time, sleep and random numbers."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Seconds since a fixed moment."""
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
@@ -26,7 +26,7 @@ class Clock(Protocol):
         """A number in [0, 1)."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that long."""
+        """Wait for so many seconds."""
 
 
 class SystemClock:

@@ -19,7 +19,7 @@ from tests.controller.harness import ROOT, Desk, definition, echo, operating
 
 
 def commands(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
-    """All commands below one, by what is typed."""
+    """All subcommands of a command, by their words."""
     if not hasattr(command, "commands"):
         return {words: command}
     found = [commands(each, *words, name) for name, each in command.commands.items()]
@@ -29,7 +29,7 @@ def commands(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
 COMMANDS = commands(get_command(app))
 
 
-async def test_every_command_is_named_with_what_it_is_for() -> None:
+async def test_the_help_names_every_command() -> None:
     _, out, _ = await run("--help")
     assert {words[0] for words in COMMANDS} == {
         line.split()[0] for line in out.split("Commands:")[1].splitlines() if line
@@ -66,7 +66,7 @@ async def test_render_prints_manifests_without_a_cluster() -> None:
     assert "ownerReferences" not in deployment["metadata"]
 
 
-async def test_render_as_applied_prints_what_would_be_sent() -> None:
+async def test_render_as_applied_prints_the_manifests_that_the_operator_applies() -> None:
     code, out, _ = await run("render", "-", "--as-applied", "--output=json", stdin=json.dumps(echo("a", 3)))
     deployment = json.loads(out)
     assert code == 0
@@ -114,7 +114,7 @@ async def test_several_folders_of_templates_and_crds_can_be_given(tmp_path: Path
     assert (code, again) == (0, out)
 
 
-async def test_a_crd_in_two_folders_is_refused_with_both_places(tmp_path: Path) -> None:
+async def test_a_crd_in_two_folders_is_refused_with_both_locations(tmp_path: Path) -> None:
     copy = tmp_path / "echo.yaml"
     copy.write_text((ROOT / "crds/echoes.example.com.yaml").read_text())
     code, _, err = await run("crds", "apply", "--crds=crds", f"--crds={tmp_path}")
@@ -122,7 +122,7 @@ async def test_a_crd_in_two_folders_is_refused_with_both_places(tmp_path: Path) 
     assert f"{copy}:1: echoes.example.com is defined at crds/echoes.example.com.yaml:1 already" in err
 
 
-async def test_render_says_what_would_wait_and_shows_what_is_known_of_it(tmp_path: Path) -> None:
+async def test_render_names_a_document_that_would_wait_and_prints_its_manifest(tmp_path: Path) -> None:
     templates = folder(tmp_path, a=ORDERED)
     code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
     assert (code, err) == (0, "")
@@ -157,7 +157,7 @@ async def test_render_of_several_objects_as_json_is_a_list() -> None:
     assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == ["a", "b"]
 
 
-async def test_render_prints_what_it_can_and_names_what_fails(tmp_path: Path) -> None:
+async def test_render_prints_every_valid_manifest_and_names_what_fails(tmp_path: Path) -> None:
     folder = tmp_path / "echoes.example.com"
     folder.mkdir()
     (folder / "a.yaml.j2").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n")
@@ -168,7 +168,7 @@ async def test_render_prints_what_it_can_and_names_what_fails(tmp_path: Path) ->
     assert "echoes.example.com/b.yaml.j2:2: spec.nothing" in err
 
 
-async def test_render_of_a_cluster_scoped_parent_has_no_namespace_to_give(tmp_path: Path) -> None:
+async def test_render_of_a_cluster_scoped_parent_requires_a_namespace_in_the_template(tmp_path: Path) -> None:
     folder = tmp_path / "namespaces"
     folder.mkdir()
     manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: NAMESPACE}\n"
@@ -182,7 +182,7 @@ async def test_render_of_a_cluster_scoped_parent_has_no_namespace_to_give(tmp_pa
     assert "(for Namespace team)" in err
 
 
-async def test_render_says_what_a_document_would_wait_for(tmp_path: Path) -> None:
+async def test_render_names_the_object_that_a_document_would_wait_for(tmp_path: Path) -> None:
     folder = tmp_path / "echoes.example.com"
     folder.mkdir()
     (folder / "a.yaml.j2").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: a}\n")
@@ -196,7 +196,7 @@ async def test_render_says_what_a_document_would_wait_for(tmp_path: Path) -> Non
     assert code == 1
 
 
-async def test_render_without_a_folder_says_where_it_looked() -> None:
+async def test_render_without_a_folder_names_the_folder() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
     code, _, err = await run("render", "-", stdin=json.dumps(secret))
     assert code == 1
@@ -228,7 +228,7 @@ async def test_a_crd_that_is_refused_names_its_file(cluster: Cluster, tmp_path: 
 
 
 @pytest.mark.cluster
-async def test_status_shows_parents_children_and_what_they_wait_for(
+async def test_status_shows_parents_children_and_the_objects_that_they_wait_for(
     cluster: Cluster, client: Client, desk: Desk
 ) -> None:
     options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
@@ -259,7 +259,7 @@ async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tm
 
 
 @pytest.mark.cluster
-async def test_dev_fails_with_the_cause_where_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
+async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
     (templates / "echoes.example.com/bad.yaml.j2").write_text("a: {{ spec.nothing }}\n")
     code, _, err = await run("dev", f"--templates={templates}", "--until-ready", "--timeout=5", "--listen=", **state)

@@ -1,4 +1,4 @@
-"""`ssa-operator render` refuses what the operator refuses, and sees parents as the API server would return them."""
+"""`ssa-operator render` refuses what the operator refuses, and renders parents as the API server returns them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ ROLE = "rbac.authorization.k8s.io/v1"
         ),
     ],
 )
-async def test_what_the_operator_refuses_is_refused_with_file_and_line(tmp_path: Path, text: str, words: str) -> None:
+async def test_render_refuses_what_the_operator_refuses_with_file_and_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
     templates = folder(tmp_path, a=f"# A comment.\n{text}\n", b=manifest("fine"))
     for option in ("--as-applied", "--output=yaml"):
         code, out, err = await run("render", "-", option, f"--templates={templates}", stdin=json.dumps(echo("web")))
@@ -63,7 +65,7 @@ async def test_what_the_operator_refuses_is_refused_with_file_and_line(tmp_path:
         assert [body["metadata"]["name"] for body in yaml.safe_load_all(out)] == ["fine"]
 
 
-async def test_an_object_that_is_rendered_twice_is_refused_with_both_places(tmp_path: Path) -> None:
+async def test_an_object_that_is_rendered_twice_is_refused_with_both_locations(tmp_path: Path) -> None:
     templates = folder(tmp_path, a=f"{manifest()}\n---\n{manifest('b')}\n", b=manifest(namespace="default"))
     code, out, err = await run("render", "-", f"--templates={templates}", stdin=json.dumps(echo("web")))
     assert code == 1
@@ -85,7 +87,7 @@ async def test_an_object_that_two_parents_render_is_refused_for_the_second_one(t
     assert (await run("render", "-", f"--templates={templates}", stdin=json.dumps(both)))[0] == 0
 
 
-async def test_with_cluster_scope_children_may_be_anywhere(tmp_path: Path) -> None:
+async def test_with_cluster_scope_children_may_be_in_any_namespace(tmp_path: Path) -> None:
     texts = {"a": manifest(namespace="other"), "b": manifest(kind="ClusterRole", api=ROLE)}
     templates = folder(tmp_path, **texts, **{"_settings.yaml": "clusterScope: true\n"})
     code, out, err = await run("render", "-", "--as-applied", f"--templates={templates}", stdin=json.dumps(echo("web")))
@@ -203,7 +205,7 @@ async def test_a_crd_that_cannot_be_used_is_named_with_its_line(tmp_path: Path) 
     assert f"{tmp_path}/crds/echoes.yaml:2: a CRD needs spec.group" in err
 
 
-async def test_a_parent_is_as_if_it_was_just_made(tmp_path: Path) -> None:
+async def test_a_parent_has_the_metadata_of_a_new_object(tmp_path: Path) -> None:
     words = "metadata.uid ~ ' ' ~ metadata.generation ~ ' ' ~ namespace ~ ' ' ~ (metadata.creationTimestamp is string)"
     code, out, _ = await run("render", "-", f"--templates={only_name(tmp_path, words)}", stdin=EMPTY)
     assert code == 0
@@ -217,7 +219,7 @@ async def test_a_cluster_scoped_object_is_looked_up_without_a_namespace(tmp_path
     assert "ConfigMap default/a is waiting for Node one .metadata.uid" in out
 
 
-async def test_a_table_tells_the_line_of_each_manifest(tmp_path: Path) -> None:
+async def test_a_table_has_the_template_line_of_each_manifest(tmp_path: Path) -> None:
     texts = {"a": f"{manifest()}\n---\n{manifest('b' * 80)}\n", "b": manifest("r", "ClusterRole", ROLE)}
     templates = folder(tmp_path, **texts, **{"_settings.yaml": "clusterScope: true\n"})
     code, out, err = await run("render", "-", "-o", "table", f"--templates={templates}", stdin=EMPTY)
@@ -236,7 +238,7 @@ async def test_no_manifest_at_all_is_an_empty_list_in_json(tmp_path: Path) -> No
     assert (code, json.loads(out)) == (0, {"apiVersion": "v1", "kind": "List", "items": []})
 
 
-async def test_templates_that_are_not_there_are_an_error() -> None:
+async def test_a_missing_templates_folder_is_an_error() -> None:
     code, _, err = await run("render", "-", "--templates=nowhere", stdin=EMPTY)
     assert code == 2
     assert "there is no folder nowhere" in err

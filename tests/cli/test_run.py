@@ -1,6 +1,4 @@
-"""`ssa-operator run` as a process: it starts, obeys signals, survives SIGKILL in the middle, and says what it may not
-do.
-"""
+"""`ssa-operator run` as a process: start, signals, a restart after SIGKILL, and the messages of missing permissions."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def operator(desk: Desk, templates: Path, *more: str) -> tuple[str, ...]:
     return ("run", f"--templates={templates}", f"--namespace={desk.namespace}", *more)
 
 
-async def test_it_is_ready_reconciles_and_ends_in_order_at_sigterm(desk: Desk, templates: Path) -> None:
+async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigterm(desk: Desk, templates: Path) -> None:
     more = (f"--kubeconfig={desk.kubeconfig}", "--listen=127.0.0.1:0")
     async with started(*operator(desk, templates, *more)) as command:
         line = await command.says("listening on ")
@@ -64,10 +62,10 @@ async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:
     assert (entry["level"], entry["message"]) == ("info", "echoes.example.com: starts with example.com/v1")
 
 
-async def test_killed_between_two_children_and_started_again_it_finishes(
+async def test_a_restarted_operator_applies_the_children_that_a_killed_one_has_not(
     desk: Desk, maps_and_secrets: Path, tmp_path: Path
 ) -> None:
-    """The first process lacks the right to make the second child, so it is certain where it is killed."""
+    """The first process lacks the permission to create the second child, so it is certain where it is killed."""
     user = f"limited-{desk.namespace}"
     await desk.apply(*allowed_everywhere(user, RULES))
     arguments = operator(desk, maps_and_secrets, "--listen=")
@@ -87,7 +85,7 @@ async def test_killed_between_two_children_and_started_again_it_finishes(
     assert "hidden-content" not in json.dumps(stuck)
 
 
-async def test_a_child_whose_template_went_while_nobody_ran_is_pruned_at_the_next_start(
+async def test_a_child_whose_template_was_deleted_while_no_operator_ran_is_pruned_at_the_next_start(
     desk: Desk, maps_and_secrets: Path
 ) -> None:
     arguments = operator(desk, maps_and_secrets, f"--kubeconfig={desk.kubeconfig}", "--listen=")
@@ -115,7 +113,7 @@ async def test_a_child_whose_template_went_while_nobody_ran_is_pruned_at_the_nex
         (("crds", "apply", "--crds=nowhere"), "there is no folder nowhere"),
     ],
 )
-async def test_what_is_wrong_is_one_line_without_a_traceback(arguments: tuple[str, ...], words: str) -> None:
+async def test_a_mistake_of_the_user_is_one_line_without_a_traceback(arguments: tuple[str, ...], words: str) -> None:
     code, out, err = await run(*arguments)
     assert code in (1, 2)
     assert words in err

@@ -1,4 +1,4 @@
-"""`ssa-operator status`: what the operator reported, and what is found where a CRD has no room for that."""
+"""`ssa-operator status`: the operator's report, and the children of parents whose CRD has no fields for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def thing(group: str) -> dict[str, Any]:
 
 
 async def made(desk: Desk, client: Client, templates: Path, parent: dict[str, Any]) -> None:
-    """An operator has made the CHILDREN of a parent, and Kubernetes what follows from them."""
+    """Have an operator apply the CHILDREN of a parent, and wait for the objects that Kubernetes creates for them."""
     async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
         await desk.apply(parent)
         for kind in ("configmaps", "secrets", "services", "persistentvolumeclaims"):
@@ -86,7 +86,7 @@ async def made(desk: Desk, client: Client, templates: Path, parent: dict[str, An
 
 
 async def shown(desk: Desk, templates: Path, *more: str, kubeconfig: Path | None = None) -> tuple[str, dict[str, Any]]:
-    """What `status` of the one parent prints, as a tree and as JSON."""
+    """The output of `status` for one parent, as a tree and as JSON."""
     arguments = (
         *more,
         f"--templates={templates}",
@@ -129,7 +129,7 @@ async def test_the_age_of_parents_and_children_is_shown(desk: Desk, client: Clie
     assert entry["notes"] == []
 
 
-async def test_children_are_found_where_the_crd_declares_no_report(
+async def test_children_are_found_if_the_crd_declares_no_status_resources(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:
     await define(desk, group)
@@ -146,7 +146,7 @@ async def test_children_are_found_where_the_crd_declares_no_report(
     assert claim["creationTimestamp"]
 
 
-async def test_conditions_are_shown_where_only_the_children_have_no_room(
+async def test_conditions_are_shown_if_the_crd_declares_no_status_resources(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:
     await define(desk, group, conditions=CONDITIONS, resources={"type": "array", "items": {"type": "string"}})
@@ -164,11 +164,11 @@ async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Cli
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
     await made(desk, client, templates, account)
     _, entry = await shown(desk, templates, "serviceaccount/own")
-    assert "the status of a ServiceAccount has no room" in entry["notes"][0]
+    assert "the status of a ServiceAccount has no fields for the operator's report" in entry["notes"][0]
     assert states(entry) == FOUND
 
 
-async def test_what_may_not_be_listed_is_left_out_and_named(
+async def test_a_kind_that_the_user_cannot_list_is_named(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:
     await define(desk, group)
@@ -184,11 +184,11 @@ async def test_what_may_not_be_listed_is_left_out_and_named(
     assert states(entry) == {"ConfigMap/web": "Current", "Service/web": "Current"}
     why, skipped = entry["notes"]
     assert f"its CRD can't be read (get of CustomResourceDefinition things.{group}" in why
-    assert skipped.startswith("children of these kinds are not shown, as listing them is forbidden: ")
+    assert skipped.startswith("children of these kinds are not shown, because listing them is forbidden: ")
     assert {"persistentvolumeclaims", "secrets"} <= set(skipped.partition(": ")[2].split(", "))
 
 
-async def test_an_age_that_may_not_be_read_is_left_out_and_named(desk: Desk, client: Client, tmp_path: Path) -> None:
+async def test_a_kind_whose_age_the_user_cannot_read_is_named(desk: Desk, client: Client, tmp_path: Path) -> None:
     options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
     async with operating(client, options):
         await desk.apply_until_ready(echo("web"))
@@ -199,19 +199,19 @@ async def test_an_age_that_may_not_be_read_is_left_out_and_named(desk: Desk, cli
     kubeconfig = limited(desk.kubeconfig, tmp_path, user)
     text, entry = await shown(desk, ROOT / "templates", "echo/web", kubeconfig=kubeconfig)
     assert states(entry) == {"Deployment/web": "Current"}
-    why = "the age of children of these kinds is not shown, as listing them is forbidden: deployments.apps"
+    why = "the age of children of these kinds is not shown, because listing them is forbidden: deployments.apps"
     assert entry["notes"] == [why]
     assert f"Deployment {desk.namespace}/web  Current\n" in text
 
 
-async def test_a_parent_that_no_operator_has_seen_says_so(desk: Desk) -> None:
+async def test_a_parent_without_a_report_has_a_note(desk: Desk) -> None:
     await desk.apply(echo("web"))
     text, entry = await shown(desk, ROOT / "templates")
     assert f"Echo {desk.namespace}/web  Unknown  " in text
     assert entry["notes"] == ["the operator has not reported anything yet"]
 
 
-async def test_what_may_not_be_read_at_all_is_one_line(desk: Desk, tmp_path: Path) -> None:
+async def test_a_missing_permission_for_parents_is_a_one_line_error(desk: Desk, tmp_path: Path) -> None:
     kubeconfig = limited(desk.kubeconfig, tmp_path, f"nobody-{desk.namespace}")
     code, out, err = await run("status", "-n", desk.namespace, f"--kubeconfig={kubeconfig}")
     assert (code, out) == (1, "")

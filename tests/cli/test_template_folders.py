@@ -1,4 +1,4 @@
-"""What files tell of a parent is what the API server makes of it."""
+"""A parent that is read from files is the parent that the API server returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.cli.template_folders import kinds_of, returned
+from ssa_operator.cli.template_folders import as_served, read_crd_kinds
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request
@@ -19,7 +19,7 @@ from tests.controller.harness import Desk, definition
 pytestmark = pytest.mark.cluster
 
 
-async def test_what_is_written_in_one_version_and_read_in_another_has_the_defaults_of_both(
+async def test_a_parent_that_is_written_in_one_version_and_read_in_another_has_the_defaults_of_both(
     desk: Desk, tmp_path: Path
 ) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
@@ -41,7 +41,7 @@ async def test_what_is_written_in_one_version_and_read_in_another_has_the_defaul
     finally:
         await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
     folder = Folder(resource="things", group=group, files={})
-    found = returned(body, folder, kinds_of([tmp_path]))
+    found = as_served(body, folder, read_crd_kinds([tmp_path]))
     assert (found["apiVersion"], found["spec"]) == (live.body["apiVersion"], live.body["spec"])
     assert found["apiVersion"] == f"{group}/v3"
 

@@ -32,6 +32,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.watch.cache import Cache
@@ -148,11 +149,11 @@ class Desk:
             resource = await self.mapper.resource_by_name(resource_name)
             cache = Cache()
             namespace = self.namespace if resource.namespaced else ""
-            reflector = Reflector(self.client, resource, cache, namespace=namespace)
+            reflector = Reflector(self.client, Scope(resource, namespace), cache)
             self._views[resource_name] = View(cache, reflector)
             self._watching.append(asyncio.create_task(reflector.run()))
             async with asyncio.timeout(PATIENCE):
-                await reflector.settled()
+                await reflector.synced_or_unavailable()
         return self._views[resource_name]
 
     async def _list(self, resource_name: str) -> tuple[list[LiveObject], str]:

@@ -13,7 +13,8 @@ import pytest
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client
-from ssa_operator.kube.api.errors import ApiError, StatusError
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import (
     DEPLOYMENT,
@@ -169,11 +170,13 @@ class Latecomer(Client):
     meddle: Callable[[], Awaitable[None]] | None = None
     met = False
 
-    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
+    ) -> Applied:
         if resource.kind == "Secret" and self.meddle is not None:
             meddle, self.meddle, self.met = self.meddle, None, True
             await meddle()
-        return await super().apply(resource, namespace, name, body, **more)
+        return await super().apply(resource, namespace, name, body, options)
 
 
 async def test_a_generated_value_that_appears_just_before_it_would_be_made_is_kept(
@@ -194,11 +197,13 @@ class Strict(Client):
 
     refusals = 0
 
-    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
+    ) -> Applied:
         if json.loads(body)["metadata"].get("resourceVersion") == "1":
             self.refusals += 1
-            raise ApiError(f"apply of {name}", StatusError(code=409, reason="Conflict", message="was modified"))
-        return await super().apply(resource, namespace, name, body, **more)
+            raise ApiError(f"apply of {name}", ErrorStatus(code=409, reason="Conflict", message="was modified"))
+        return await super().apply(resource, namespace, name, body, options)
 
 
 async def test_a_server_that_refuses_the_precondition_of_an_absent_object_is_no_obstacle(

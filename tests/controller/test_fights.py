@@ -18,7 +18,7 @@ import pytest
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.request import MERGE_PATCH, Deletion, Request
+from ssa_operator.kube.api.request import MERGE_PATCH, DeleteOptions, Request
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
@@ -53,7 +53,8 @@ Strike = Callable[[Desk, str], Awaitable[None]]
 async def by_apply(desk: Desk, word: str) -> None:
     resource = await desk.mapper.resource_by_name("configmaps")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "data": {"word": word}}
-    await desk.client.send(calls.apply(resource, desk.namespace, "web", encode(body), manager="rival"))
+    options = calls.ApplyOptions(manager="rival")
+    await desk.client.send(calls.apply(resource, desk.namespace, "web", encode(body), options))
 
 
 async def by_update(desk: Desk, word: str) -> None:
@@ -83,7 +84,7 @@ async def by_deletion(desk: Desk, word: str) -> None:
     resource = await desk.mapper.resource_by_name("configmaps")
     live = (await desk.view("configmaps")).find("web")
     assert live is not None
-    await desk.client.send(calls.delete(resource, desk.namespace, "web", Deletion(live.uid)))
+    await desk.client.send(calls.delete(resource, desk.namespace, "web", DeleteOptions(uid=live.uid)))
 
 
 @dataclass(slots=True)

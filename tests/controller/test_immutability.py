@@ -16,6 +16,7 @@ from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
 from ssa_operator.core.policies.recreate import probe, proves_nothing
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import Desk, definition
 from tests.core.example_objects import document, parent
@@ -74,7 +75,11 @@ class Bench:
         probed = probe(made, live)
         try:
             await self._client.apply(
-                await self.resource(body), made.identity.namespace, probed.name, probed.encoded, dry_run=True
+                await self.resource(body),
+                made.identity.namespace,
+                probed.name,
+                probed.encoded,
+                ApplyOptions(dry_run=True),
             )
         except ApiError as error:
             refusals = [FieldRefusal(cause.field, cause.message) for cause in error.causes]

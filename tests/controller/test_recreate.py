@@ -12,6 +12,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client
 from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from tests.controller.harness import (
@@ -384,13 +385,11 @@ class Meddler(Client):
 
     before_delete: Callable[[Resource, str, str], Any] | None = None
 
-    async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
-    ) -> LiveObject | None:
+    async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
         if self.before_delete is not None:
             meddle, self.before_delete = self.before_delete, None
             await meddle(resource, namespace, name)
-        return await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
+        return await super().delete(resource, namespace, name, options)
 
 
 @pytest.fixture
@@ -425,19 +424,19 @@ class Unlucky(Client):
     lost = False
     losses = 0
 
-    async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str, propagation: str = "Background", **more: str
-    ) -> LiveObject | None:
-        left = await super().delete(resource, namespace, name, uid=uid, propagation=propagation, **more)
+    async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
+        left = await super().delete(resource, namespace, name, options)
         self.lost = resource.kind == self.kind
         return left
 
-    async def apply(self, resource: Resource, namespace: str, name: str, body: bytes, **more: Any) -> Applied:
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
+    ) -> Applied:
         if self.lost:
             self.lost = False
             self.losses += 1
             raise Unreachable(f"apply of {name}", "the connection broke", sent=True)
-        return await super().apply(resource, namespace, name, body, **more)
+        return await super().apply(resource, namespace, name, body, options)
 
 
 async def test_what_was_deleted_is_made_anew_also_when_the_connection_breaks_in_between(

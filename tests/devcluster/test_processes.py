@@ -1,4 +1,4 @@
-"""Groups of processes: how they end, whoever dies first."""
+"""The end of process groups, whichever process ends first."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def finish(starter: subprocess.Popen[str]) -> None:
 
 
 async def until_gone(directory: Path) -> None:
-    """Returns when the kernel says that no process of the group is left."""
+    """Returns after the last process of the group has ended."""
     await until(lambda: not processes.is_alive(directory))
 
 
@@ -114,7 +114,7 @@ async def test_a_detached_group_survives_its_starter_until_it_is_killed(tmp_path
     assert not processes.is_alive(tmp_path)
 
 
-async def test_a_lock_file_of_the_past_harms_no_stranger_that_has_the_process_id_now(tmp_path: Path) -> None:
+async def test_an_old_lock_file_kills_no_process_that_has_its_process_id_now(tmp_path: Path) -> None:
     stranger = await asyncio.create_subprocess_exec("sleep", "1000", start_new_session=True)
     (tmp_path / processes.LOCK_NAME).write_text(str(stranger.pid))
     assert not processes.is_alive(tmp_path)
@@ -124,7 +124,9 @@ async def test_a_lock_file_of_the_past_harms_no_stranger_that_has_the_process_id
     assert await stranger.wait() == -signal.SIGKILL
 
 
-async def test_a_process_that_ends_by_itself_ends_the_others_and_is_named_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_process_that_ends_by_itself_ends_the_others_and_is_named_with_the_end_of_its_log(
+    tmp_path: Path,
+) -> None:
     group = ProcessGroup(tmp_path)
     other = Command(name="two", argv=("sleep", "1000"), log=tmp_path / "two.log", directory=tmp_path)
     await group.start(other)
@@ -161,7 +163,7 @@ async def test_one_process_can_be_stopped_and_started_again(tmp_path: Path) -> N
     await group.end()
 
 
-async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_missing_program_is_named(tmp_path: Path) -> None:
     group = ProcessGroup(tmp_path)
     missing = Command(name="one", argv=("/nowhere/etcd",), log=tmp_path / "one.log", directory=tmp_path)
     with pytest.raises(ProcessError, match="/nowhere/etcd"):

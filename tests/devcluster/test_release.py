@@ -15,8 +15,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ssa_operator.devcluster import release
-from ssa_operator.devcluster.progress import Progress, silent
-from ssa_operator.devcluster.release import Platform, Sources
+from ssa_operator.devcluster.progress import Progress, ignore_progress
+from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
 
 LINUX = Platform("linux", "amd64")
@@ -56,7 +56,7 @@ class Mirror:
 
     def __init__(self) -> None:
         self.paths = published()
-        self.sources = Sources()
+        self.sources = ReleaseURLs()
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.path not in self.paths:
@@ -71,7 +71,7 @@ async def mirror() -> AsyncIterator[Mirror]:
     application.router.add_get("/{path:.*}", made.answer)
     async with TestServer(application) as server:
         base = str(server.make_url("")).rstrip("/")
-        made.sources = Sources(
+        made.sources = ReleaseURLs(
             kubernetes=f"{base}/kubernetes", etcd=f"{base}/etcd", kwok=f"{base}/kwok", kwok_digests=f"{base}/digests"
         )
         yield made
@@ -81,7 +81,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-async def test_all_five_programs_arrive_and_can_be_run(mirror: Mirror, tmp_path: Path) -> None:
+async def test_all_five_programs_are_downloaded_and_executable(mirror: Mirror, tmp_path: Path) -> None:
     seen: list[Progress] = []
     await release.download(mirror.sources, LINUX, tmp_path, seen.append)
     assert contents(tmp_path) == {name: f"program {name}".encode() for name in PROGRAMS}
@@ -91,19 +91,19 @@ async def test_all_five_programs_arrive_and_can_be_run(mirror: Mirror, tmp_path:
 
 
 @pytest.mark.parametrize("path", sorted(path for path, content in published().items() if b"program" in content))
-async def test_a_program_that_does_not_fit_its_checksum_is_refused(mirror: Mirror, tmp_path: Path, path: str) -> None:
+async def test_a_program_with_another_checksum_is_refused(mirror: Mirror, tmp_path: Path, path: str) -> None:
     mirror.paths[path] += b"!"
     with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
-        await release.download(mirror.sources, LINUX, tmp_path, silent)
+        await release.download(mirror.sources, LINUX, tmp_path, ignore_progress)
     program = path.rpartition("/")[2].removesuffix("-linux-amd64")
     assert not (tmp_path / program).exists()
 
 
-async def test_an_archive_that_does_not_fit_its_checksum_is_not_unpacked(mirror: Mirror, tmp_path: Path) -> None:
+async def test_an_archive_with_another_checksum_is_not_unpacked(mirror: Mirror, tmp_path: Path) -> None:
     name = f"/etcd/v{ETCD}/etcd-v{ETCD}-linux-amd64.tar.gz"
     mirror.paths[name] = archive(f"etcd-v{ETCD}-linux-amd64/etcd", b"another program")
     with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
-        await release.download(mirror.sources, LINUX, tmp_path, silent)
+        await release.download(mirror.sources, LINUX, tmp_path, ignore_progress)
     assert not (tmp_path / "etcd").exists()
 
 
@@ -121,27 +121,27 @@ async def test_a_program_without_a_published_checksum_is_refused(
 ) -> None:
     mirror.paths[path] = content
     with pytest.raises(UnavailableError, match=r"has no SHA-256 of"):
-        await release.download(mirror.sources, LINUX, tmp_path, silent)
+        await release.download(mirror.sources, LINUX, tmp_path, ignore_progress)
 
 
 async def test_a_file_that_is_not_published_is_named(mirror: Mirror, tmp_path: Path) -> None:
     del mirror.paths[f"/kwok/v{KWOK}/kwok-linux-amd64"]
     with pytest.raises(UnavailableError, match=r"404.*kwok-linux-amd64"):
-        await release.download(mirror.sources, LINUX, tmp_path, silent)
+        await release.download(mirror.sources, LINUX, tmp_path, ignore_progress)
 
 
-async def test_a_refused_connection_closes_this_way(tmp_path: Path, unused_tcp_port: int) -> None:
+async def test_a_refused_connection_makes_the_releases_unavailable(tmp_path: Path, unused_tcp_port: int) -> None:
     nowhere = f"http://127.0.0.1:{unused_tcp_port}"
-    sources = Sources(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere)
+    sources = ReleaseURLs(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere)
     with pytest.raises(UnavailableError, match=r"Cannot connect"):
-        await release.download(sources, LINUX, tmp_path, silent)
+        await release.download(sources, LINUX, tmp_path, ignore_progress)
 
 
-def test_macos_is_told_that_kubernetes_publishes_no_server_programs_for_it() -> None:
+def test_on_macos_the_error_says_that_kubernetes_publishes_no_server_programs() -> None:
     with pytest.raises(UnavailableError, match=r"not for darwin on arm64"):
-        release.artifacts(Sources(), Platform("darwin", "arm64"))
+        release.artifacts(ReleaseURLs(), Platform("darwin", "arm64"))
 
 
-def test_only_the_projects_own_addresses_are_asked() -> None:
-    hosts = {artifact.url.split("/")[2] for artifact in release.artifacts(Sources(), LINUX)}
+def test_programs_are_downloaded_from_the_projects_own_hosts_only() -> None:
+    hosts = {artifact.url.split("/")[2] for artifact in release.artifacts(ReleaseURLs(), LINUX)}
     assert hosts == {"dl.k8s.io", "github.com"}

@@ -1,4 +1,4 @@
-"""Waiting for what only the kernel knows: there is no event for the end of a process that is not one's child."""
+"""Polls a condition that has no event, such as the end of a process that is not a child."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A clock that never waits, credentials without a server's certificate, and a server that answers by script.
+"""A clock that never waits, credentials without TLS, and a server that answers by a script.
 
-The script is for faults that a real API server doesn't produce on demand; what one does is tested against a real one.
+The script is for faults that a real API server doesn't produce on demand. Tests of an API server's behaviour use a
+real one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aiohttp import web
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credential_types import Credential, CredentialSource, Endpoint
+from ssa_operator.kube.auth.credential_types import CredentialProvider, FetchedCredential, ServerConfig
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import Clock
 
@@ -27,7 +28,7 @@ Script = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class StillClock:
-    """Time passes only by sleeping, which takes no time; chance is always the same."""
+    """A clock that only `sleep` moves, without waiting; its random number is always the same."""
 
     def __init__(self, chance: float = 0.5) -> None:
         self.time = 1_000_000.0
@@ -49,8 +50,8 @@ class StillClock:
         await asyncio.sleep(0)
 
 
-class Granted:
-    """A source that gives these headers, one after the other; the last one for ever."""
+class TokenSequence:
+    """A provider of these tokens, one after the other. After the last one it returns the last one again."""
 
     renewable = True
 
@@ -59,24 +60,24 @@ class Granted:
         self.expires = expires
         self.reads = 0
 
-    async def grant(self) -> Credential:
+    async def fetch(self) -> FetchedCredential:
         self.reads += 1
         token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
-        return Credential(headers={"Authorization": f"Bearer {token}"}, expires=self.expires)
+        return FetchedCredential(headers={"Authorization": f"Bearer {token}"}, expires=self.expires)
 
 
 def _plain_http(certificate: object) -> None:
     return None
 
 
-def credentials(server: str, source: CredentialSource, clock: Clock) -> Credentials:
-    endpoint = Endpoint(server=server, namespace="default", context="test", proxy=None, tls_server_name=None)
-    return Credentials(endpoint, source, _plain_http, clock)
+def credentials(server: str, provider: CredentialProvider, clock: Clock) -> Credentials:
+    config = ServerConfig(server=server, namespace="default", context="test", proxy=None, tls_server_name=None)
+    return Credentials(config, provider, _plain_http, clock)
 
 
 @asynccontextmanager
 async def scripted(script: Script, *tokens: str, clock: Clock | None = None) -> AsyncIterator[Client]:
-    """A client of a server that answers every request by the script."""
+    """A client of a server whose every answer is the script's."""
     runner = web.ServerRunner(web.Server(script), shutdown_timeout=0.01)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -85,7 +86,7 @@ async def scripted(script: Script, *tokens: str, clock: Clock | None = None) -> 
     clock = clock or StillClock()
     try:
         async with Client(
-            credentials(f"http://127.0.0.1:{port}", Granted(*(tokens or ("t",))), clock), clock
+            credentials(f"http://127.0.0.1:{port}", TokenSequence(*(tokens or ("t",))), clock), clock
         ) as client:
             yield client
     finally:

@@ -21,11 +21,12 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.clock import SystemClock
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import Reflector, Timing, WatchState
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState, ReflectorTiming
 from tests.conftest import Kubectl
 from tests.kube.fakes import CONFIG_MAPS, SECRETS
 
@@ -144,7 +145,7 @@ async def test_an_apply_creates_then_changes_then_changes_nothing(client: Client
 
 
 async def test_a_dry_run_changes_nothing(client: Client, namespace: str) -> None:
-    result = await client.apply(CONFIG_MAPS, namespace, "a", encode(config_map("a")), dry_run=True)
+    result = await client.apply(CONFIG_MAPS, namespace, "a", encode(config_map("a")), ApplyOptions(dry_run=True))
     assert result.live.identity.name == "a"
     with pytest.raises(ApiError) as found:
         await client.get(CONFIG_MAPS, "a", namespace)
@@ -161,7 +162,7 @@ async def test_names_with_odd_characters_reach_their_object(client: Client, name
     }
     live = (await client.apply(CLUSTER_ROLES, "", name, encode(body))).live
     assert (await client.get(CLUSTER_ROLES, name)).uid == live.uid
-    assert await client.delete(CLUSTER_ROLES, "", name, uid=live.uid) is None
+    assert await client.delete(CLUSTER_ROLES, "", name, DeleteOptions(uid=live.uid)) is None
 
 
 async def test_warnings_reach_the_caller(client: Client, namespace: str) -> None:
@@ -194,7 +195,7 @@ async def test_warnings_reach_the_caller(client: Client, namespace: str) -> None
         (config_map("a", managedFields=[]), 400, "managedFields must be nil"),
     ],
 )
-async def test_what_is_wrong_with_a_manifest_is_terminal_and_names_the_field(
+async def test_an_invalid_manifest_is_a_terminal_error_that_names_the_field(
     client: Client, namespace: str, body: dict[str, Any], code: int, words: str
 ) -> None:
     with pytest.raises(ApiError) as found:
@@ -203,7 +204,7 @@ async def test_what_is_wrong_with_a_manifest_is_terminal_and_names_the_field(
     assert words in str(found.value)
 
 
-async def test_a_missing_namespace_and_a_missing_resource_are_told_apart(client: Client) -> None:
+async def test_a_missing_namespace_and_a_missing_resource_are_different_errors(client: Client) -> None:
     with pytest.raises(ApiError) as found:
         await client.apply(CONFIG_MAPS, "nowhere", "a", encode(config_map("a")))
     assert found.value.not_found
@@ -254,18 +255,18 @@ async def test_an_error_about_a_secret_never_shows_its_content(
         assert "hunter2" not in said
 
 
-async def test_a_delete_never_hits_an_object_that_was_made_again(client: Client, namespace: str) -> None:
+async def test_a_delete_never_deletes_a_recreated_object(client: Client, namespace: str) -> None:
     live = await applied(client, namespace, config_map("a"))
     with pytest.raises(ApiError) as found:
-        await client.delete(CONFIG_MAPS, namespace, "a", uid="another")
+        await client.delete(CONFIG_MAPS, namespace, "a", DeleteOptions(uid="another"))
     assert found.value.conflict
-    assert await client.delete(CONFIG_MAPS, namespace, "a", uid=live.uid) is None
-    assert await client.delete(CONFIG_MAPS, namespace, "a", uid=live.uid) is None
+    assert await client.delete(CONFIG_MAPS, namespace, "a", DeleteOptions(uid=live.uid)) is None
+    assert await client.delete(CONFIG_MAPS, namespace, "a", DeleteOptions(uid=live.uid)) is None
 
 
-async def test_a_delete_tells_when_finalizers_keep_the_object(client: Client, namespace: str) -> None:
+async def test_a_delete_returns_the_object_that_finalizers_keep(client: Client, namespace: str) -> None:
     live = await applied(client, namespace, config_map("a", finalizers=["kube.example.com/hold"]))
-    going = await client.delete(CONFIG_MAPS, namespace, "a", uid=live.uid)
+    going = await client.delete(CONFIG_MAPS, namespace, "a", DeleteOptions(uid=live.uid))
     assert going is not None
     assert going.deleting
     await applied(client, namespace, config_map("a", finalizers=[]))
@@ -280,7 +281,7 @@ async def test_a_merge_patch_with_an_old_version_is_a_conflict(client: Client, n
     assert found.value.conflict
 
 
-async def test_creating_what_exists_is_told(client: Client, namespace: str) -> None:
+async def test_creating_an_existing_object_is_already_exists(client: Client, namespace: str) -> None:
     assert (await client.create(CONFIG_MAPS, namespace, encode(config_map("a")))).created
     with pytest.raises(ApiError) as found:
         await client.create(CONFIG_MAPS, namespace, encode(config_map("a")))
@@ -311,13 +312,16 @@ async def test_built_in_and_custom_resources_are_found(client: Client, widgets: 
         await mapper.resource(GroupKind("kube.example.com", "Gadget"))
 
 
-async def test_classic_discovery_says_the_same_as_aggregated(client: Client) -> None:
+async def test_legacy_discovery_finds_the_same_resources_as_aggregated(client: Client) -> None:
     aggregated, classic = RESTMapper(client), RESTMapper(client)
     classic._aggregated = False
     assert set(await aggregated.resources()) == set(await classic.resources())
 
 
 # Watches
+
+
+DEFAULT_TIMING = ReflectorTiming()
 
 
 class Watching:
@@ -338,7 +342,7 @@ class Watching:
         self.told.append((either.identity.name, "gone" if new is None else "new" if old is None else "changed"))
         self._changed.set()
 
-    def state(self) -> WatchState:
+    def state(self) -> ReflectorState:
         return self.reflector.state
 
     async def until(self, condition: Any) -> None:
@@ -349,12 +353,12 @@ class Watching:
 
 
 @asynccontextmanager
-async def watching(client: Client, resource: Resource, namespace: str, **arguments: Any) -> AsyncIterator[Watching]:
-    made = Watching(Reflector(client, resource, Cache(), namespace=namespace, clock=HastyClock(), **arguments))
+async def watching(client: Client, scope: Scope, timing: ReflectorTiming = DEFAULT_TIMING) -> AsyncIterator[Watching]:
+    made = Watching(Reflector(client, scope, Cache(), timing=timing, clock=HastyClock()))
     made.task = asyncio.create_task(made.reflector.run())
     try:
         async with asyncio.timeout(30):
-            await made.reflector.settled()
+            await made.reflector.synced_or_unavailable()
         yield made
     finally:
         made.task.cancel()
@@ -363,11 +367,11 @@ async def watching(client: Client, resource: Resource, namespace: str, **argumen
 
 async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> None:
     await applied(client, namespace, config_map("before"))
-    async with watching(client, CONFIG_MAPS, namespace) as it:
+    async with watching(client, Scope(CONFIG_MAPS, namespace)) as it:
         assert it.cache.get(namespace, "before") is not None
         live = await applied(client, namespace, config_map("a"))
         await applied(client, namespace, config_map("a", {"x": "1"}))
-        await client.delete(CONFIG_MAPS, namespace, "a", uid=live.uid)
+        await client.delete(CONFIG_MAPS, namespace, "a", DeleteOptions(uid=live.uid))
         await it.until(lambda: ("a", "gone") in it.told)
         assert [each for each in it.told if each[0] == "a"] == [("a", "new"), ("a", "changed"), ("a", "gone")]
         assert it.reflector._streams_lists
@@ -375,7 +379,7 @@ async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> N
 
 async def test_only_the_labelled_objects_of_the_namespace_are_followed(client: Client, namespace: str) -> None:
     labels = {PARENT_UID_LABEL: "p"}
-    async with watching(client, CONFIG_MAPS, namespace, label_selector=PARENT_UID_LABEL) as it:
+    async with watching(client, Scope(CONFIG_MAPS, namespace, PARENT_UID_LABEL)) as it:
         await applied(client, namespace, config_map("plain"))
         await applied(client, namespace, config_map("child", labels=labels))
         await it.until(lambda: it.cache.by_parent("p"))
@@ -385,10 +389,10 @@ async def test_only_the_labelled_objects_of_the_namespace_are_followed(client: C
         assert it.told == [("child", "new"), ("child", "gone")]
 
 
-async def test_the_echo_of_our_own_write_is_not_told_and_a_foreign_change_is(
+async def test_a_listener_gets_foreign_changes_and_not_the_echo_of_an_own_write(
     client: Client, namespace: str, kubectl: Kubectl
 ) -> None:
-    async with watching(client, CONFIG_MAPS, namespace) as it:
+    async with watching(client, Scope(CONFIG_MAPS, namespace)) as it:
         it.told.clear()
         with it.cache.writing(namespace, "a"):
             it.cache.written(await applied(client, namespace, config_map("a")))
@@ -401,11 +405,11 @@ async def test_the_echo_of_our_own_write_is_not_told_and_a_foreign_change_is(
 async def test_pages_and_streamed_lists_fill_the_cache_alike(client: Client, namespace: str) -> None:
     for number in range(3):
         await applied(client, namespace, config_map(f"a{number}"))
-    async with watching(client, CONFIG_MAPS, namespace) as streamed:
-        paged = Watching(Reflector(client, CONFIG_MAPS, Cache(), namespace=namespace))
+    async with watching(client, Scope(CONFIG_MAPS, namespace)) as streamed:
+        paged = Watching(Reflector(client, Scope(CONFIG_MAPS, namespace), Cache()))
         paged.reflector._streams_lists = False
         paged.task = asyncio.create_task(paged.reflector.run())
-        await paged.reflector.settled()
+        await paged.reflector.synced_or_unavailable()
         paged.task.cancel()
         await asyncio.gather(paged.task, return_exceptions=True)
         assert {(each.identity, each.resource_version) for each in paged.cache} == {
@@ -413,14 +417,14 @@ async def test_pages_and_streamed_lists_fill_the_cache_alike(client: Client, nam
         }
 
 
-async def test_what_was_deleted_while_a_watch_had_expired_is_told(
+async def test_a_deletion_during_an_expired_watch_is_delivered(
     client: Client, namespace: str, widgets: Resource
 ) -> None:
     live = await widget(client, namespace, "a")
-    async with watching(client, widgets, namespace) as it:
+    async with watching(client, Scope(widgets, namespace)) as it:
         it.task.cancel()
         await asyncio.gather(it.task, return_exceptions=True)
-        await client.delete(widgets, namespace, "a", uid=live.uid)
+        await client.delete(widgets, namespace, "a", DeleteOptions(uid=live.uid))
         await widget(client, namespace, "b")
         # Older than what the API server remembers of this resource, which came late: it answers with its real 410.
         it.reflector._version = "1"
@@ -430,8 +434,10 @@ async def test_what_was_deleted_while_a_watch_had_expired_is_told(
         assert it.reflector.restarts == 2
 
 
-async def test_a_watch_that_the_server_ends_goes_on_without_a_gap(client: Client, namespace: str) -> None:
-    async with watching(client, CONFIG_MAPS, namespace, timing=Timing(shortest=1, longest=1)) as it:
+async def test_the_reflector_continues_a_watch_that_the_server_ends_without_a_gap(
+    client: Client, namespace: str
+) -> None:
+    async with watching(client, Scope(CONFIG_MAPS, namespace), ReflectorTiming(min_timeout=1, max_timeout=1)) as it:
         for number in range(30):
             await applied(client, namespace, config_map("a", {"x": str(number)}))
             await asyncio.sleep(0.05)
@@ -461,25 +467,25 @@ def definition(folder: Path, group: str = "kube.example.com") -> Path:
     return file
 
 
-async def test_a_crd_may_come_go_and_come_again_while_its_resource_is_watched(
+async def test_a_crd_can_be_created_deleted_and_created_again_while_its_resource_is_watched(
     client: Client, namespace: str, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     resource = Resource(group="late.example.com", version="v1", kind="Widget", plural="widgets", namespaced=True)
     file = str(definition(tmp_path, "late.example.com"))
     body = {"apiVersion": "late.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
-    async with watching(client, resource, namespace) as it:
-        assert (it.reflector.state, it.reflector.synced.is_set()) == (WatchState.MISSING, False)
+    async with watching(client, Scope(resource, namespace)) as it:
+        assert (it.reflector.state, it.reflector.synced.is_set()) == (ReflectorState.MISSING, False)
         for _ in range(2):
             await asyncio.to_thread(kubectl, "apply", "-f", file)
-            await it.until(lambda: it.reflector.state is WatchState.WATCHING)
+            await it.until(lambda: it.reflector.state is ReflectorState.WATCHING)
             await client.apply(resource, namespace, "w", encode(body))
             await it.until(lambda: it.cache.get(namespace, "w") is not None)
             await asyncio.to_thread(kubectl, "delete", "-f", file)
-            await it.until(lambda: it.reflector.state is WatchState.MISSING and not it.reflector.synced.is_set())
+            await it.until(lambda: it.reflector.state is ReflectorState.MISSING and not it.reflector.synced.is_set())
     assert it.told[:2] == [("w", "new"), ("w", "gone")]
 
 
-async def test_missing_rights_are_told_and_the_watch_begins_when_they_are_granted(
+async def test_a_missing_permission_is_a_problem_and_the_watch_starts_once_it_is_granted(
     cluster: Cluster, namespace: str, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     body = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -489,9 +495,9 @@ async def test_missing_rights_are_told_and_the_watch_begins_when_they_are_grante
     restricted.write_text(yaml.safe_dump(body))
     async with (
         Client(await credentials.load(str(restricted))) as nobody,
-        watching(nobody, CONFIG_MAPS, namespace) as it,
+        watching(nobody, Scope(CONFIG_MAPS, namespace)) as it,
     ):
-        assert it.state() is WatchState.FORBIDDEN
+        assert it.state() is ReflectorState.FORBIDDEN
         assert f'User "nobody-{namespace}" cannot watch resource "configmaps"' in it.reflector.problem
         with pytest.raises(ApiError) as found:
             await applied(nobody, namespace, config_map("a"))
@@ -507,12 +513,12 @@ async def test_missing_rights_are_told_and_the_watch_begins_when_they_are_grante
             "--clusterrole=admin",
             f"--user=nobody-{namespace}",
         )
-        await it.until(lambda: it.state() is WatchState.WATCHING)
+        await it.until(lambda: it.state() is ReflectorState.WATCHING)
         assert it.reflector.problem == ""
 
 
 async def test_many_objects_arrive_once_each(client: Client, namespace: str) -> None:
-    async with watching(client, CONFIG_MAPS, namespace) as it:
+    async with watching(client, Scope(CONFIG_MAPS, namespace)) as it:
         await asyncio.gather(*(applied(client, namespace, config_map(f"a{number}")) for number in range(200)))
         # The namespace has a ConfigMap of Kubernetes' own, too.
         await it.until(lambda: sum(1 for live in it.cache if live.identity.name.startswith("a")) >= 200)

@@ -122,7 +122,8 @@ async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource
 
 async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
     identity = manifest.identity
-    return await cluster.client.apply(resource, identity.namespace, identity.name, body, redactor=cluster.redactor)
+    options = calls.ApplyOptions(redactor=cluster.redactor)
+    return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
 async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
@@ -131,7 +132,8 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, uid=live.uid)
+        options = calls.DeleteOptions(uid=live.uid)
+        left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, options)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
     except CredentialsError as error:

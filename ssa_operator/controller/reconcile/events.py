@@ -142,7 +142,7 @@ class Recorder:
             request = calls.create(EVENTS, write.namespace, encode(write.body or {}))
         try:
             # An event has a name of its own, a series its count: twice is once.
-            await self._client.send(replace(request, repeatable=True))
+            await self._client.send(replace(request, idempotent=True))
         except ApiError as error:
             if not error.already_exists:
                 raise

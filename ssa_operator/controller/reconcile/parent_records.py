@@ -31,7 +31,8 @@ from ssa_operator.core.policies.parent_records import (
     removal,
     with_manifests,
 )
-from ssa_operator.kube.api.errors import ApiError, StatusError
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.request import ApplyOptions
 
 ATTEMPTS = 4
 """How often a pass sends a removal to a parent that others change meanwhile; after that the next pass does."""
@@ -50,7 +51,9 @@ async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: P
     if not is_written(live, body):
         namespace, name = live.identity.namespace, live.identity.name
         with parent.cache.writing(namespace, name):
-            applied = await cluster.client.apply(parent.resource, namespace, name, encode(body), manager=MANAGER)
+            applied = await cluster.client.apply(
+                parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
+            )
             parent = _updated(parent, applied.live)
     return await _remove(cluster, parent, records)
 
@@ -83,7 +86,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
         parent = replace(parent, live=now)
     # A failed test is answered like an invalid request, which would not be sent again.
     raise ApiError(
-        refused.request, StatusError(code=409, reason="Conflict", message="the parent was changed meanwhile")
+        refused.request, ErrorStatus(code=409, reason="Conflict", message="the parent was changed meanwhile")
     )
 
 

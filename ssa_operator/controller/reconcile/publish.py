@@ -25,6 +25,7 @@ from ssa_operator.core.status.events import events, status_refused, status_undec
 from ssa_operator.core.status.report import Report, with_notice
 from ssa_operator.core.status.status_history import after_match, after_write, next_status_at, observe_status
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
 
 
 class Publisher:
@@ -70,14 +71,10 @@ class Publisher:
             "status": status,
         }
         try:
+            options = ApplyOptions(subresource="status", redactor=turn.state.redactor)
             with parent.cache.writing(identity.namespace, identity.name):
                 applied = await self._cluster.client.apply(
-                    parent.resource,
-                    identity.namespace,
-                    identity.name,
-                    encode(body),
-                    subresource="status",
-                    redactor=turn.state.redactor,
+                    parent.resource, identity.namespace, identity.name, encode(body), options
                 )
                 parent.cache.written(applied.live)
         except ApiError as error:

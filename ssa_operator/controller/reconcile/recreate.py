@@ -131,15 +131,9 @@ async def _recreate(found: Immutable, cluster: ClusterAccess) -> Outcome | Step:
 async def _disproved(found: Immutable, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
     """The outcome where the new manifest isn't valid, or can't be shown to be."""
     identity, probed = found.manifest.identity, probe(found.manifest, live)
+    options = calls.ApplyOptions(dry_run=True, redactor=cluster.redactor)
     try:
-        await cluster.client.apply(
-            found.resource,
-            identity.namespace,
-            probed.name,
-            probed.encoded,
-            dry_run=True,
-            redactor=cluster.redactor,
-        )
+        await cluster.client.apply(found.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
         if error.terminal and proves_nothing(probed, _refusals(error), error.message, found.schema):
             return None
@@ -187,15 +181,13 @@ async def _delete(found: Immutable, live: LiveObject, cluster: ClusterAccess) ->
     )
     with cluster.children.writing(identity):
         try:
-            left = await cluster.client.delete(
-                found.resource,
-                identity.namespace,
-                identity.name,
+            options = calls.DeleteOptions(
                 uid=live.uid,
                 propagation=propagation(found.manifest).value,
                 # What keeps it, and the values that the new one gets, must be as they were judged.
                 resource_version=live.resource_version if holder else "",
             )
+            left = await cluster.client.delete(found.resource, identity.namespace, identity.name, options)
         except ApiError as error:
             if error.conflict:
                 # The event of what took its name has the parent looked at again.

@@ -23,6 +23,7 @@ from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -205,16 +206,8 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def _widen(self, watch: Informer, namespace: str, redactor: Redactor = NO_SECRETS) -> None:
         """Watch one more namespace."""
-        watch.add(
-            Reflector(
-                self._client,
-                watch.resource,
-                watch.cache,
-                namespace=namespace,
-                label_selector=PARENT_UID_LABEL,
-                redactor=redactor,
-            )
-        )
+        scope = Scope(watch.resource, namespace, PARENT_UID_LABEL, redactor=redactor)
+        watch.add(Reflector(self._client, scope, watch.cache))
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and new is None:

@@ -21,6 +21,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -42,7 +43,7 @@ class CRDInformer:
         self._cache.listen(self._changed)
         self._on_change = on_change
         self._announcing: set[GroupKind] = set()
-        self.reflector = Reflector(client, RESOURCE, self._cache)
+        self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
     def start(self) -> asyncio.Task[None]:
         """Watch until the task is cancelled."""

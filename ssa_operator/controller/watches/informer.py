@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import Reflector, WatchState
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 
 SYNC_DEADLINE = 5.0
 """Seconds for which a pass waits for a new watch; after that it reports what it waits for and looks again later."""
@@ -59,12 +59,12 @@ class Informer:
     @property
     def forbidden(self) -> bool:
         """Whether we lack a right."""
-        return any(reflector.state is WatchState.FORBIDDEN for reflector in self.reflectors)
+        return any(reflector.state is ReflectorState.FORBIDDEN for reflector in self.reflectors)
 
     @property
     def missing(self) -> bool:
         """Whether the server has no such resource."""
-        return any(reflector.state is WatchState.MISSING for reflector in self.reflectors)
+        return any(reflector.state is ReflectorState.MISSING for reflector in self.reflectors)
 
     def cancel(self) -> None:
         """Have it end soon."""
@@ -86,4 +86,4 @@ async def until_settled(watches: Iterable[Informer]) -> None:
     if deadline > asyncio.get_running_loop().time():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                await asyncio.gather(*(each.settled() for watch in new for each in watch.reflectors))
+                await asyncio.gather(*(each.synced_or_unavailable() for watch in new for each in watch.reflectors))

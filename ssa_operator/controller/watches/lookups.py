@@ -269,7 +269,8 @@ class LookupInformers:
         if redactor.holds(scope.name) or redactor.holds(scope.namespace):
             self._discreet[scope] = redactor
         said = self._discreet.get(scope, NO_SECRETS)
-        reflector = Reflector(self._client, resource, cache, namespace=scope.namespace, name=scope.name, redactor=said)
+        watched = Scope(resource, scope.namespace, name=scope.name, redactor=said)
+        reflector = Reflector(self._client, watched, cache)
         cache.listen(partial(self._changed, scope), own_writes=True)
         watch = self._watches[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
         watch.add(reflector)

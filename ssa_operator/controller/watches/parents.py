@@ -23,6 +23,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.parent_records import FINALIZER
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -107,10 +108,10 @@ class ParentInformer:
         self._states: dict[str, ParentState] = {}
         self._cache = Cache()
         self._cache.listen(self._changed)
-        scopes = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
+        namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
         self.reflectors = tuple(
-            Reflector(client, served.resource, self._cache, namespace=scope, label_selector=options.selector)
-            for scope in scopes
+            Reflector(client, Scope(served.resource, namespace, options.selector), self._cache)
+            for namespace in namespaces
         )
         self._tasks: list[asyncio.Task[None]] = []
 

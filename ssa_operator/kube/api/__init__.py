@@ -1,1 +1,1 @@
-"""Requests to an API server: each call as a value, its transport, errors and retries."""
+"""Requests to an API server: each call as a value, the transport, errors and retries."""

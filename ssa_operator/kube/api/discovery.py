@@ -1,11 +1,11 @@
-"""Which resources the cluster serves, asked by kind or by name.
+"""Finds the resource of a kind or name through the API server's discovery, and caches what it finds.
 
 Promises:
-- One round of discovery is two requests (aggregated discovery, KEP-3352), or one a group version on servers without it.
-- A kind that is not known is looked for once more, at most every `PAUSE` seconds; after `invalidate` the next question
-  asks the server.
-- Nothing is called unknown while the server is being asked: who asks meanwhile waits for the answer.
-- An aggregated API that does not answer takes only its own kinds away.
+- One discovery is two requests (aggregated discovery, KEP-3352). Without aggregated discovery it is one request for
+  each group version.
+- An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
+- A call that arrives during a discovery waits for its result before it reports a kind as unknown.
+- If an aggregated API server does not answer, only the kinds of its group are unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 PAUSE = 2.0
-"""Seconds between two rounds of discovery that unknown kinds ask for."""
+"""Seconds between two discoveries because of unknown kinds."""
 
 _AGGREGATED = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
@@ -35,7 +35,7 @@ _AGGREGATED = ",".join(
 
 
 class UnknownKind(Exception):  # noqa: N818 - it is a fact about the cluster as often as an error
-    """The cluster serves no such kind or resource; the text says which, and what to do."""
+    """The cluster does not serve a kind or resource. The text names it, and what to do."""
 
 
 class _Kind(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Subresource(msgspec.Struct):
     subresource: str
 
 
-class _Discovered(msgspec.Struct, rename="camel"):
+class _DiscoveredResource(msgspec.Struct, rename="camel"):
     resource: str
     response_kind: _Kind | None = None
     scope: str = "Namespaced"
@@ -59,7 +59,7 @@ class _Discovered(msgspec.Struct, rename="camel"):
 
 class _Version(msgspec.Struct):
     version: str
-    resources: list[_Discovered] = []
+    resources: list[_DiscoveredResource] = []
     freshness: str = "Current"
 
 
@@ -77,21 +77,21 @@ class _Groups(msgspec.Struct):
     items: list[_Group] = []
 
 
-class _OldVersion(msgspec.Struct):
+class _LegacyVersion(msgspec.Struct):
     version: str
 
 
-class _OldGroup(msgspec.Struct, rename="camel"):
+class _LegacyGroup(msgspec.Struct, rename="camel"):
     name: str
-    versions: list[_OldVersion]
-    preferred_version: _OldVersion | None = None
+    versions: list[_LegacyVersion]
+    preferred_version: _LegacyVersion | None = None
 
 
-class _OldGroups(msgspec.Struct):
-    groups: list[_OldGroup] = []
+class _LegacyGroups(msgspec.Struct):
+    groups: list[_LegacyGroup] = []
 
 
-class _OldResource(msgspec.Struct, rename="camel"):
+class _LegacyResource(msgspec.Struct, rename="camel"):
     name: str
     kind: str
     namespaced: bool
@@ -99,18 +99,18 @@ class _OldResource(msgspec.Struct, rename="camel"):
     verbs: list[str] | None = None
 
 
-class _OldResources(msgspec.Struct):
-    resources: list[_OldResource] | None = None
+class _LegacyResources(msgspec.Struct):
+    resources: list[_LegacyResource] | None = None
 
 
 class RESTMapper:
-    """The cluster's resources, as far as it was asked."""
+    """The cached resources of a cluster."""
 
     def __init__(self, client: Client, clock: Clock = SYSTEM) -> None:
         self._client = client
         self._clock = clock
-        self._asking = asyncio.Lock()
-        self._asked_at: float | None = None
+        self._refreshing = asyncio.Lock()
+        self._discovered_at: float | None = None
         self._valid = False
         self._invalidated = False
         self._aggregated = True
@@ -120,79 +120,79 @@ class RESTMapper:
         self._reported: dict[str, str] = {}
 
     async def discover(self) -> None:
-        """Have `peek` know the cluster; asks it only where nothing that is known is valid. Raises ApiError."""
-        await self._ask(again=False)
+        """Discover the cluster's resources for `peek`, unless the cache is valid. Raises ApiError."""
+        await self._refresh(again=False)
 
     def peek(self, kind: GroupKind, version: str | None = None) -> Resource:
-        """`resource` from what is known, without asking the cluster. Raises UnknownKind."""
+        """`resource` from the cache, without a request. Raises UnknownKind."""
         served = self._by_kind.get(kind, {})
         found = served.get(version) if version else next(iter(served.values()), None)
         if found is None:
-            raise self._unknown(kind, version)
+            raise self._unknown_kind(kind, version)
         return found
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
-        """How a kind is served, in that version or the one that the server prefers.
+        """The resource of a kind, in that version or the one that the server prefers.
 
-        Raises UnknownKind, and ApiError where discovery itself failed.
+        Raises UnknownKind, and ApiError if discovery fails.
         """
-        await self._ask(again=False)
+        await self._refresh(again=False)
         with contextlib.suppress(UnknownKind):
             return self.peek(kind, version)
-        await self._ask(again=True)
+        await self._refresh(again=True)
         return self.peek(kind, version)
 
     async def resource_by_name(self, name: str) -> Resource:
-        """How `deployments.apps` or `namespaces` is served, in the version that the server prefers.
+        """The resource called `deployments.apps` or `namespaces`, in the version that the server prefers.
 
-        Raises UnknownKind, and ApiError where discovery itself failed.
+        Raises UnknownKind, and ApiError if discovery fails.
         """
         for again in (False, True):
-            await self._ask(again=again)
+            await self._refresh(again=again)
             if name in self._by_name:
                 return self._by_name[name]
         raise UnknownKind(f"the cluster serves no resource {name}; {self._hint(name.partition('.')[2])}")
 
     async def resources(self) -> tuple[Resource, ...]:
-        """Everything that is served, each resource in its preferred version."""
-        await self._ask(again=False)
+        """Every resource that the cluster serves, in its preferred version. Raises ApiError."""
+        await self._refresh(again=False)
         return tuple(self._by_name.values())
 
     def invalidate(self) -> None:
-        """A CRD came, changed or went: the next question asks the server."""
+        """Have the next call discover, because a CRD was created, changed or deleted."""
         self._valid, self._invalidated = False, True
-        self._asked_at = None
+        self._discovered_at = None
 
-    async def _ask(self, *, again: bool) -> None:
-        """Discover where what is known is no longer valid, or, with `again`, where it is a while old."""
-        asked_at = self._asked_at
-        if self._valid and not (again and self._due()):
+    async def _refresh(self, *, again: bool) -> None:
+        """Discover if the cache is invalid or, with `again`, older than `PAUSE`."""
+        discovered_at = self._discovered_at
+        if self._valid and not (again and self._is_old()):
             return
-        async with self._asking:
-            if self._valid and self._asked_at != asked_at:
-                return  # another question has asked meanwhile
-            # An `invalidate` while the answer is under way must not be lost.
+        async with self._refreshing:
+            if self._valid and self._discovered_at != discovered_at:
+                return  # another call has discovered in the meantime
+            # An `invalidate` during the discovery must not be lost.
             self._invalidated, began = False, self._clock.monotonic()
             try:
-                self._learn(await self._discover())
+                self._store(await self._discover())
             except ApiError:
                 self._valid = False
                 raise
-            self._valid, self._asked_at = not self._invalidated, began
+            self._valid, self._discovered_at = not self._invalidated, began
 
-    def _due(self) -> bool:
-        return self._asked_at is None or self._clock.monotonic() - self._asked_at >= PAUSE
+    def _is_old(self) -> bool:
+        return self._discovered_at is None or self._clock.monotonic() - self._discovered_at >= PAUSE
 
     async def _discover(self) -> list[Resource]:
         self._failing = {}
         if self._aggregated:
-            core, groups = await asyncio.gather(*(self._aggregated_at(path) for path in ("/api", "/apis")))
+            core, groups = await asyncio.gather(*(self._get_aggregated(path) for path in ("/api", "/apis")))
             if core is not None and groups is not None:
                 return [*self._read(core), *self._read(groups)]
             self._aggregated = False
-        return await self._classic()
+        return await self._discover_legacy()
 
-    async def _aggregated_at(self, path: str) -> _Groups | None:
+    async def _get_aggregated(self, path: str) -> _Groups | None:
         response = await self._client.send(calls.raw_get(path, accept=f"{_AGGREGATED},application/json"))
         try:
             groups = msgspec.json.decode(response.body, type=_Groups)
@@ -219,21 +219,21 @@ class RESTMapper:
                             verbs=frozenset(each.verbs),
                         )
 
-    async def _classic(self) -> list[Resource]:
+    async def _discover_legacy(self) -> list[Resource]:
         response = await self._client.send(calls.raw_get("/apis"))
         versions = [("", "v1")]
-        for group in msgspec.json.decode(response.body, type=_OldGroups).groups:
+        for group in msgspec.json.decode(response.body, type=_LegacyGroups).groups:
             preferred = group.preferred_version.version if group.preferred_version else ""
             ordered = sorted((each.version for each in group.versions), key=lambda version: version != preferred)
             versions += [(group.name, version) for version in ordered]
-        found = await asyncio.gather(*(self._classic_version(*each) for each in versions))
+        found = await asyncio.gather(*(self._discover_legacy_version(*each) for each in versions))
         return [resource for resources in found for resource in resources]
 
-    async def _classic_version(self, group: str, version: str) -> list[Resource]:
+    async def _discover_legacy_version(self, group: str, version: str) -> list[Resource]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             response = await self._client.send(calls.raw_get(path))
-            entries = msgspec.json.decode(response.body, type=_OldResources).resources or []
+            entries = msgspec.json.decode(response.body, type=_LegacyResources).resources or []
         except (ApiError, msgspec.DecodeError) as error:
             if not group:
                 raise
@@ -259,8 +259,8 @@ class RESTMapper:
             if "/" not in entry.name
         ]
 
-    def _learn(self, found: Iterable[Resource]) -> None:
-        """Take a round's result; of groups whose discovery fails now, what was known before stays."""
+    def _store(self, found: Iterable[Resource]) -> None:
+        """Replace the cache. Groups whose discovery fails now keep their cached resources."""
         kept = [each for served in self._by_kind.values() for each in served.values() if each.group in self._failing]
         for group, reason in self._failing.items():
             if self._reported.get(group) != reason:
@@ -271,7 +271,7 @@ class RESTMapper:
             self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)
             self._by_name.setdefault(resource.name, resource)
 
-    def _unknown(self, kind: GroupKind, version: str | None) -> UnknownKind:
+    def _unknown_kind(self, kind: GroupKind, version: str | None) -> UnknownKind:
         served = self._by_kind.get(kind, {})
         if served:
             return UnknownKind(
@@ -282,7 +282,7 @@ class RESTMapper:
 
     def _hint(self, group: str) -> str:
         if group in self._failing:
-            return f"its group's discovery fails: {self._failing[group]}"
+            return f"the discovery of its group fails: {self._failing[group]}"
         if "." in group and not group.endswith(".k8s.io"):
             return "install its CRD, or correct the apiVersion and kind"
         return "correct the apiVersion and kind"

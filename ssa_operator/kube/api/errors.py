@@ -1,9 +1,9 @@
-"""What an API server refused, and whether asking again can help.
+"""The errors of requests, classified by the Status that the API server returns.
 
 Promises:
-- Every failed request is an `ApiError`; its text names the request and what the server said.
-- `terminal` is decided here, once, by code and by message, and nowhere else.
-- An error of a request about a Secret never carries the Secret's content: fields are named, values are not.
+- Every failed request raises an `ApiError`. Its text names the request and has the server's message.
+- `terminal` alone decides whether the same request fails again; it reads the code and the message.
+- An error of a request about a Secret names fields and never quotes a value.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ _NO_SUCH_PATH = "404 page not found"
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """One entry of `details.causes`: the field as the server spells it, the reason (`FieldValueInvalid`), the words."""
+    """One entry of `details.causes`."""
 
     field: str
+    """The path, as the server spells it."""
+
     reason: str
+    """`FieldValueInvalid` and its like."""
+
     message: str
 
 
@@ -60,61 +64,61 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusError:
-    """What came back instead of an answer.
-
-    `code` is the HTTP status, 0 where there was no response; `retry_after` is in seconds.
-    """
+class ErrorStatus:
+    """The Status of a failed request."""
 
     code: int
+    """The HTTP status, 0 without a response."""
+
     reason: str = ""
+
     message: str = ""
+
     causes: tuple[StatusCause, ...] = ()
+
     retry_after: float | None = None
+    """Seconds that the server asks to wait, None if it doesn't."""
 
 
 class ApiError(Exception):
-    """A request that failed.
+    """A failed request: its name (`apply of Deployment default/web`) and the Status that the server returned."""
 
-    `request` is what was asked (`apply of Deployment default/web`); `refusal` what came back.
-    """
-
-    def __init__(self, request: str, refusal: StatusError) -> None:
-        super().__init__(request, refusal)
+    def __init__(self, request: str, status: ErrorStatus) -> None:
+        super().__init__(request, status)
         self.request = request
-        self.refusal = refusal
+        self.status = status
 
     @property
     def code(self) -> int:
-        return self.refusal.code
+        return self.status.code
 
     @property
     def reason(self) -> str:
-        return self.refusal.reason
+        return self.status.reason
 
     @property
     def message(self) -> str:
-        return self.refusal.message
+        return self.status.message
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        return self.refusal.causes
+        return self.status.causes
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait, None where it doesn't."""
-        return self.refusal.retry_after
+        """Seconds that the server asks to wait, None if it doesn't."""
+        return self.status.retry_after
 
     @property
     def terminal(self) -> bool:
-        """Whether the same request fails again until somebody changes something."""
+        """Whether the same request fails again until the manifest or the cluster changes."""
         if self.namespace_terminating:
             return False
         return self.code in _TERMINAL_CODES or any(text in self.message for text in _TERMINAL_MESSAGES)
 
     @property
     def missing_version(self) -> str:
-        """The version that managedFields name and the CRD no longer has, '' where that is not the matter
+        """The version that managedFields name and the CRD no longer has, '' if the request failed for another reason
         (kubernetes/kubernetes#111937).
         """
         found = _MISSING_VERSION.search(self.message)
@@ -122,19 +126,19 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """The object, its parent or its namespace is missing; not: the server doesn't know the resource."""
+        """The object, its parent or its namespace does not exist. The server serves the resource."""
         return self.code == 404 and not self.unknown_resource
 
     @property
     def unknown_resource(self) -> bool:
-        """The server serves no such resource, as after its CRD was removed: the answer is no Status object then."""
+        """The server does not serve the resource, as after its CRD was deleted. It then answers without a Status."""
         return self.code == 404 and (
             self.reason != "NotFound" or "could not find the requested resource" in self.message
         )
 
     @property
     def conflict(self) -> bool:
-        """A precondition (uid, resourceVersion) did not hold, or another manager owns a field."""
+        """A precondition (uid, resourceVersion) failed, or another manager owns a field."""
         return self.code == 409 and not self.already_exists
 
     @property
@@ -143,7 +147,7 @@ class ApiError(Exception):
 
     @property
     def gone(self) -> bool:
-        """The resourceVersion or continue token has been compacted away: list again."""
+        """The server has compacted the resourceVersion or continue token: the caller has to list again."""
         return self.code == 410 or self.reason in {"Expired", "Gone"}
 
     @property
@@ -160,14 +164,14 @@ class ApiError(Exception):
 
     @property
     def namespace_terminating(self) -> bool:
-        """The namespace is being deleted, so nothing can be created in it; passes with the namespace."""
+        """The namespace is being deleted, so the server creates no object in it. It ends with the namespace."""
         return self.code == 403 and (
             any(cause.reason == "NamespaceTerminating" for cause in self.causes) or _TERMINATING in self.message
         )
 
     @property
     def too_large_resource_version(self) -> bool:
-        """This API server has not yet seen the resourceVersion that was asked for."""
+        """This API server has not yet seen the requested resourceVersion."""
         return self.code in {500, 504} and (
             any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
             or "Too large resource version" in self.message
@@ -179,23 +183,23 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):  # noqa: N818 - the server is
-    """No answer: the connection failed, broke or timed out. `sent` is whether the server may have seen the request."""
+    """The connection failed, broke or timed out. `sent` is whether the server may have received the request."""
 
     def __init__(self, request: str, message: str, *, sent: bool) -> None:
-        super().__init__(request, StatusError(code=0, reason="Unreachable", message=message))
+        super().__init__(request, ErrorStatus(code=0, reason="Unreachable", message=message))
         self.sent = sent
 
 
-def refusal(
+def read_error_status(
     code: int, body: bytes, *, retry_after: str = "", confidential: bool = False, redactor: Redactor = NO_SECRETS
-) -> StatusError:
-    """What an HTTP response other than 2xx, or the Status in a watch's ERROR event, says.
+) -> ErrorStatus:
+    """The Status in an HTTP response other than 2xx, or in the ERROR event of a watch.
 
-    `retry_after` is the header's value. Bodies that are no Status (proxies, unknown paths) are quoted, shortened. What
-    is `confidential` is shown without the values in it, and so is what holds what `secrecy` knows.
+    `retry_after` is the header's value. A body that is not a Status (of a proxy, or of an unknown path) is quoted and
+    shortened. Messages of a `confidential` request, and messages with a value that `redactor` knows, are redacted.
     """
 
-    def hidden(text: str) -> bool:
+    def is_secret(text: str) -> bool:
         return confidential or redactor.reveals(text)
 
     try:
@@ -205,22 +209,24 @@ def refusal(
     if status.kind != "Status":
         text = " ".join(body[:500].decode(errors="replace").split()) or "the answer was empty"
         message = (
-            text if text == _NO_SUCH_PATH or not hidden(text) else "(the answer is not shown: it may hold the Secret)"
+            text
+            if text == _NO_SUCH_PATH or not is_secret(text)
+            else "(the answer is not shown: it may hold the Secret)"
         )
-        return StatusError(code=code, message=message, retry_after=_seconds(retry_after))
+        return ErrorStatus(code=code, message=message, retry_after=_seconds(retry_after))
     details = status.details or _Details()
     causes = tuple(
         StatusCause(
             redactor.redacted(cause.field),
             cause.reason,
-            redacted_cause(cause.reason, cause.message) if hidden(cause.message) else cause.message,
+            redacted_cause(cause.reason, cause.message) if is_secret(cause.message) else cause.message,
         )
         for cause in details.causes or ()
     )
     message = status.message
-    if hidden(message):
+    if is_secret(message):
         message = redactor.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
-    return StatusError(
+    return ErrorStatus(
         code=status.code or code,
         reason=status.reason,
         message=message,
@@ -230,5 +236,5 @@ def refusal(
 
 
 def _seconds(header: str) -> float | None:
-    # The API server writes seconds; the header's other form, a date, comes only from proxies and is ignored.
+    # The API server writes seconds. Only proxies write the header's other form, a date; it is ignored.
     return float(header) if re.fullmatch(r"\d{1,6}", header) else None

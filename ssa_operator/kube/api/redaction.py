@@ -1,11 +1,11 @@
-"""The API server's words about a Secret without the Secret.
+"""Redacts the API server's messages about Secrets by an allowlist.
 
-Kubernetes' validation errors quote the value that they refuse. What is kept here is what is known to hold none:
-the names of fields, the reason, and sentences that are fixed in Kubernetes' source.
+Kubernetes' validation errors quote the value that they refuse. The rules here keep what can't quote a value: the
+names of fields, the reason, and sentences that are constants in Kubernetes' source.
 
 Promises:
-- A message passes only by a rule that lets it pass; what no rule knows is replaced.
-- Which field is wrong, and that it is immutable, still reaches the user.
+- A message is shown only if a rule allows it. Every other message is replaced.
+- The user still reads which field is wrong, and that it is immutable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-HIDDEN = "(the server's words are not shown: they may hold the Secret's content)"
+HIDDEN = "(the server's message is not shown: it may hold the Secret's content)"
 
 _FIXED_ENDINGS = (
     "field is immutable",
@@ -33,7 +33,7 @@ _FIXED_BEGINNINGS = (
     "spec.persistentvolumesource is immutable",
     "existing toleration can not be modified",
 )
-"""pkg/apis/*/validation; after `Forbidden: `, where no value stands. What follows may be a difference of values."""
+"""pkg/apis/*/validation; after `Forbidden: `, where Kubernetes writes no value. A diff of values may follow."""
 
 _LABELS = {
     "FieldValueRequired": "Required value",
@@ -60,7 +60,7 @@ _FIELD_ERROR = re.compile(r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"')
 
 
 def redacted_cause(reason: str, message: str) -> str:
-    """One cause's message with the refused value taken out."""
+    """The message of one cause without the refused value."""
     label = _LABELS.get(reason, "refused")
     for ending in _FIXED_ENDINGS:
         if message.endswith(f": {ending}"):
@@ -72,7 +72,7 @@ def redacted_cause(reason: str, message: str) -> str:
 
 
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]]) -> str:
-    """The Status's message; `causes` are fields with messages that are redacted already."""
+    """The message of a Status. `causes` are fields with their redacted messages."""
     if code in _SAFE_CODES or _RBAC.match(message) or _TERMINATING.match(message):
         return message
     if found := _TYPED_PATCH.match(message):
@@ -80,11 +80,11 @@ def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]])
     if _CONVERSION.match(message):
         detail = _BASE64.search(message)
         return f"failed to convert new object: {detail[0] if detail else HIDDEN}"
-    told = [f"{field}: {text}" for field, text in causes] or [found[0] for found in _FIELD_ERROR.finditer(message)]
-    return "; ".join(told) if told else HIDDEN
+    safe = [f"{field}: {text}" for field, text in causes] or [found[0] for found in _FIELD_ERROR.finditer(message)]
+    return "; ".join(safe) if safe else HIDDEN
 
 
 def redacted_warning(message: str) -> str:
-    """A `Warning` header of an answer about a Secret."""
-    told = [found[0] for found in _FIELD_ERROR.finditer(message)]
-    return "; ".join(told) if told else HIDDEN
+    """The text of a `Warning` header about a Secret."""
+    safe = [found[0] for found in _FIELD_ERROR.finditer(message)]
+    return "; ".join(safe) if safe else HIDDEN

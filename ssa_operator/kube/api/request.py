@@ -1,9 +1,9 @@
 """Every call to the API server as a value.
 
 Promises:
-- A request is complete before anything is sent: path, query, headers, encoded body, and whether it may be repeated.
-- `repeatable` is true only where doing it twice is the same as doing it once.
-- Neither `repr` nor `str` shows the body.
+- A request is complete before it is sent: path, query, headers, encoded body, and whether it is idempotent.
+- A request is `idempotent` only if sending it twice has the same effect as sending it once.
+- Neither `repr` nor `str` of a request shows its body.
 """
 
 from __future__ import annotations
@@ -22,27 +22,37 @@ APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
-Query = tuple[tuple[str, str], ...]
+Parameters = tuple[tuple[str, str], ...]
+"""The names and values of a URL's query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. `subject` is what errors call it: `apply of Deployment default/web`.
-
-    confidential: whether the server's words about it may hold a Secret's content. secrecy: what else they must not hold
-    to be shown.
-    """
+    """One call."""
 
     method: str
+
     path: str
+
     subject: str
-    query: Query = ()
+    """The name of the call in errors: `apply of Deployment default/web`."""
+
+    query: Parameters = ()
+
     body: bytes = field(default=b"", repr=False)
+
     content_type: str = JSON
+
     accept: str = JSON
-    repeatable: bool = False
+
+    idempotent: bool = False
+    """Whether sending it twice has the same effect as sending it once."""
+
     confidential: bool = False
+    """Whether the server's answer may quote a Secret's content."""
+
     redactor: Redactor = NO_SECRETS
+    """The secret values that errors and warnings must not show."""
 
     @property
     def target(self) -> str:
@@ -58,14 +68,14 @@ class Request:
 
 
 @lru_cache(maxsize=256)
-def _encoded(query: Query) -> str:
-    # Nearly all requests are applies, whose queries are alike.
+def _encoded(query: Parameters) -> str:
+    # Nearly all requests are applies, and all applies have the same query.
     return urlencode(query, quote_via=quote)
 
 
 def raw_get(path: str, accept: str = JSON) -> Request:
-    """GET of a path that is no resource's: discovery, /version, /readyz."""
-    return Request(method="GET", path=path, subject=f"GET {path}", accept=accept, repeatable=True)
+    """GET of a path that is not a resource's: discovery, /version, /readyz."""
+    return Request(method="GET", path=path, subject=f"GET {path}", accept=accept, idempotent=True)
 
 
 def get(resource: Resource, name: str, namespace: str = "") -> Request:
@@ -73,32 +83,35 @@ def get(resource: Resource, name: str, namespace: str = "") -> Request:
         method="GET",
         path=resource.path(namespace, name),
         subject=f"get of {resource.describe(namespace, name)}",
-        repeatable=True,
+        idempotent=True,
         confidential=resource.confidential,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects are listed or watched: of a resource, in a namespace ('' is all), with some labels ('' is all), of
-    one name ('' is all).
-
-    RBAC lets a list or watch of one name pass where a rule allows it by `resourceNames`. `secrecy` is what must not be
-    said of it: a template may have the name from a Secret.
-    """
+    """The objects that a list or watch selects."""
 
     resource: Resource
+
     namespace: str = ""
+    """'' is all namespaces."""
+
     label_selector: str = ""
+    """'' is all labels."""
+
     name: str = ""
+    """'' is all names. RBAC allows a list or watch of one name if a rule has it in `resourceNames`."""
+
     redactor: Redactor = NO_SECRETS
+    """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
     @property
     def path(self) -> str:
         return self.resource.path(self.namespace)
 
     @property
-    def query(self) -> Query:
+    def query(self) -> Parameters:
         labels = (("labelSelector", self.label_selector),) if self.label_selector else ()
         return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
 
@@ -107,80 +120,91 @@ class Scope:
 
 
 def _escaped(value: str) -> str:
-    """A field selector's value, as apimachinery's fields.EscapeValue writes it."""
+    """The value of a field selector, as apimachinery's fields.EscapeValue writes it."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
-    """One page of a consistent list; `limit` 0 is everything at once, `token` the page's continue token."""
+    """One page of a consistent list. `limit` 0 is the whole list; `token` is the page's continue token."""
     query = scope.query
     if limit:
         query += (("limit", str(limit)),)
     if token:
         query += (("continue", token),)
-    return _within(scope, "list", query)
+    return _read(scope, "list", query)
 
 
 def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
-    """Changes after a version; '' begins with the present objects, up to a marked bookmark (KEP-3157)."""
+    """Changes after a version. With '' the server first sends the present objects and then a bookmark (KEP-3157)."""
     query = (*scope.query, ("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(seconds)))
     if resource_version:
         query += (("resourceVersion", resource_version),)
     else:
         query += (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
-    return _within(scope, "watch", query)
+    return _read(scope, "watch", query)
 
 
-def _within(scope: Scope, verb: str, query: Query) -> Request:
+def _read(scope: Scope, verb: str, query: Parameters) -> Request:
     return Request(
         method="GET",
         path=scope.path,
         query=query,
         subject=f"{verb} of {scope}",
-        repeatable=True,
+        idempotent=True,
         confidential=scope.resource.confidential,
         redactor=scope.redactor,
     )
 
 
-def apply(
-    resource: Resource,
-    namespace: str,
-    name: str,
-    body: bytes,
-    *,
-    subresource: str = "",
-    dry_run: bool = False,
-    manager: str = MANAGER,
-) -> Request:
-    """A forced server-side apply in the name of the operator's field manager, or of another one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """The options of a server-side apply. It is always forced."""
 
-    It is repeatable: the same body applied twice is one change. With a resourceVersion in the body, a repeat after a
-    lost answer is a conflict: whoever puts one in looks at the object again then, as after every conflict.
+    subresource: str = ""
+    """'' is the object itself."""
+
+    dry_run: bool = False
+
+    manager: str = MANAGER
+    """The field manager."""
+
+    redactor: Redactor = NO_SECRETS
+    """The secret values that errors and warnings of the apply must not show."""
+
+
+DEFAULT_APPLY = ApplyOptions()
+"""An apply of the object itself, as the operator's field manager."""
+
+
+def apply(resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY) -> Request:
+    """A forced server-side apply.
+
+    It is idempotent: the same body applied twice is one change. If the body has a resourceVersion, a retry after a
+    lost answer is a conflict; the caller then reads the object again, as after every conflict.
     """
-    query: Query = (("fieldManager", manager), ("force", "true"), ("fieldValidation", "Strict"))
+    query: Parameters = (("fieldManager", options.manager), ("force", "true"), ("fieldValidation", "Strict"))
     return Request(
         method="PATCH",
-        path=resource.path(namespace, name, subresource),
-        query=(*query, ("dryRun", "All")) if dry_run else query,
-        subject=f"apply of {resource.describe(namespace, name)}" + (f" ({subresource})" if subresource else ""),
+        path=resource.path(namespace, name, options.subresource),
+        query=(*query, ("dryRun", "All")) if options.dry_run else query,
+        subject=f"apply of {resource.describe(namespace, name)}"
+        + (f" ({options.subresource})" if options.subresource else ""),
         body=body,
         content_type=APPLY_PATCH,
-        repeatable=True,
+        idempotent=True,
         confidential=resource.confidential,
+        redactor=options.redactor,
     )
 
 
-def merge_patch(
-    resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "", dry_run: bool = False
-) -> Request:
-    """A JSON merge patch. It is not repeated by itself: it may carry a resourceVersion."""
-    query: Query = (("fieldManager", MANAGER),)
+def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, dry_run: bool = False) -> Request:
+    """A JSON merge patch. It is not idempotent, because its body may have a resourceVersion."""
+    query: Parameters = (("fieldManager", MANAGER),)
     return Request(
         method="PATCH",
-        path=resource.path(namespace, name, subresource),
+        path=resource.path(namespace, name),
         query=(*query, ("dryRun", "All")) if dry_run else query,
-        subject=f"patch of {resource.describe(namespace, name)}" + (f" ({subresource})" if subresource else ""),
+        subject=f"patch of {resource.describe(namespace, name)}",
         body=body,
         content_type=MERGE_PATCH,
         confidential=resource.confidential,
@@ -200,55 +224,45 @@ def json_patch(resource: Resource, namespace: str, name: str, body: bytes, *, ma
     )
 
 
-def create(resource: Resource, namespace: str, body: bytes, *, dry_run: bool = False) -> Request:
-    query: Query = (("fieldManager", MANAGER), ("fieldValidation", "Strict"))
+def create(resource: Resource, namespace: str, body: bytes) -> Request:
     return Request(
         method="POST",
         path=resource.path(namespace),
-        query=(*query, ("dryRun", "All")) if dry_run else query,
+        query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
         subject=f"create of {resource.kind}" + (f" in {namespace}" if namespace else ""),
         body=body,
         confidential=resource.confidential,
     )
 
 
-def update(resource: Resource, namespace: str, name: str, body: bytes) -> Request:
-    """A PUT of the whole object; with a resourceVersion in the body, as a Lease needs it."""
-    return Request(
-        method="PUT",
-        path=resource.path(namespace, name),
-        query=(("fieldManager", MANAGER),),
-        subject=f"update of {resource.describe(namespace, name)}",
-        body=body,
-        confidential=resource.confidential,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """Which object exactly may be deleted, and what becomes of its dependants (Background, Foreground, Orphan)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """The options of a delete. Its preconditions are the uid and, unless '', the resourceVersion."""
 
     uid: str
+
     propagation: str = "Background"
+    """The propagation policy for dependents: Background, Foreground or Orphan."""
+
     resource_version: str = ""
 
 
-def delete(resource: Resource, namespace: str, name: str, deletion: Deletion) -> Request:
-    """A DELETE that only ever hits the object with that uid, and so may be repeated."""
-    preconditions = {"uid": deletion.uid}
-    if deletion.resource_version:
-        preconditions["resourceVersion"] = deletion.resource_version
-    options = {
+def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions) -> Request:
+    """A DELETE of the object with that uid only. It is idempotent, because it never deletes another object."""
+    preconditions = {"uid": options.uid}
+    if options.resource_version:
+        preconditions["resourceVersion"] = options.resource_version
+    body = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": preconditions,
-        "propagationPolicy": deletion.propagation,
+        "propagationPolicy": options.propagation,
     }
     return Request(
         method="DELETE",
         path=resource.path(namespace, name),
         subject=f"delete of {resource.describe(namespace, name)}",
-        body=encode(options),
-        repeatable=True,
+        body=encode(body),
+        idempotent=True,
         confidential=resource.confidential,
     )

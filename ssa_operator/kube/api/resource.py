@@ -1,8 +1,8 @@
-"""What an API server serves a kind as: its group, version, plural and scope, and the paths of its objects.
+"""A resource that the API server serves: group, version, plural and scope, and the paths of its objects.
 
 Promises:
-- A path is a pure function of the resource and the object's names; every segment is percent-encoded.
-- A path that would name another object than was meant is refused, never sent.
+- A path is a pure function of the resource, the namespace and the name. Every segment is percent-encoded.
+- A name that leads to another object's path (`..`, `a/b`) raises ValueError before the request is sent.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """`deployments.apps`, or `namespaces` in the core group: what a CRD and a template folder are called."""
+        """`deployments.apps`, or `namespaces` in the core group: the name of a CRD and of a template folder."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def built_in(self) -> bool:
-        """Whether Kubernetes itself serves it: its groups have no dot, or end in k8s.io (as those of some CRDs do)."""
+        """Whether its group is one of Kubernetes: without a dot, or ending in k8s.io (some CRDs end in it, too)."""
         return "." not in self.group or self.group.endswith(".k8s.io")
 
     @property
     def confidential(self) -> bool:
-        """Whether its objects' content must not reach an error, a log or a status: Secrets."""
+        """Whether errors, logs and statuses must not show the content of its objects: Secrets."""
         return self.plural == "secrets" and not self.group
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of an object, or of the collection where there is no name.
+        """The URL path of an object, or without a name that of the collection.
 
-        Raises ValueError for a namespace on a cluster-scoped resource, for a named object of a namespaced resource
-        without one, and for names that are no path segment (".", "..", or with "/").
+        Raises ValueError for a namespace of a cluster-scoped resource, for a named object of a namespaced resource
+        without a namespace, and for names that are not one path segment (".", "..", or with "/").
         """
         if namespace and not self.namespaced:
             raise ValueError(f"{self.name} is cluster-scoped: {name or 'its collection'} has no namespace {namespace}")
@@ -65,7 +65,7 @@ class Resource:
         return f"{root}{scope}/{self.plural}{leaf}" + (f"/{subresource}" if subresource else "")
 
     def describe(self, namespace: str = "", name: str = "") -> str:
-        """What users read: `Deployment default/web`, `Namespace prod`, `Deployments in default`."""
+        """The object or collection in messages: `Deployment default/web`, `Namespace prod`, `pods in default`."""
         if name:
             return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
         return f"{self.name} in {namespace}" if namespace else self.name
@@ -75,7 +75,7 @@ class Resource:
 
 
 def _segment(name: str) -> str:
-    # What k8s.io/apimachinery/pkg/api/validation/path refuses.
+    # k8s.io/apimachinery/pkg/api/validation/path refuses the same names.
     if name in {".", ".."} or "/" in name or "%" in name:
-        raise ValueError(f'{name!r} is no name of an object: it may not be "." or ".." or contain "/" or "%"')
+        raise ValueError(f'{name!r} is not a valid object name: it must not be "." or ".." or contain "/" or "%"')
     return quote(name, safe="")

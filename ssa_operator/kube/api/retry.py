@@ -1,10 +1,10 @@
-"""When a failed request is sent again, and when a watch is opened again.
+"""Decides whether a failed request is retried, and how long a failed request or watch waits.
 
 Promises:
-- Both are pure functions of what happened and of a drawn number.
-- A request is repeated only where it may be: it is repeatable, or the server has certainly not carried it out.
-- A wait that the server asks for is kept; one longer than `PATIENCE` is left to the caller, who has the error's
-  `retry_after`.
+- Both decisions are pure functions of the error, the number of attempts and a random number.
+- The client retries a request only if it is idempotent or if the API server has certainly not processed it.
+- The client waits as long as the server's Retry-After asks. If that is longer than `PATIENCE`, it raises the error,
+  and the caller reads `retry_after`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request
 
 ATTEMPTS = 4
-"""How often a request is sent at most: the controller's own backoff takes over after a few seconds."""
+"""The most attempts of one request. After these few seconds the controller's own backoff takes over."""
 
 FIRST = 0.1
 LONGEST = 3.0
@@ -23,31 +23,32 @@ PATIENCE = 10.0
 
 WATCH_FIRST = 0.8
 WATCH_LONGEST = 30.0
-"""Seconds; client-go's reflector has the same."""
+"""Seconds, as in client-go's reflector."""
 
 
-def pause(request: Request, error: ApiError, attempt: int, chance: float) -> float | None:
-    """Seconds before the request is sent again, None where it isn't. `attempt` counts from 0; `chance` is in [0, 1).
+def retry_delay(request: Request, error: ApiError, attempt: int, chance: float) -> float | None:
+    """Seconds before the request is sent again, None if it is not retried. `attempt` counts from 0; `chance` is in
+    [0, 1).
 
     Exponential with full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    if attempt + 1 >= ATTEMPTS or error.terminal or not _may_repeat(request, error):
+    if attempt + 1 >= ATTEMPTS or error.terminal or not _is_retryable(request, error):
         return None
-    wait = exponential(FIRST, LONGEST, attempt) * chance
+    delay = exponential(FIRST, LONGEST, attempt) * chance
     if error.retry_after is not None:
-        # Jitter on top, so that those who were told the same don't come back together.
-        wait += error.retry_after
-    return wait if wait <= PATIENCE else None
+        # The jitter spreads clients that got the same Retry-After.
+        delay += error.retry_after
+    return delay if delay <= PATIENCE else None
 
 
-def _may_repeat(request: Request, error: ApiError) -> bool:
+def _is_retryable(request: Request, error: ApiError) -> bool:
     if isinstance(error, Unreachable):
-        return request.repeatable or not error.sent
+        return request.idempotent or not error.sent
     if error.throttled:
-        return True  # refused before it was looked at
-    return request.repeatable and error.code >= 500 and not error.missing_version
+        return True  # the server refuses it before it processes it
+    return request.idempotent and error.code >= 500 and not error.missing_version
 
 
-def watch_pause(failures: int, chance: float) -> float:
+def watch_backoff(failures: int, chance: float) -> float:
     """Seconds before a watch that failed that often is opened again: 0.8 s, 1.6 s ... 30 s, and jitter."""
     return exponential(WATCH_FIRST, WATCH_LONGEST, failures - 1) * (1 + chance)

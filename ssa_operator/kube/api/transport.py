@@ -1,10 +1,10 @@
-"""Sending requests to one API server, over connections that are kept open.
+"""Sends requests to one API server over keep-alive connections.
 
 Promises:
-- Every failure is an `ApiError` or `CredentialsError`; nothing of aiohttp's comes through.
-- Connecting takes at most 5 s and a request at most 35 s; watches have no end of their own, but connections of theirs.
-- What may be repeated is repeated by the rules of `retry`; a 401 makes the credentials be read again once.
-- The environment's proxies and netrc play no part beyond what the credentials say.
+- Every failure raises an `ApiError` or `CredentialsError`, never an error of aiohttp.
+- Connecting takes at most 5 s, and a request at most 35 s. Watches have no timeout and a connection pool of their own.
+- The client retries by the rules of `retry`. After a 401 it renews the credentials once.
+- The client uses the proxy of the credentials, and ignores netrc and every other proxy of the environment.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ import aiohttp
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.kube.api.errors import ApiError, Unreachable, refusal
+from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
-from ssa_operator.kube.api.retry import pause
-from ssa_operator.kube.api.write_limiter import MOST, WriteLimiter
+from ssa_operator.kube.api.retry import retry_delay
+from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 35.0
-"""Seconds; the API server ends a request of its own after 34 s at most."""
+"""Seconds. The API server itself ends a request after at most 34 s."""
 
-IDLE = 60.0
-"""Seconds that an unused connection stays open: longer than the default interval between two passes."""
+IDLE_TIMEOUT = 60.0
+"""Seconds that an unused connection stays open: longer than the default resync interval."""
 
 _HEADERS = {
     "User-Agent": f"ssa-operator/{__version__}",
-    # Compressing costs the API server and us more than a cluster's network saves: kubernetes/kubernetes#112296.
+    # Within a cluster's network, compression costs the API server and the operator more than it saves:
+    # kubernetes/kubernetes#112296.
     "Accept-Encoding": "identity",
 }
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -59,49 +60,49 @@ class Transport:
 
     def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
         self.credentials = credentials
-        self.pace = WriteLimiter()
+        self.write_limiter = WriteLimiter()
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._requests = _session(
-            aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT), limit=MOST
+            aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT), limit=MAX_WRITES
         )
-        # No total: a watch lives for minutes. The reflector judges silence.
+        # No total: a watch lives for minutes. The reflector has a timeout for silence.
         self._watches = _session(aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT), limit=0)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Both, also where this is cancelled while the first one closes.
+        # The stack closes the second session even if closing the first one is cancelled.
         async with AsyncExitStack() as closing:
             for session in filter(None, (self._requests, self._watches)):
                 closing.push_async_callback(session.close)
 
     async def send(self, request: Request) -> Response:
-        """Any request. Raises ApiError for every answer other than 2xx, and CredentialsError."""
+        """Send a request, with retries. Raises ApiError for every answer other than 2xx, and CredentialsError."""
         attempt = 0
         while True:
             try:
-                return await self._paced(request)
+                return await self._send_limited(request)
             except ApiError as error:
-                wait = pause(request, error, attempt, self._clock.random())
-                if wait is None:
+                delay = retry_delay(request, error, attempt, self._clock.random())
+                if delay is None:
                     raise
             attempt += 1
-            await self._clock.sleep(wait)
+            await self._clock.sleep(delay)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a watch in pieces as they come. Raises ApiError, also while the pieces are read."""
+        """The body of a watch in pieces, as they arrive. Raises ApiError, also while the pieces are read."""
         assert self._watches is not None, "the client is used outside `async with`"
         headers = await self.credentials.headers()
-        for last in (False, True):
+        for renewed in (False, True):
             try:
                 async with self._watches.request(**self._arguments(request, headers)) as answer:
-                    if answer.status == 401 and not last and await self.credentials.refused(headers):
+                    if answer.status == 401 and not renewed and await self.credentials.renew_after_401(headers):
                         headers = await self.credentials.headers()
                         continue
                     if answer.status != 200:
@@ -112,29 +113,29 @@ class Transport:
             except (aiohttp.ClientError, OSError) as error:
                 raise _unreachable(request, error, self.credentials.server) from error
 
-    async def _paced(self, request: Request) -> Response:
+    async def _send_limited(self, request: Request) -> Response:
         if not request.writes:
-            return await self._authorized(request)
-        async with self.pace.turn() as turn:
+            return await self._send_authenticated(request)
+        async with self.write_limiter.slot() as number:
             try:
-                response = await self._authorized(request)
+                response = await self._send_authenticated(request)
             except ApiError as error:
                 if error.throttled:
-                    self.pace.refused(turn)
+                    self.write_limiter.throttled(number)
                 raise
-            self.pace.accepted()
+            self.write_limiter.accepted()
             return response
 
-    async def _authorized(self, request: Request) -> Response:
+    async def _send_authenticated(self, request: Request) -> Response:
         headers = await self.credentials.headers()
         try:
-            return await self._attempt(request, headers)
+            return await self._send_once(request, headers)
         except ApiError as error:
-            if error.code != 401 or not await self.credentials.refused(headers):
+            if error.code != 401 or not await self.credentials.renew_after_401(headers):
                 raise
-        return await self._attempt(request, await self.credentials.headers())
+        return await self._send_once(request, await self.credentials.headers())
 
-    async def _attempt(self, request: Request, headers: Mapping[str, str]) -> Response:
+    async def _send_once(self, request: Request, headers: Mapping[str, str]) -> Response:
         assert self._requests is not None, "the client is used outside `async with`"
         try:
             async with self._requests.request(**self._arguments(request, headers)) as answer:
@@ -146,29 +147,29 @@ class Transport:
         return Response(status=answer.status, body=body, warnings=warnings)
 
     def _arguments(self, request: Request, headers: Mapping[str, str]) -> dict[str, Any]:
-        endpoint = self.credentials.endpoint
+        config = self.credentials.config
         sent = {**headers, "Accept": request.accept}
         if request.body:
             sent["Content-Type"] = request.content_type
         arguments: dict[str, Any] = {
             "method": request.method,
-            "url": URL(endpoint.server + request.target, encoded=True),
+            "url": URL(config.server + request.target, encoded=True),
             "headers": sent,
             "data": request.body or None,
             "allow_redirects": False,
-            # With the request, not the pool: after the client certificate changed, the old connections no longer match.
+            # An argument of the request, not of the pool: a new client certificate has to open a new connection.
             "ssl": self.credentials.ssl or True,
         }
-        if endpoint.proxy:
-            arguments["proxy"] = endpoint.proxy
-        if endpoint.tls_server_name:
-            arguments["server_hostname"] = endpoint.tls_server_name
+        if config.proxy:
+            arguments["proxy"] = config.proxy
+        if config.tls_server_name:
+            arguments["server_hostname"] = config.tls_server_name
         return arguments
 
 
 def _session(timeout: aiohttp.ClientTimeout, limit: int) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=IDLE, socket_factory=_kept_alive),
+        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=IDLE_TIMEOUT, socket_factory=_keep_alive_socket),
         timeout=timeout,
         headers=_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -177,15 +178,15 @@ def _session(timeout: aiohttp.ClientTimeout, limit: int) -> aiohttp.ClientSessio
     )
 
 
-def _kept_alive(address: Any) -> socket.socket:
-    """A socket that notices within about a minute that the other side is gone."""
+def _keep_alive_socket(address: Any) -> socket.socket:
+    """A socket with TCP keep-alive: a lost peer is an error after about a minute."""
     family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):  # macOS calls the first one differently
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
+        if hasattr(socket, option):  # on macOS the first option has another name
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return opened
 
 
 async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) -> AsyncGenerator[bytes]:
@@ -199,14 +200,14 @@ async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) 
 def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> None:
     if 200 <= answer.status < 300:
         return
-    refused = refusal(
+    status = read_error_status(
         answer.status,
         body,
         retry_after=answer.headers.get("Retry-After", ""),
         confidential=request.confidential,
         redactor=request.redactor,
     )
-    raise ApiError(request.subject, refused)
+    raise ApiError(request.subject, status)
 
 
 def _unreachable(request: Request, error: Exception, server: str) -> Unreachable:

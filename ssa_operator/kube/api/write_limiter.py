@@ -1,9 +1,9 @@
-"""How many writes may be under way at once: more while the API server takes them, half as many when it says 429.
+"""Limits the number of parallel writes: the limit rises while the API server accepts them and halves at a 429.
 
 Promises:
-- Additive increase, multiplicative decrease: a burst of refusals to writes that were sent together counts once.
-- There is always room for one write.
-- Waiting writes go in the order in which they came; a cancelled one gives its place back.
+- The limit rises additively and falls multiplicatively: several 429s for writes that were sent together halve it once.
+- The limit is never less than one write.
+- Waiting writes start in the order in which they arrived. A cancelled write frees its slot.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-START = 32
-"""Writes at once to begin with: two cores' API server is saturated by about as many."""
+INITIAL_WRITES = 32
+"""The first limit: about as many writes saturate an API server with two cores."""
 
-MOST = 128
+MAX_WRITES = 128
 
 
 class WriteLimiter:
-    """The writes under way, and how many may be."""
+    """The current limit of parallel writes, the running writes and those that wait for a slot."""
 
     def __init__(self) -> None:
-        self.limit = float(START)
+        self.limit = float(INITIAL_WRITES)
         self.running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._started = 0
         self._lowered_at = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[int]:
-        """Wait for a place; the value is the turn's number, for `refused`."""
+    async def slot(self) -> AsyncIterator[int]:
+        """Wait for a slot and hold it. The value is the write's number, for `throttled`."""
         if self.running >= int(self.limit) or self._waiting:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(slot)
             try:
-                await turn
+                await slot
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._leave()
+                if slot.done() and not slot.cancelled():
+                    self._release()
                 else:
-                    self._waiting.remove(turn)
+                    self._waiting.remove(slot)
                 raise
         else:
             self.running += 1
@@ -49,23 +49,25 @@ class WriteLimiter:
         try:
             yield self._started
         finally:
-            self._leave()
+            self._release()
 
     def accepted(self) -> None:
-        """A write went through: one more place after as many as there are places."""
-        if self.running >= int(self.limit) and self.limit < MOST:
+        """The API server accepted a write. As many accepted writes as there are slots add one slot."""
+        if self.running >= int(self.limit) and self.limit < MAX_WRITES:
             self.limit += 1 / self.limit
 
-    def refused(self, turn: int) -> None:
-        """A write got 429. Only the first refusal among those already under way halves the limit."""
-        if turn > self._lowered_at:
+    def throttled(self, number: int) -> None:
+        """The API server answered this write with 429. Only the first 429 of the writes that are running halves the
+        limit.
+        """
+        if number > self._lowered_at:
             self._lowered_at = self._started
             self.limit = max(1.0, self.limit / 2)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self.running -= 1
         while self._waiting and self.running < int(self.limit):
-            turn = self._waiting.popleft()
-            if not turn.done():
+            slot = self._waiting.popleft()
+            if not slot.done():
                 self.running += 1
-                turn.set_result(None)
+                slot.set_result(None)

@@ -1,1 +1,1 @@
-"""How the API server knows us: kubeconfigs, service accounts, tokens, certificates, proxies."""
+"""Credentials of the operator: kubeconfigs, service accounts, tokens, certificates and proxies."""

@@ -1,13 +1,12 @@
-"""The `auth-provider` entries of a kubeconfig (oidc, gcp): the official Kubernetes client renews their tokens.
+"""Renews the tokens of a kubeconfig's `auth-provider` entries (oidc, gcp) with the official Kubernetes client.
 
-Run as a program, this module reads an entry from standard input, and prints the token, when it expires, and the entry
-as it was renewed.
+As a program, this module reads an entry from standard input. It prints the token, its expiry and the renewed entry.
 
 Promises:
-- The official client runs in a process of its own: its import would double the start time of the operator, its
-  requests block and have no deadline, and a process can be ended.
-- The identity provider's certificate is verified, also where the kubeconfig names no certificate authority.
-- The entry is not in the arguments or the environment of the process, and a token is in no error.
+- The official client runs in a process of its own, because its import would double the start time of the operator,
+  and its requests block without a deadline.
+- The client verifies the identity provider's certificate, even if the kubeconfig names no certificate authority.
+- The process gets the entry neither as an argument nor in its environment, and no error shows a token.
 """
 
 from __future__ import annotations
@@ -26,53 +25,56 @@ from typing import Any
 
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth.child_process import Program, ProgramError
-from ssa_operator.kube.auth.credential_types import Credential, CredentialsError
+from ssa_operator.kube.auth.credential_types import CredentialsError, FetchedCredential
 
 DEADLINE = 60.0
 """Seconds for the identity provider to answer."""
 
 _EXPIRED = "e30.eyJleHAiOjB9.x"
-"""A token that expired in 1970: the official client renews only a token that it is given."""
+"""A token that expired in 1970. The official client renews a token, but does not fetch the first one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AuthProvider:
-    """A user's `auth-provider` entry."""
+    """The `auth-provider` entry of a kubeconfig user."""
 
     settings: Mapping[str, Any] = field(repr=False)
-    """As it was renewed last: an identity provider may accept each refresh token only once."""
+    """The entry after the last renewal: an identity provider may accept each refresh token only once."""
 
     folder: Path
-    origin: str
+    """A relative path in the entry is relative to it."""
 
-    async def grant(self) -> Credential:
+    origin: str
+    """The kubeconfig and the user, for errors."""
+
+    async def fetch(self) -> FetchedCredential:
         """A token that has not expired. Raises CredentialsError."""
         name = f"{self.origin}: auth-provider {self.settings.get('name')}"
         renewal = Program(
             argv=(sys.executable, "-P", "-m", __name__),
             environment=os.environ,
-            given=json.dumps({"settings": self.settings, "folder": str(self.folder)}, default=str).encode(),
+            stdin=json.dumps({"settings": self.settings, "folder": str(self.folder)}, default=str).encode(),
         )
         try:
-            ended = await program.run(renewal, deadline=DEADLINE)
+            completed = await program.run(renewal, deadline=DEADLINE)
         except (OSError, ProgramError) as error:
             raise CredentialsError(f"{name} {error}") from error
-        if ended.failure:
-            raise CredentialsError(f"{name} {ended.failure}")
-        answer = json.loads(ended.output)
+        if completed.failure:
+            raise CredentialsError(f"{name} {completed.failure}")
+        answer = json.loads(completed.output)
         self.settings = answer["settings"]
-        return Credential(headers={"Authorization": answer["authorization"]}, expires=answer["expires"])
+        return FetchedCredential(headers={"Authorization": answer["authorization"]}, expires=answer["expires"])
 
 
 def main() -> None:
     """Answer one request."""
-    # Here, because the operator's own process needs none of them. certifi comes with the official client.
+    # Imported here, because the operator's own process needs none of them. certifi comes with the official client.
     import certifi  # noqa: PLC0415
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config_from_dict  # noqa: PLC0415
 
     request = json.load(sys.stdin)
-    settings = _complete(
+    settings = _with_defaults(
         request["settings"], Path(request["folder"]), ssl.get_default_verify_paths().cafile or certifi.where()
     )
     kubeconfig = {
@@ -86,7 +88,7 @@ def main() -> None:
         load_kube_config_from_dict(kubeconfig, client_configuration=configuration, persist_config=False)
     except ConfigException as error:
         sys.exit(str(error))
-    except Exception as error:  # noqa: BLE001 - of requests, oauthlib, urllib3, ...: whatever the client lets through
+    except Exception as error:  # noqa: BLE001 - the client also raises errors of requests, oauthlib and urllib3
         sys.exit(f"{type(error).__name__}: {error}")
     authorization = configuration.api_key.get("BearerToken")
     if not authorization or authorization == f"Bearer {_EXPIRED}":
@@ -97,18 +99,18 @@ def main() -> None:
     json.dump({"authorization": authorization, "expires": expires, "settings": settings}, sys.stdout, default=str)
 
 
-def _complete(settings: dict[str, Any], folder: Path, authorities: str) -> dict[str, Any]:
-    """The entry with what the official client takes for granted."""
+def _with_defaults(settings: dict[str, Any], folder: Path, authorities: str) -> dict[str, Any]:
+    """The entry with the fields that the official client requires."""
     if settings.get("name") != "oidc":
         return settings
     config = {"id-token": _EXPIRED, **(settings.get("config") or {})}
-    named = config.get("idp-certificate-authority")
-    config["idp-certificate-authority"] = str(folder / named) if named else authorities
+    authority = config.get("idp-certificate-authority")
+    config["idp-certificate-authority"] = str(folder / authority) if authority else authorities
     return {**settings, "config": config}
 
 
 def _expiry(settings: Mapping[str, Any]) -> float | None:
-    """Seconds since 1970, None where the entry doesn't say it."""
+    """Seconds since 1970, None if the entry has no expiry."""
     config = settings.get("config") or {}
     try:
         if settings.get("name") == "oidc":

@@ -1,8 +1,8 @@
-"""What the ways to an API server have in common: an endpoint, and a source that grants access to it.
+"""The types that kubeconfigs and service accounts share: a server's address, its TLS settings, and a credential.
 
 Promises:
-- A grant is a value; whoever holds an old one can compare it with a new one.
-- Neither tokens nor keys are in any `repr`.
+- A fetched credential is a value, so that two of them can be compared.
+- No `repr` shows a token or a key.
 """
 
 from __future__ import annotations
@@ -14,18 +14,26 @@ from typing import Protocol
 
 
 class CredentialsError(Exception):
-    """No way to the API server: what is missing or wrong, where, and what to do."""
+    """The operator can't connect to the API server. The text names the file and field, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """The server that a context names, the context's default namespace, and the proxy (None: a direct connection)."""
+class ServerConfig:
+    """The API server of a kubeconfig context or of a pod."""
 
     server: str
+    """Its URL, without a slash at the end."""
+
     namespace: str
+    """The context's default namespace."""
+
     context: str
+
     proxy: str | None
+    """The URL of the proxy, None for a direct connection."""
+
     tls_server_name: str | None
+    """The name that the server's certificate must have, None for the URL's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +45,29 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
-    """What a source gave: headers, a client certificate, and when they expire (seconds since 1970, None if unknown)."""
+class FetchedCredential:
+    """Headers and a client certificate, as a provider returned them."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
     certificate: Certificate | None = None
+
     expires: float | None = None
+    """Seconds since 1970, None if unknown."""
 
 
-class CredentialSource(Protocol):
-    """Where a grant comes from: a token file, an exec plugin, plain values."""
+class CredentialProvider(Protocol):
+    """A token file, an exec plugin, an auth provider or the plain values of a kubeconfig."""
 
     @property
     def renewable(self) -> bool:
-        """Whether another reading can give another grant."""
+        """Whether `fetch` can return another credential later."""
 
-    async def grant(self) -> Credential:
-        """Read it now. Raises CredentialsError."""
+    async def fetch(self) -> FetchedCredential:
+        """The present credential. Raises CredentialsError."""
 
 
-class Trust(Protocol):
-    """Makes the TLS settings for a client certificate, None for plain http."""
+class TLSContextFactory(Protocol):
+    """Creates the TLS context for a client certificate. It returns None for plain http."""
 
     def __call__(self, certificate: Certificate | None) -> ssl.SSLContext | None: ...

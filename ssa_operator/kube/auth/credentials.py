@@ -1,12 +1,12 @@
-"""Where the API server is and how to show it who asks.
+"""The address of the API server and its credentials, renewed before they expire.
 
-Kubeconfigs and service accounts grant access (`kubeconfig`, `incluster`); here, what they grant is kept fresh.
+A kubeconfig or a service account provides the credential (`kubeconfig`, `in_cluster`).
 
 Promises:
-- Headers are asked for with every request; what expires is renewed before that,
-  and what gives no expiry (a token file) is read again every 60 s.
-- After a 401 the same is done once more at once, but not for every request of a server that always says 401.
-- Errors name the kubeconfig and the field, and never a token.
+- Every request reads the headers here. A credential with an expiry is renewed before it expires; one without (a token
+  file) is read again every 60 s.
+- After a 401 the credential is renewed at once. A server that always answers 401 causes one renewal every 10 s.
+- Errors name the kubeconfig and the field, and never show a token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
-from ssa_operator.kube.auth.credential_types import Credential, CredentialsError, CredentialSource, Endpoint, Trust
+from ssa_operator.kube.auth.credential_types import (
+    CredentialProvider,
+    CredentialsError,
+    FetchedCredential,
+    ServerConfig,
+    TLSContextFactory,
+)
 from ssa_operator.kube.clock import SYSTEM, Clock
 
 __all__ = ["Credentials", "CredentialsError", "load"]
@@ -27,113 +33,119 @@ __all__ = ["Credentials", "CredentialsError", "load"]
 log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet puts a pod's token, CA certificate and namespace."""
+"""The folder into which the kubelet mounts a pod's token, CA certificate and namespace."""
 
 REREAD = 60.0
 """Seconds after which a token file is read again: the kubelet rotates tokens long before they expire."""
 
 EXPIRY_MARGIN = 30.0
-"""Seconds before its expiry that a token is no longer used."""
+"""Seconds before its expiry at which a credential is renewed."""
 
 RENEWAL_PAUSE = 10.0
-"""Seconds between two attempts to renew what keeps failing or expires at once: an exec plugin is a process."""
+"""Seconds between two renewals of a credential that fails or expires at once: an exec plugin is a process."""
 
 
 class Credentials:
-    """An endpoint, and the headers and TLS settings to reach it with."""
+    """The address of an API server, and the headers and TLS context of each request to it."""
 
-    def __init__(self, endpoint: Endpoint, source: CredentialSource, trust: Trust, clock: Clock = SYSTEM) -> None:
-        self.endpoint = endpoint
-        self._source = source
-        self._trust = trust
+    def __init__(
+        self,
+        config: ServerConfig,
+        provider: CredentialProvider,
+        create_tls_context: TLSContextFactory,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.config = config
+        self._provider = provider
+        self._create_tls_context = create_tls_context
         self._clock = clock
         self._renewal = asyncio.Lock()
-        self._grant: Credential | None = None
-        self._read_at = 0.0
+        self._credential: FetchedCredential | None = None
+        self._fetched_at = 0.0
         self._tried_at = 0.0
-        self._refused_at = -math.inf
+        self._renewed_after_401_at = -math.inf
         self._ssl: ssl.SSLContext | None = None
 
     @property
     def server(self) -> str:
-        return self.endpoint.server
+        return self.config.server
 
     @property
     def namespace(self) -> str:
-        """The context's default namespace, `default` where it names none."""
-        return self.endpoint.namespace
+        """The context's default namespace, `default` if it names none."""
+        return self.config.namespace
 
     @property
     def ssl(self) -> ssl.SSLContext | None:
-        """The TLS settings of the last grant: another object after the client certificate changed, None for http."""
+        """The TLS context. A new client certificate replaces it by another object. None for http."""
         return self._ssl
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers of one request.
+        """The headers of one request, renewed if they expire soon.
 
-        Raises CredentialsError where there never were any, or where they have expired and can't be renewed.
+        Raises CredentialsError if the first fetch fails, or if they have expired and the renewal fails.
         """
-        if self._grant is None or self._stale(self._grant):
+        if self._credential is None or self._is_due(self._credential):
             async with self._renewal:
-                if self._grant is None or self._stale(self._grant):
+                if self._credential is None or self._is_due(self._credential):
                     await self._renew()
-        assert self._grant is not None
-        return self._grant.headers
+        assert self._credential is not None
+        return self._credential.headers
 
-    async def refused(self, headers: Mapping[str, str]) -> bool:
-        """The server answered 401 to these headers: read once more. Returns whether another attempt may differ."""
-        if not self._source.renewable:
+    async def renew_after_401(self, headers: Mapping[str, str]) -> bool:
+        """Renew the credential, because the server answered 401 to these headers. Returns whether a retry can have
+        another result.
+        """
+        if not self._provider.renewable:
             return False
         async with self._renewal:
-            if self._grant is not None and self._grant.headers is not headers:
-                return True  # somebody else has renewed them meanwhile
-            if self._clock.monotonic() - self._refused_at < RENEWAL_PAUSE:
+            if self._credential is not None and self._credential.headers is not headers:
+                return True  # another request has renewed them in the meantime
+            if self._clock.monotonic() - self._renewed_after_401_at < RENEWAL_PAUSE:
                 return False  # the last renewal did not help either
-            self._refused_at = self._clock.monotonic()
-            before = self._grant
+            self._renewed_after_401_at = self._clock.monotonic()
+            before = self._credential
             await self._renew()
-            return self._grant is not before
+            return self._credential is not before
 
-    def _stale(self, grant: Credential) -> bool:
-        if not self._source.renewable:
+    def _is_due(self, credential: FetchedCredential) -> bool:
+        if not self._provider.renewable:
             return False
         if self._clock.monotonic() - self._tried_at < RENEWAL_PAUSE:
             return False
-        if grant.expires is not None:
-            return self._clock.now() >= grant.expires - EXPIRY_MARGIN
-        return self._clock.monotonic() - self._read_at >= REREAD
+        if credential.expires is not None:
+            return self._clock.now() >= credential.expires - EXPIRY_MARGIN
+        return self._clock.monotonic() - self._fetched_at >= REREAD
 
     async def _renew(self) -> None:
         self._tried_at = self._clock.monotonic()
+        old = self._credential
         try:
-            grant = await self._source.grant()
+            new = await self._provider.fetch()
         except CredentialsError as error:
-            expired = (
-                self._grant is not None and self._grant.expires is not None and self._grant.expires <= self._clock.now()
-            )
-            if self._grant is None or expired:
+            if old is None or (old.expires is not None and old.expires <= self._clock.now()):
                 raise
             log.warning("credentials could not be renewed, the old ones stay in use: %s", error)
             return
-        self._read_at = self._clock.monotonic()
-        if self._grant is None or grant.certificate != self._grant.certificate:
-            self._ssl = self._trust(grant.certificate)
-        self._grant = grant
+        self._fetched_at = self._clock.monotonic()
+        if old is None or new.certificate != old.certificate:
+            self._ssl = self._create_tls_context(new.certificate)
+        self._credential = new
 
 
 async def load(kubeconfig: str | None = None, context: str | None = None, clock: Clock = SYSTEM) -> Credentials:
-    """The credentials that kubectl would use: this kubeconfig, else KUBECONFIG's files, else ~/.kube/config, else, in a
+    """The credentials that kubectl uses: this kubeconfig, else KUBECONFIG's files, else ~/.kube/config, else, in a
     pod, its service account.
 
-    They are read once before this returns, so that wrong ones are told here. Raises CredentialsError.
+    They are fetched once, so that wrong credentials fail here. Raises CredentialsError.
     """
-    # Here, because reading kubeconfigs imports a YAML parser.
+    # Imported here, because reading kubeconfigs imports a YAML parser.
     from ssa_operator.kube.auth import in_cluster  # noqa: PLC0415
     from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
 
     paths = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     in_pod = (
-        kubeconfig is None and context is None and not files.exists(paths) and in_cluster.available(SERVICE_ACCOUNT)
+        kubeconfig is None and context is None and not files.exists(paths) and in_cluster.is_available(SERVICE_ACCOUNT)
     )
     credentials = Credentials(*(in_cluster.read(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
     await credentials.headers()

@@ -1,10 +1,10 @@
-"""The exec plugins of a kubeconfig: programs that print credentials, by the protocol client.authentication.k8s.io.
+"""Runs the exec plugins of a kubeconfig: programs that print credentials, by the API client.authentication.k8s.io.
 
 Promises:
-- v1 and v1beta1 as client-go has them: `KUBERNETES_EXEC_INFO`, `interactiveMode`, `provideClusterInfo`, tokens, client
-  certificates and their expiry.
-- A plugin that gives no answer in time is ended, with every process that it started.
-- An error names the plugin and ends with what it wrote to standard error.
+- The operator runs plugins of v1 and v1beta1 as client-go does: `KUBERNETES_EXEC_INFO`, `interactiveMode`,
+  `provideClusterInfo`, tokens, client certificates and their expiry.
+- The operator ends a plugin that does not answer in time, with every process that the plugin started.
+- An error names the plugin and ends with the plugin's standard error.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
@@ -22,26 +22,28 @@ from typing import Any
 
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth.child_process import Program, ProgramError
-from ssa_operator.kube.auth.credential_types import Certificate, Credential, CredentialsError
+from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, FetchedCredential
 
 DEADLINE = 120.0
-"""Seconds for a plugin, which may ask the user to log in."""
+"""Seconds for a plugin to answer; it may ask the user to log in."""
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecPlugin:
-    """A user's `exec` entry."""
+    """The `exec` entry of a kubeconfig user."""
 
     settings: Mapping[str, Any] = field(repr=False)
+
     folder: Path
     """A relative `command` is relative to it."""
 
     cluster: Mapping[str, Any] = field(repr=False)
-    """What the plugin gets where it asks for `provideClusterInfo`."""
+    """The cluster that the plugin gets with `provideClusterInfo`."""
 
     origin: str
+    """The kubeconfig and the user, for errors."""
 
     @property
     def _command(self) -> str:
@@ -51,11 +53,11 @@ class ExecPlugin:
     def _name(self) -> str:
         return f"{self.origin}: exec plugin {self._command}"
 
-    async def grant(self) -> Credential:
-        """Run the plugin; the token or certificate that it prints. Raises CredentialsError."""
+    async def fetch(self) -> FetchedCredential:
+        """Run the plugin and return the token or certificate that it prints. Raises CredentialsError."""
         plugin = self._program(terminal=sys.stdin is not None and sys.stdin.isatty())
         try:
-            ended = await program.run(plugin, deadline=DEADLINE)
+            completed = await program.run(plugin, deadline=DEADLINE)
         except FileNotFoundError as error:
             hint = f"; {self.settings['installHint']}" if self.settings.get("installHint") else ""
             raise CredentialsError(f"{self._name} is not installed{hint}") from error
@@ -63,9 +65,9 @@ class ExecPlugin:
             raise CredentialsError(f"{self._name} {error}") from error
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             raise CredentialsError(f"{self._name} can't be run: {error}") from error
-        if ended.failure:
-            raise CredentialsError(f"{self._name} {ended.failure}")
-        return self._granted(ended.output)
+        if completed.failure:
+            raise CredentialsError(f"{self._name} {completed.failure}")
+        return self._read(completed.output)
 
     def _program(self, *, terminal: bool) -> Program:
         version = self.settings.get("apiVersion")
@@ -79,26 +81,26 @@ class ExecPlugin:
             spec["cluster"] = dict(self.cluster)
         info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
         try:
-            given = {str(each["name"]): str(each["value"]) for each in self.settings.get("env") or ()}
+            variables = {str(each["name"]): str(each["value"]) for each in self.settings.get("env") or ()}
             arguments = [str(each) for each in self.settings.get("args") or ()]
         except (TypeError, KeyError) as error:
             raise CredentialsError(f"{self._name}: args must be a list, and env a list of name and value") from error
         command = str(self.folder / self._command) if os.sep in self._command else self._command
         return Program(
             argv=(command, *arguments),
-            environment={**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            environment={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             interactive=interactive,
         )
 
     def _is_interactive(self, *, terminal: bool) -> bool:
         mode = self.settings.get("interactiveMode") or "IfAvailable"
         if mode not in ("Never", "IfAvailable", "Always"):
-            raise CredentialsError(f"{self._name}: interactiveMode {mode!r} is none of Never, IfAvailable, Always")
+            raise CredentialsError(f"{self._name}: interactiveMode {mode!r} must be Never, IfAvailable or Always")
         if mode == "Always" and not terminal:
             raise CredentialsError(f"{self._name} needs a terminal (interactiveMode: Always), and there is none")
         return terminal and mode != "Never"
 
-    def _granted(self, output: bytes) -> Credential:
+    def _read(self, output: bytes) -> FetchedCredential:
         try:
             answer = json.loads(output)
         except ValueError:
@@ -108,12 +110,12 @@ class ExecPlugin:
             raise CredentialsError(f"{self._name} printed no ExecCredential with a status")
         if answer.get("apiVersion") != self.settings["apiVersion"]:
             raise CredentialsError(
-                f"{self._name} answered in {answer.get('apiVersion')!r}, and was asked in {self.settings['apiVersion']}"
+                f"{self._name} answered in {answer.get('apiVersion')!r}; expected {self.settings['apiVersion']}"
             )
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         if bool(certificate) != bool(key) or not (token or certificate):
             raise CredentialsError(f"{self._name} gave neither a token nor a client certificate with its key")
-        return Credential(
+        return FetchedCredential(
             headers={"Authorization": f"Bearer {str(token).strip()}"} if token else {},
             certificate=Certificate(certificate=str(certificate).encode(), key=str(key).encode())
             if certificate
@@ -127,5 +129,5 @@ class ExecPlugin:
         try:
             moment = datetime.fromisoformat(str(text))
         except ValueError:
-            raise CredentialsError(f"{self._name}: expirationTimestamp {text!r} is no time") from None
+            raise CredentialsError(f"{self._name}: expirationTimestamp {text!r} is not a time") from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

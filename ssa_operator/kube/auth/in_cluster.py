@@ -1,7 +1,7 @@
-"""The credentials that the kubelet puts into every pod.
+"""Reads the service account that the kubelet mounts into a pod.
 
 Promises:
-- The token is read from its file each time it is asked for: the kubelet replaces it.
+- Every fetch reads the token from its file, because the kubelet rotates it.
 """
 
 from __future__ import annotations
@@ -10,35 +10,41 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssa_operator.kube.auth.credential_types import Credential, CredentialsError, CredentialSource, Endpoint, Trust
+from ssa_operator.kube.auth.credential_types import (
+    CredentialProvider,
+    CredentialsError,
+    FetchedCredential,
+    ServerConfig,
+    TLSContextFactory,
+)
 from ssa_operator.kube.auth.proxy import proxy_for
-from ssa_operator.kube.auth.tls import Authority
+from ssa_operator.kube.auth.tls import TLSConfig
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A bearer token in a file that somebody else replaces."""
+    """A bearer token in a file that the kubelet rotates."""
 
     path: Path
     renewable: bool = True
 
-    async def grant(self) -> Credential:
+    async def fetch(self) -> FetchedCredential:
         try:
             token = self.path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise CredentialsError(f"the token file {self.path} can't be read: {error}") from error
         if not token:
             raise CredentialsError(f"the token file {self.path} is empty")
-        return Credential(headers={"Authorization": f"Bearer {token}"})
+        return FetchedCredential(headers={"Authorization": f"Bearer {token}"})
 
 
-def available(folder: Path) -> bool:
+def is_available(folder: Path) -> bool:
     """Whether this process runs in a pod with a service account."""
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
 
 
-def read(folder: Path) -> tuple[Endpoint, CredentialSource, Trust]:
-    """The pod's API server. Raises CredentialsError where the pod's variables or files are incomplete."""
+def read(folder: Path) -> tuple[ServerConfig, CredentialProvider, TLSContextFactory]:
+    """The pod's API server. Raises CredentialsError if the pod's variables or files are incomplete."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
     if not host or not port:
         raise CredentialsError("this pod has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; name a kubeconfig")
@@ -46,7 +52,7 @@ def read(folder: Path) -> tuple[Endpoint, CredentialSource, Trust]:
     authority, namespace = folder / "ca.crt", folder / "namespace"
     try:
         pem = authority.read_text()
-        endpoint = Endpoint(
+        config = ServerConfig(
             server=server,
             namespace=namespace.read_text().strip() if namespace.is_file() else "default",
             context="in-cluster",
@@ -57,4 +63,4 @@ def read(folder: Path) -> tuple[Endpoint, CredentialSource, Trust]:
         raise CredentialsError(f"the pod's service account in {folder} can't be read: {error}") from error
     if not pem.strip():
         raise CredentialsError(f"the pod's certificate authority {authority} is empty")
-    return endpoint, TokenFile(folder / "token"), Authority(str(authority), pem)
+    return config, TokenFile(folder / "token"), TLSConfig(str(authority), pem)

@@ -1,11 +1,11 @@
-"""Kubeconfig files as kubectl reads them.
+"""Reads kubeconfig files as kubectl does.
 
 Promises:
-- Of several files, the first to set a value wins, `current-context` included; a relative path is relative to its file.
-- Token and certificate files are read again each time; exec plugins and the providers oidc and gcp are run again.
-- What is missing or wrong is told with the file and the field; contents of credentials are not.
+- The first file that sets a value wins, `current-context` included. A relative path is relative to its file.
+- Every fetch reads token and certificate files again, and runs exec plugins and the providers oidc and gcp again.
+- An error names the file and the field, and never shows a credential.
 
-Left out: proxies other than http and https.
+Not supported: proxies other than http and https.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import yaml
 from ssa_operator.kube.auth.auth_provider import AuthProvider
 from ssa_operator.kube.auth.credential_types import (
     Certificate,
-    Credential,
+    CredentialProvider,
     CredentialsError,
-    CredentialSource,
-    Endpoint,
-    Trust,
+    FetchedCredential,
+    ServerConfig,
+    TLSContextFactory,
 )
 from ssa_operator.kube.auth.exec_plugin import ExecPlugin
 from ssa_operator.kube.auth.proxy import proxy_for
-from ssa_operator.kube.auth.tls import Authority
+from ssa_operator.kube.auth.tls import TLSConfig
 
 _CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
-"""The cluster's settings for exec plugins."""
+"""The extension of a `clusters` entry whose value exec plugins get."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,35 +51,38 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Merged:
-    """Several kubeconfigs as one. `entries` is by list (`users`) and name."""
+    """The merged kubeconfigs."""
 
     current_context: str = ""
+
     entries: dict[tuple[str, str], _Entry] = field(default_factory=dict, repr=False)
+    """By list (`users`) and name."""
 
     def entry(self, kind: str, name: object, paths: str) -> _Entry:
         found = self.entries.get((kind, str(name)))
         if found is None:
             names = ", ".join(each for listed, each in self.entries if listed == kind)
-            raise CredentialsError(f"{paths} has no {kind} entry {name}; it has {names or 'none at all'}")
+            raise CredentialsError(f"{paths} has no {kind} entry {name}; it has {names or 'none'}")
         return found
 
 
 def exists(paths: str) -> bool:
-    """Whether any of the files is there; `paths` is separated as in KUBECONFIG."""
+    """Whether any of the files exists. `paths` is separated as in KUBECONFIG."""
     return bool(_files(paths))
 
 
-def read(paths: str, context: str | None) -> tuple[Endpoint, CredentialSource, Trust]:
-    """The server, user and trust of a context, None for the current one. Raises CredentialsError."""
+def read(paths: str, context: str | None) -> tuple[ServerConfig, CredentialProvider, TLSContextFactory]:
+    """The server, credentials and TLS settings of a context, None for the current one. Raises CredentialsError."""
     files = _files(paths)
     if not files:
         raise CredentialsError(
-            f"there is no kubeconfig at {paths} and this is no pod with a service account; "
-            "name one with --kubeconfig or KUBECONFIG, or start a local cluster with `ssa-operator cluster start`"
+            f"there is no kubeconfig at {paths}, and this is not a pod with a service account; "
+            "name a kubeconfig with --kubeconfig or KUBECONFIG, or start a local cluster with "
+            "`ssa-operator cluster start`"
         )
     merged = _Merged()
     if not [file for file in files if _merge(file, merged)]:
-        raise CredentialsError(f"{paths} is no kubeconfig: it is empty")
+        raise CredentialsError(f"{paths} is not a kubeconfig: it is empty")
     name = context or merged.current_context
     if not name:
         raise CredentialsError(f"{paths} has no current-context; choose one with --context")
@@ -95,13 +98,13 @@ def _files(paths: str) -> list[Path]:
 
 
 def _merge(file: Path, merged: _Merged) -> bool:
-    """Add what a file says and no file before it said. Returns whether it says anything."""
+    """Add the values that no earlier file has set. Returns whether the file has any content."""
     try:
-        body = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)  # the safe one, of libyaml
+        body = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)  # libyaml's safe loader
         if body is None:
             return False
         if not isinstance(body, dict):
-            raise TypeError("it is no mapping")
+            raise TypeError("it is not a mapping")
         merged.current_context = merged.current_context or str(body.get("current-context") or "")
         for kind, value in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
             for item in body.get(kind) or ():
@@ -110,30 +113,30 @@ def _merge(file: Path, merged: _Merged) -> bool:
     except OSError as error:
         raise CredentialsError(f"the kubeconfig can't be read: {error}") from error
     except KeyError as error:
-        raise CredentialsError(f"{file} is no kubeconfig: an entry of {kind} has no {error}") from None
+        raise CredentialsError(f"{file} is not a kubeconfig: an entry of {kind} has no {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
-        raise CredentialsError(f"{file} is no kubeconfig: {_without_content(error)}") from None
+        raise CredentialsError(f"{file} is not a kubeconfig: {_without_content(error)}") from None
     return True
 
 
 def _without_content(error: Exception) -> str:
-    """The words of a YAML error without its excerpt of the file, which may hold a token."""
+    """The text of a YAML error without its excerpt of the file, which may have a token."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} in line {error.problem_mark.line + 1}"
     return type(error).__name__ if isinstance(error, UnicodeDecodeError | yaml.YAMLError) else str(error)
 
 
-def _context(merged: _Merged, name: str, paths: str) -> tuple[Endpoint, User, Trust]:
+def _context(merged: _Merged, name: str, paths: str) -> tuple[ServerConfig, KubeconfigUser, TLSContextFactory]:
     chosen = merged.entry("contexts", name, paths).values
     entry = merged.entry("clusters", chosen.get("cluster"), paths)
     cluster, origin = entry.values, f"{entry.file}: cluster {chosen['cluster']}"
     server = str(cluster.get("server") or "").rstrip("/")
     if urlsplit(server).scheme not in ("http", "https"):
-        raise CredentialsError(f"{origin}: server {server!r} is no http or https URL")
+        raise CredentialsError(f"{origin}: server {server!r} is not an http or https URL")
     proxy = cluster.get("proxy-url") or proxy_for(server, os.environ)
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise CredentialsError(f"{origin}: proxy {proxy!r} is not supported; only http and https proxies are")
-    endpoint = Endpoint(
+    config = ServerConfig(
         server=server,
         namespace=chosen.get("namespace") or "default",
         context=name,
@@ -142,25 +145,25 @@ def _context(merged: _Merged, name: str, paths: str) -> tuple[Endpoint, User, Tr
     )
     authority = _content(cluster, "certificate-authority", entry.folder, origin) or b""
     user = _user(merged, chosen.get("user"), paths, _cluster_info(cluster, server, authority))
-    return endpoint, user, _trust(cluster, server, authority, origin)
+    return config, user, _tls_config(cluster, server, authority, origin)
 
 
-def _user(merged: _Merged, name: str | None, paths: str, cluster: Mapping[str, Any]) -> User:
+def _user(merged: _Merged, name: str | None, paths: str, cluster: Mapping[str, Any]) -> KubeconfigUser:
     if not name:
-        return User(settings={}, folder=Path(), origin=f"{paths}: no user")
+        return KubeconfigUser(settings={}, folder=Path(), origin=f"{paths}: no user")
     entry = merged.entry("users", name, paths)
     settings, folder, origin = entry.values, entry.folder, f"{entry.file}: user {name}"
     if "exec" in settings:
         plugin = ExecPlugin(settings=settings["exec"] or {}, folder=folder, cluster=cluster, origin=origin)
-        return User(settings=settings, folder=folder, origin=origin, provider=plugin)
+        return KubeconfigUser(settings=settings, folder=folder, origin=origin, provider=plugin)
     if "auth-provider" in settings:
-        renewed = AuthProvider(settings=settings["auth-provider"] or {}, folder=folder, origin=origin)
-        return User(settings=settings, folder=folder, origin=origin, provider=renewed)
-    return User(settings=settings, folder=folder, origin=origin)
+        auth_provider = AuthProvider(settings=settings["auth-provider"] or {}, folder=folder, origin=origin)
+        return KubeconfigUser(settings=settings, folder=folder, origin=origin, provider=auth_provider)
+    return KubeconfigUser(settings=settings, folder=folder, origin=origin)
 
 
 def _cluster_info(cluster: Mapping[str, Any], server: str, authority: bytes) -> Mapping[str, Any]:
-    """What an exec plugin is told of the cluster, as client-go's ExecCredential has it."""
+    """`spec.cluster` of the ExecCredential that an exec plugin gets."""
     extensions = cluster.get("extensions") or ()
     info = {
         "server": server,
@@ -174,15 +177,15 @@ def _cluster_info(cluster: Mapping[str, Any], server: str, authority: bytes) -> 
     return {key: value for key, value in info.items() if value}
 
 
-def _trust(cluster: Mapping[str, Any], server: str, authority: bytes, origin: str) -> Trust:
+def _tls_config(cluster: Mapping[str, Any], server: str, authority: bytes, origin: str) -> TLSContextFactory:
     if not server.startswith("https"):
-        return lambda certificate: None  # noqa: ARG005 - plain http shows no certificate
+        return lambda certificate: None  # noqa: ARG005 - plain http has no certificate
     verify = not cluster.get("insecure-skip-tls-verify", False)
-    return Authority(origin, authority.decode("ascii", "ignore"), verify=verify)
+    return TLSConfig(origin, authority.decode("ascii", "ignore"), verify=verify)
 
 
 def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) -> bytes | None:
-    """What `<name>-data` holds, else what the file `<name>` holds."""
+    """The bytes of `<name>-data`, else of the file `<name>`, else None."""
     if settings.get(f"{name}-data"):
         try:
             return base64.b64decode(settings[f"{name}-data"], validate=False)
@@ -198,30 +201,35 @@ def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
-    """One `users` entry of a kubeconfig. `folder` is what its relative paths are relative to."""
+class KubeconfigUser:
+    """One `users` entry of a kubeconfig."""
 
     settings: Mapping[str, Any] = field(repr=False)
+
     folder: Path
+    """A relative path in the entry is relative to it."""
+
     origin: str
+    """The kubeconfig and the user, for errors."""
+
     provider: ExecPlugin | AuthProvider | None = None
-    """The program that gives the credentials, None where they are in the kubeconfig or in files."""
+    """The program that provides the credential, None if it is in the kubeconfig or in files."""
 
     @property
     def renewable(self) -> bool:
         return self.provider is not None or any(key in self.settings for key in ("tokenFile", "client-certificate"))
 
-    async def grant(self) -> Credential:
-        """Headers and client certificate as they are now. Raises CredentialsError."""
-        grant = await self.provider.grant() if self.provider else Credential(headers=self._static())
-        return Credential(
-            headers={**grant.headers, **self._impersonation()},
-            certificate=grant.certificate or self._certificate(),
-            expires=grant.expires,
+    async def fetch(self) -> FetchedCredential:
+        """The present headers and client certificate. Raises CredentialsError."""
+        fetched = await self.provider.fetch() if self.provider else FetchedCredential(headers=self._static_headers())
+        return FetchedCredential(
+            headers={**fetched.headers, **self._impersonation_headers()},
+            certificate=fetched.certificate or self._certificate(),
+            expires=fetched.expires,
         )
 
-    def _static(self) -> dict[str, str]:
-        # client-go: where both are given, the file wins over the value.
+    def _static_headers(self) -> dict[str, str]:
+        # As in client-go, the file wins over the value.
         if path := self.settings.get("tokenFile"):
             try:
                 token = (self.folder / path).read_text().strip()
@@ -246,7 +254,7 @@ class User:
             raise CredentialsError(f"{self.origin}: client-certificate and client-key need each other")
         return Certificate(certificate=certificate, key=key)
 
-    def _impersonation(self) -> dict[str, str]:
+    def _impersonation_headers(self) -> dict[str, str]:
         names = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
         if self.settings.get("as-groups") or self.settings.get("as-user-extra"):
             raise CredentialsError(f"{self.origin}: as-groups and as-user-extra are not supported; use as alone")

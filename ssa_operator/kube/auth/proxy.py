@@ -1,9 +1,9 @@
-"""Which proxy leads to an API server.
+"""Chooses the proxy for an API server by the environment variables, as kubectl does.
 
 Promises:
-- kubectl's rules (golang.org/x/net/http/httpproxy): HTTPS_PROXY for https, HTTP_PROXY for http, NO_PROXY with hosts,
-  domains, addresses and CIDRs.
-- `localhost` and loopback addresses are never proxied on the environment's word; only a kubeconfig's `proxy-url` can.
+- HTTPS_PROXY applies to https, HTTP_PROXY to http, and NO_PROXY names hosts, domains, addresses and CIDRs
+  (golang.org/x/net/http/httpproxy).
+- The environment's proxy never applies to `localhost` and loopback addresses; a kubeconfig's `proxy-url` does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str | None:
-    """The proxy's URL for an API server's URL, None for a direct connection."""
+    """The URL of the proxy for an API server's URL, None for a direct connection."""
     url = urlsplit(server)
     host = (url.hostname or "").rstrip(".")
     port = url.port or (443 if url.scheme == "https" else 80)

@@ -1,8 +1,9 @@
-"""TLS settings: whom we trust, and the client certificate that we show.
+"""Creates TLS contexts from certificate authorities and client certificates.
 
 Promises:
-- The server's certificate is always verified, unless the kubeconfig says `insecure-skip-tls-verify`.
-- A private key given as data touches the disk only while OpenSSL reads it, in a folder that only we can read.
+- The client verifies the server's certificate, unless the kubeconfig has `insecure-skip-tls-verify`.
+- A private key that the kubeconfig has as data is on disk only while OpenSSL reads it, in a folder that only the
+  operator's user can read.
 """
 
 from __future__ import annotations
@@ -16,31 +17,35 @@ from ssa_operator.kube.auth.credential_types import Certificate, CredentialsErro
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
-    """Which certificates are trusted: PEM text, '' for the system's authorities; makes TLS settings when called."""
+class TLSConfig:
+    """How the client verifies the server's certificate. A call creates the TLS context for a client certificate."""
 
     origin: str
+    """The kubeconfig's entry or the file, for errors."""
+
     pem: str = ""
+    """The trusted certificate authorities, '' for those of the system."""
+
     verify: bool = True
 
     def __call__(self, certificate: Certificate | None) -> ssl.SSLContext:
-        """The settings with a client certificate. Raises CredentialsError for unusable certificates and keys."""
+        """The TLS context with a client certificate. Raises CredentialsError for unusable certificates and keys."""
         try:
             context = ssl.create_default_context(cadata=self.pem or None)
         except ssl.SSLError as error:
             raise CredentialsError(
-                f"{self.origin}: the certificate authority is no PEM certificate: {error}"
+                f"{self.origin}: the certificate authority is not a PEM certificate: {error}"
             ) from error
-        # Python 3.13 made this flag a default; clusters' authorities without key usage extensions are common.
+        # This flag is a default since Python 3.13; many clusters' authorities have no key usage extension.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if certificate is not None:
-            self._show(context, certificate)
+            self._load(context, certificate)
         return context
 
-    def _show(self, context: ssl.SSLContext, certificate: Certificate) -> None:
+    def _load(self, context: ssl.SSLContext, certificate: Certificate) -> None:
         with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:
             chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
             chain.write_bytes(certificate.certificate)

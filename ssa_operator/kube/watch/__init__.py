@@ -1,1 +1,1 @@
-"""Lists and watches, and the caches that they fill."""
+"""Reflectors, which list and watch, and the caches that they fill."""

@@ -1,8 +1,8 @@
-"""Objects by namespace and labels, found without looking at the others.
+"""An index of a cache's objects by namespace and labels.
 
 Promises:
-- What was asked for once by some label names is found at once from then on, whatever the labels' values are.
-- The objects that nobody asks for by labels cost nothing.
+- The first query for some label names builds their index. Later queries for these names scan no objects.
+- A cache without label queries has no index to maintain.
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 
-class _Shape(NamedTuple):
-    """By what objects are grouped: the names of labels, and whether the namespace counts."""
+class _IndexedFields(NamedTuple):
+    """The fields of one index: label names, and whether the namespace is one of them."""
 
     names: tuple[str, ...]
-    in_namespace: bool
+    with_namespace: bool
 
 
 class LabelIndex:
-    """The groups of one cache's objects, by shape and then by the labels' values (the namespace first)."""
+    """The indexes of one cache: for each set of fields, the objects by the fields' values (the namespace first)."""
 
     def __init__(self) -> None:
-        self._groups: dict[_Shape, dict[tuple[str, ...], dict[Key, LiveObject]]] = {}
+        self._indexes: dict[_IndexedFields, dict[tuple[str, ...], dict[Key, LiveObject]]] = {}
 
     def find(
         self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, LiveObject]
     ) -> Collection[LiveObject]:
-        """Those of a namespace ('' is all) that have all of these labels; `objects` are all that there are."""
-        shape = _Shape(tuple(sorted(labels)), bool(namespace))
-        if shape not in self._groups:
-            self._groups[shape] = {}
+        """The objects in a namespace ('' is all) with all of these labels. `objects` is the whole cache."""
+        fields = _IndexedFields(tuple(sorted(labels)), bool(namespace))
+        if fields not in self._indexes:
+            self._indexes[fields] = {}
             for key, live in objects.items():
-                self._add(shape, key, live)
-        values = tuple(labels[name] for name in shape.names)
-        found = self._groups[shape].get((namespace, *values) if namespace else values, {})
+                self._add(fields, key, live)
+        values = tuple(labels[name] for name in fields.names)
+        found = self._indexes[fields].get((namespace, *values) if namespace else values, {})
         return tuple(found.values())
 
-    def move(self, key: Key, old: LiveObject | None, new: LiveObject | None) -> None:
-        """An object came, changed or went."""
-        for shape, groups in self._groups.items():
-            before = _group(shape, old) if old is not None else None
-            if before is not None and key in groups.get(before, {}):
-                del groups[before][key]
-                if not groups[before]:
-                    del groups[before]
+    def update(self, key: Key, old: LiveObject | None, new: LiveObject | None) -> None:
+        """Update every index after an object was added, changed or deleted."""
+        for fields, index in self._indexes.items():
+            before = _values(fields, old) if old is not None else None
+            if before is not None and key in index.get(before, {}):
+                del index[before][key]
+                if not index[before]:
+                    del index[before]
             if new is not None:
-                self._add(shape, key, new)
+                self._add(fields, key, new)
 
-    def _add(self, shape: _Shape, key: Key, live: LiveObject) -> None:
-        group = _group(shape, live)
-        if group is not None:
-            self._groups[shape].setdefault(group, {})[key] = live
+    def _add(self, fields: _IndexedFields, key: Key, live: LiveObject) -> None:
+        values = _values(fields, live)
+        if values is not None:
+            self._indexes[fields].setdefault(values, {})[key] = live
 
 
-def _group(shape: _Shape, live: LiveObject) -> tuple[str, ...] | None:
-    """Where an object belongs, None where it lacks one of the labels."""
+def _values(fields: _IndexedFields, live: LiveObject) -> tuple[str, ...] | None:
+    """An object's values of the fields, None if it lacks one of the labels."""
     labels = live.metadata.labels
-    if not all(name in labels for name in shape.names):
+    if not all(name in labels for name in fields.names):
         return None
-    values = tuple(labels[name] for name in shape.names)
-    return (live.identity.namespace, *values) if shape.in_namespace else values
+    values = tuple(labels[name] for name in fields.names)
+    return (live.identity.namespace, *values) if fields.with_namespace else values

@@ -1,15 +1,15 @@
-"""The lines of a watch, out of pieces that are cut anywhere.
+"""Splits the stream of a watch into lines; the network cuts it into pieces anywhere.
 
 Promises:
-- Each byte is looked at once, however many pieces a line comes in.
-- What follows the last line break is not a line yet.
+- The splitter scans each byte once, however many pieces a line has.
+- The splitter keeps the bytes after the last line break until their line is complete.
 """
 
 from __future__ import annotations
 
 
-class Lines:
-    """Feed pieces, get the lines that they complete."""
+class LineSplitter:
+    """Returns the lines that each fed piece completes."""
 
     __slots__ = ("_parts",)
 
@@ -17,7 +17,7 @@ class Lines:
         self._parts: list[bytes] = []
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that this piece completes, without their line breaks; empty ones are left out."""
+        """The lines that this piece completes, without line breaks and without empty lines."""
         if b"\n" not in piece:
             self._parts.append(piece)
             return []

@@ -14,7 +14,7 @@ from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, Step
 from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError, StatusError
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from tests.core.example_objects import child, config_map, observed, rendered
 
 
@@ -65,7 +65,7 @@ class Lagging:
     ("refusal", "known", "words"),
     [
         (
-            ApiError("delete of x", StatusError(code=409, reason="Conflict", message="the UID differs")),
+            ApiError("delete of x", ErrorStatus(code=409, reason="Conflict", message="the UID differs")),
             True,
             "UID differs",
         ),

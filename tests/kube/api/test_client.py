@@ -12,12 +12,13 @@ from ssa_operator import __version__
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
 from tests.kube.fakes import (
     CONFIG_MAPS,
     SECRETS,
-    Granted,
     StillClock,
+    TokenSequence,
     config_map,
     credentials,
     refuse,
@@ -76,7 +77,7 @@ async def test_a_create_is_not_sent_twice_when_the_connection_breaks() -> None:
     assert len(script.asked) == 1
 
 
-async def test_a_passing_error_is_tried_only_so_often() -> None:
+async def test_a_transient_error_is_retried_a_few_times_only() -> None:
     clock = StillClock()
     script = Script(*(refuse(503, "ServiceUnavailable", "not now") for _ in range(9)))
     async with scripted(script, clock=clock) as client:
@@ -86,18 +87,18 @@ async def test_a_passing_error_is_tried_only_so_often() -> None:
     assert clock.slept == [0.05, 0.1, 0.2]
 
 
-async def test_the_wait_that_the_server_asks_for_is_kept_and_the_pace_is_halved() -> None:
+async def test_the_client_waits_for_retry_after_and_halves_the_write_limit() -> None:
     clock = StillClock()
     throttled = web.json_response(status(429, "TooManyRequests"), status=429, headers={"Retry-After": "3"})
     async with scripted(Script(throttled, fine()), clock=clock) as client:
-        before = client.pace.limit
+        before = client.write_limiter.limit
         await client.apply(CONFIG_MAPS, "default", "a", b"{}")
-        assert client.pace.limit == before / 2
-        assert client.pace.running == 0
+        assert client.write_limiter.limit == before / 2
+        assert client.write_limiter.running == 0
     assert clock.slept == [3.05]
 
 
-async def test_after_a_401_the_credentials_are_read_once_more() -> None:
+async def test_after_a_401_the_credentials_are_renewed_once() -> None:
     script = Script(refuse(401, "Unauthorized"), fine())
     async with scripted(script, "old", "new") as client:
         await client.get(CONFIG_MAPS, "a", "default")
@@ -111,8 +112,8 @@ async def test_a_second_401_is_an_error() -> None:
             await client.get(CONFIG_MAPS, "a", "default")
 
 
-async def test_many_requests_that_get_a_401_read_the_credentials_once() -> None:
-    source = Granted("old", "new", "newer")
+async def test_many_requests_that_get_a_401_renew_the_credentials_once() -> None:
+    source = TokenSequence("old", "new", "newer")
     arrived = asyncio.Barrier(5)
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -127,22 +128,22 @@ async def test_many_requests_that_get_a_401_read_the_credentials_once() -> None:
     assert source.reads == 2
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection_is_an_error_and_is_retried() -> None:
     clock = StillClock()
     async with scripted(Script()) as gone:
         server = gone.credentials.server
-    async with Client(credentials(server, Granted("t"), clock), clock) as client:
+    async with Client(credentials(server, TokenSequence("t"), clock), clock) as client:
         with pytest.raises(Unreachable, match=f"no connection to {server}") as found:
             await client.create(CONFIG_MAPS, "default", b"{}")
     assert not found.value.sent
     assert len(clock.slept) == 3
 
 
-async def test_missing_credentials_are_told_as_such() -> None:
+async def test_missing_credentials_are_a_credentials_error() -> None:
     class Nothing:
         renewable = True
 
-        async def grant(self) -> None:
+        async def fetch(self) -> None:
             raise CredentialsError("the token file is empty")
 
     async with Client(credentials("http://127.0.0.1:1", Nothing(), StillClock())) as client:  # type: ignore[arg-type]
@@ -150,7 +151,7 @@ async def test_missing_credentials_are_told_as_such() -> None:
             await client.get(CONFIG_MAPS, "a", "default")
 
 
-async def test_warnings_are_unquoted_and_told_once() -> None:
+async def test_warnings_are_unquoted_and_returned_once() -> None:
     response = fine()
     response.headers.add("Warning", r'299 - "say \"please\"", 299 - "old"')
     response.headers.add("Warning", '299 kube "old"')
@@ -183,7 +184,7 @@ async def test_an_expired_continue_token_starts_the_list_again_in_one_piece() ->
     ]
 
 
-async def test_items_of_a_list_know_their_kind() -> None:
+async def test_items_of_a_list_have_their_kind() -> None:
     item = {"metadata": {"name": "a"}}
     answer = web.json_response({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [item]})
     async with scripted(Script(answer)) as client:
@@ -199,23 +200,25 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>welcome to the hotel</html>", b"[]", b'{"items":[{"metadata":3}]}'])
-async def test_an_answer_that_is_not_kubernetes_is_an_error_like_others(body: bytes) -> None:
+async def test_an_answer_that_is_not_an_object_is_an_api_error(body: bytes) -> None:
     async with scripted(Script(web.Response(body=body), web.Response(body=body))) as client:
-        with pytest.raises(ApiError, match=r"get of ConfigMap default/a failed .*no object"):
+        with pytest.raises(ApiError, match=r"get of ConfigMap default/a failed .*not an object"):
             await client.get(CONFIG_MAPS, "a", "default")
-        with pytest.raises(ApiError, match=r"list of configmaps failed .*no list"):
+        with pytest.raises(ApiError, match=r"list of configmaps failed .*not a list"):
             await client.list(CONFIG_MAPS)
 
 
-async def test_a_delete_names_the_uid_and_knows_gone_from_going() -> None:
+async def test_a_delete_sends_the_uid_and_returns_an_object_that_finalizers_keep() -> None:
     going = web.json_response(config_map("a", 2, uid="u", deletionTimestamp="2026-01-01T00:00:00Z"))
     script = Script(
         web.json_response({**status(0), "metadata": {}}), going, refuse(404, "NotFound", 'configmaps "a" not found')
     )
     async with scripted(script) as client:
-        gone = await client.delete(CONFIG_MAPS, "default", "a", uid="u")
-        left = await client.delete(CONFIG_MAPS, "default", "a", uid="u", propagation="Foreground", resource_version="2")
-        missing = await client.delete(CONFIG_MAPS, "default", "a", uid="u")
+        gone = await client.delete(CONFIG_MAPS, "default", "a", DeleteOptions(uid="u"))
+        left = await client.delete(
+            CONFIG_MAPS, "default", "a", DeleteOptions(uid="u", propagation="Foreground", resource_version="2")
+        )
+        missing = await client.delete(CONFIG_MAPS, "default", "a", DeleteOptions(uid="u"))
     assert (gone, left and left.resource_version, missing) == (None, "2", None)
     assert json.loads(script.bodies[1]) == {
         "apiVersion": "v1",
@@ -225,14 +228,14 @@ async def test_a_delete_names_the_uid_and_knows_gone_from_going() -> None:
     }
 
 
-async def test_every_request_says_who_asks() -> None:
+async def test_every_request_has_the_operators_user_agent() -> None:
     script = Script(fine())
     async with scripted(script) as client:
         await client.send(calls.get(CONFIG_MAPS, "a", "default"))
     assert script.asked[0].headers["User-Agent"] == f"ssa-operator/{__version__}"
 
 
-async def test_the_environments_proxy_plays_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_client_ignores_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with scripted(Script(fine())) as client:
@@ -251,6 +254,6 @@ async def test_a_client_that_is_cancelled_while_it_closes_leaves_no_connection_o
 
     monkeypatch.setattr(aiohttp.ClientSession, "close", cancelled)
     with pytest.raises(asyncio.CancelledError):
-        async with Client(credentials("http://127.0.0.1:1", Granted(), StillClock())):
+        async with Client(credentials("http://127.0.0.1:1", TokenSequence(), StillClock())):
             pass
     assert len(closed) == 2

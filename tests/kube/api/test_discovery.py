@@ -63,7 +63,7 @@ def server() -> Server:
     return Server()
 
 
-async def test_all_is_learnt_by_two_requests_and_the_preferred_version_comes_first(server: Server) -> None:
+async def test_discovery_is_two_requests_and_the_preferred_version_comes_first(server: Server) -> None:
     server.groups = [aggregated("example.com", version("v2", "widgets", "Widget"), version("v1", "widgets", "Widget"))]
     async with scripted(server) as client:
         mapper = RESTMapper(client)
@@ -80,7 +80,7 @@ async def test_all_is_learnt_by_two_requests_and_the_preferred_version_comes_fir
     assert sorted(server.asked) == ["/api", "/apis"]
 
 
-async def test_an_unknown_kind_is_looked_for_again_but_not_all_the_time(server: Server) -> None:
+async def test_an_unknown_kind_causes_a_new_discovery_at_most_every_two_seconds(server: Server) -> None:
     clock = StillClock()
     server.groups = []
     async with scripted(server, clock=clock) as client:
@@ -94,7 +94,7 @@ async def test_an_unknown_kind_is_looked_for_again_but_not_all_the_time(server: 
         assert (await mapper.resource(WIDGET)).plural == "widgets"
 
 
-async def test_after_a_crd_changed_the_next_question_asks_at_once(server: Server) -> None:
+async def test_after_a_crd_changed_the_next_call_discovers_at_once(server: Server) -> None:
     clock = StillClock()
     server.groups = []
     async with scripted(server, clock=clock) as client:
@@ -110,14 +110,14 @@ async def test_after_a_crd_changed_the_next_question_asks_at_once(server: Server
             await mapper.resource(WIDGET)
 
 
-async def test_a_version_that_is_not_served_is_told_with_those_that_are(server: Server) -> None:
+async def test_the_error_of_an_unserved_version_names_the_served_ones(server: Server) -> None:
     server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
     async with scripted(server) as client:
         with pytest.raises(UnknownKind, match=r"serves Widget\.example\.com in v1, not in v3; correct the apiVersion"):
             await RESTMapper(client).resource(WIDGET, "v3")
 
 
-async def test_a_broken_aggregated_api_takes_only_its_own_kinds_away(server: Server) -> None:
+async def test_a_broken_aggregated_api_makes_only_its_own_kinds_unknown(server: Server) -> None:
     clock = StillClock()
     good = aggregated("example.com", version("v1", "widgets", "Widget"))
     metrics = version("v1beta1", "pods", "PodMetrics")
@@ -130,7 +130,7 @@ async def test_a_broken_aggregated_api_takes_only_its_own_kinds_away(server: Ser
         mapper.invalidate()
         assert (await mapper.resource(WIDGET)).plural == "widgets"
         assert (await mapper.resource(pod_metrics)).plural == "pods"  # what was known stays known
-        with pytest.raises(UnknownKind, match=r"discovery fails: metrics\.k8s\.io/v1beta1 is stale"):
+        with pytest.raises(UnknownKind, match=r"discovery of its group fails: metrics\.k8s\.io/v1beta1 is stale"):
             await mapper.resource(GroupKind("metrics.k8s.io", "NodeMetrics"))
 
 
@@ -157,7 +157,7 @@ async def test_a_server_without_aggregated_discovery_is_asked_group_by_group(ser
     assert (found.version, found.subresources, found.plural) == ("v2", frozenset({"status"}), "widgets")
 
 
-async def test_discovery_that_is_refused_is_an_error_and_is_tried_again(server: Server) -> None:
+async def test_a_refused_discovery_is_an_error_and_is_retried(server: Server) -> None:
     server.failing = True
     server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
     async with scripted(server) as client:
@@ -169,7 +169,7 @@ async def test_discovery_that_is_refused_is_an_error_and_is_tried_again(server: 
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["the first answer", "a later answer"])
-async def test_a_kind_is_not_unknown_while_the_server_is_being_asked(server: Server, known: bool) -> None:
+async def test_a_kind_is_not_unknown_during_a_discovery(server: Server, known: bool) -> None:
     """At the start many parents ask at once, for kinds that any cluster has."""
     clock = StillClock()
     server.groups = []
@@ -191,7 +191,7 @@ async def test_a_kind_is_not_unknown_while_the_server_is_being_asked(server: Ser
         assert first.result() == second.result() == third.result()
 
 
-async def test_who_stops_asking_before_the_answer_takes_nothing_away(server: Server) -> None:
+async def test_a_cancelled_discovery_does_not_fail_the_others(server: Server) -> None:
     server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
     server.answers.clear()
     async with scripted(server) as client:
@@ -204,7 +204,7 @@ async def test_who_stops_asking_before_the_answer_takes_nothing_away(server: Ser
         assert (await mapper.resource(WIDGET)).plural == "widgets"
 
 
-async def test_a_crd_that_changes_while_the_server_answers_is_asked_for_again(server: Server) -> None:
+async def test_a_crd_that_changes_during_a_discovery_causes_another_one(server: Server) -> None:
     clock = StillClock()
     server.groups = []
     server.answers.clear()

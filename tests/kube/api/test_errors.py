@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.kube.api.errors import ApiError, Unreachable, refusal
+from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from tests.kube.fakes import status
 
 TERMINATING = 'configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated'
@@ -11,7 +11,7 @@ TERMINATING = 'configmaps "a" is forbidden: unable to create new content in name
 
 def error(code: int, body: dict[str, Any] | bytes, **arguments: Any) -> ApiError:
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return ApiError("apply of ConfigMap x/a", refusal(code, encoded, **arguments))
+    return ApiError("apply of ConfigMap x/a", read_error_status(code, encoded, **arguments))
 
 
 # code, body, terminal, the predicates that hold
@@ -55,7 +55,7 @@ PREDICATES = {
 
 
 @pytest.mark.parametrize(("code", "body", "terminal", "holds"), TABLE)
-def test_what_an_answer_means_is_decided_by_its_code_and_its_words(
+def test_an_error_is_classified_by_its_code_and_its_message(
     code: int, body: dict[str, Any] | bytes, terminal: bool, holds: set[str]
 ) -> None:
     found = error(code, body)
@@ -63,13 +63,13 @@ def test_what_an_answer_means_is_decided_by_its_code_and_its_words(
     assert {name for name in PREDICATES if getattr(found, name)} == holds
 
 
-def test_an_error_says_what_was_asked_and_what_the_server_said() -> None:
+def test_an_error_names_the_request_and_has_the_servers_message() -> None:
     found = error(422, status(422, "Invalid", "data: Too long", causes=[{"field": "data", "message": "Too long"}]))
     assert str(found) == "apply of ConfigMap x/a failed (422 Invalid): data: Too long"
     assert [(cause.field, cause.message) for cause in found.causes] == [("data", "Too long")]
 
 
-def test_the_wait_that_the_server_asks_for_is_read_from_the_header_and_from_the_status() -> None:
+def test_retry_after_is_read_from_the_header_and_from_the_status() -> None:
     assert error(429, status(429), retry_after="7").retry_after == 7
     assert error(429, status(429, retryAfterSeconds=3)).retry_after == 3
     assert error(429, status(429), retry_after="Wed, 21 Oct 2015 07:28:00 GMT").retry_after is None
@@ -78,7 +78,7 @@ def test_the_wait_that_the_server_asks_for_is_read_from_the_header_and_from_the_
 @pytest.mark.parametrize(
     "body", [b"", b"<html>bad gateway</html>", b"[]", b'{"kind":"Status","code":"x"}', b"\xff\xfe"]
 )
-def test_an_answer_that_is_no_status_is_still_an_error_with_words(body: bytes) -> None:
+def test_an_answer_without_a_status_is_an_error_that_quotes_it(body: bytes) -> None:
     found = error(502, body)
     assert found.code == 502
     assert found.message
@@ -88,7 +88,7 @@ def test_a_long_page_of_a_proxy_is_shortened() -> None:
     assert len(error(502, b"x" * 100_000).message) <= 500
 
 
-def test_no_answer_is_an_error_that_passes() -> None:
+def test_a_missing_answer_is_not_a_terminal_error() -> None:
     found = Unreachable("get of Namespace x", "no connection", sent=False)
     assert not found.terminal
     assert str(found) == "get of Namespace x failed (Unreachable): no connection"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.kube.api.errors import ApiError, refusal
+from ssa_operator.kube.api.errors import ApiError, read_error_status
 from tests.kube.fakes import status
 
 CONTENT = "hunter2"
@@ -57,7 +57,9 @@ ECHOES: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("body", "kept"), ECHOES)
 def test_an_error_about_a_secret_names_the_field_but_never_the_content(body: dict[str, Any], kept: list[str]) -> None:
-    found = ApiError("apply of Secret n/a", refusal(body["code"], json.dumps(body).encode(), confidential=True))
+    found = ApiError(
+        "apply of Secret n/a", read_error_status(body["code"], json.dumps(body).encode(), confidential=True)
+    )
     said = f"{found} {found!r} {found.causes} {found.message}"
     assert CONTENT not in said
     for words in kept:
@@ -81,14 +83,16 @@ def test_an_error_about_a_secret_names_the_field_but_never_the_content(body: dic
         ),
     ],
 )  # fmt: skip
-def test_what_can_hold_no_content_is_told_in_full(body: dict[str, Any]) -> None:
-    found = ApiError("apply of Secret n/a", refusal(body["code"], json.dumps(body).encode(), confidential=True))
+def test_a_message_without_content_is_shown_in_full(body: dict[str, Any]) -> None:
+    found = ApiError(
+        "apply of Secret n/a", read_error_status(body["code"], json.dumps(body).encode(), confidential=True)
+    )
     assert found.message == body["message"]
 
 
 @given(st.sampled_from([400, 403, 422, 500, 502, 503]), st.text())
-def test_words_that_no_rule_knows_are_not_shown(code: int, words: str) -> None:
+def test_a_message_that_no_rule_allows_is_not_shown(code: int, words: str) -> None:
     body = json.dumps(status(code, "Whatever", f"{words}{CONTENT}{words}")).encode()
-    assert CONTENT not in str(ApiError("apply of Secret n/a", refusal(code, body, confidential=True)))
+    assert CONTENT not in str(ApiError("apply of Secret n/a", read_error_status(code, body, confidential=True)))
     raw = f"{words}{CONTENT}".encode(errors="replace")
-    assert CONTENT not in str(ApiError("apply of Secret n/a", refusal(code, raw, confidential=True)))
+    assert CONTENT not in str(ApiError("apply of Secret n/a", read_error_status(code, raw, confidential=True)))

@@ -30,11 +30,11 @@ def test_the_path_of_an_object_is_the_one_of_the_api_conventions(
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a%2fb"])
 def test_a_name_that_would_lead_to_another_path_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of an object"):
+    with pytest.raises(ValueError, match="not a valid object name"):
         DEPLOYMENTS.path("default", name)
 
 
-def test_a_namespace_where_none_belongs_is_refused() -> None:
+def test_a_namespace_of_a_cluster_scoped_object_is_refused() -> None:
     with pytest.raises(ValueError, match=r"clusterroles\.rbac\.authorization\.k8s\.io is cluster-scoped"):
         CLUSTER_ROLES.path("default", "admin")
 
@@ -44,7 +44,7 @@ def test_a_missing_namespace_is_refused_before_it_becomes_another_path() -> None
         DEPLOYMENTS.path("", "web")
 
 
-def test_a_resource_is_called_as_its_crd_is() -> None:
+def test_a_resource_has_the_name_of_its_crd() -> None:
     assert (NAMESPACES.name, DEPLOYMENTS.name) == ("namespaces", "deployments.apps")
     assert (NAMESPACES.api_version, DEPLOYMENTS.api_version) == ("v1", "apps/v1")
     assert DEPLOYMENTS.group_kind == GroupKind("apps", "Deployment")

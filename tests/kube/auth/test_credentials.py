@@ -24,9 +24,9 @@ from cryptography.x509.oid import NameOID
 
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth import credentials, exec_plugin
-from ssa_operator.kube.auth.credential_types import Credential
+from ssa_operator.kube.auth.credential_types import FetchedCredential
 from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
-from tests.kube.fakes import Granted, StillClock
+from tests.kube.fakes import StillClock, TokenSequence
 from tests.kube.fakes import credentials as made_of
 
 CONTEXTS = {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}]}
@@ -83,7 +83,7 @@ async def authorization(found: Credentials) -> str | None:
 
 async def test_a_token_and_a_default_namespace_are_read(tmp_path: Path) -> None:
     found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "abc"}, namespace="prod"))
-    assert (found.server, found.namespace, found.endpoint.context) == ("https://api.example.com:6443", "prod", "x")
+    assert (found.server, found.namespace, found.config.context) == ("https://api.example.com:6443", "prod", "x")
     assert await authorization(found) == "Bearer abc"
 
 
@@ -102,9 +102,7 @@ async def test_impersonation_is_asked_for(tmp_path: Path) -> None:
     assert (await found.headers())["Impersonate-User"] == "jane"
 
 
-async def test_of_several_files_the_first_to_say_something_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_first_kubeconfig_that_sets_a_value_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     kubeconfig(first, {"token": "first"})
     kubeconfig(second, {"token": "second"}, namespace="second")
@@ -115,7 +113,7 @@ async def test_of_several_files_the_first_to_say_something_wins(
     second.write_text(yaml.safe_dump(body))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{first}:{second}")
     found = await credentials.load()
-    assert (found.endpoint.context, found.namespace, await authorization(found)) == ("x", "default", "Bearer first")
+    assert (found.config.context, found.namespace, await authorization(found)) == ("x", "default", "Bearer first")
     other = await credentials.load(context="y")
     assert (other.namespace, await authorization(other)) == ("y", "Bearer v")
 
@@ -128,16 +126,16 @@ async def test_the_home_folders_kubeconfig_is_the_last_resort(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no kubeconfig"),
-        ("[]", "no kubeconfig"),
-        ("a: [", "no kubeconfig: .* in line 2"),
-        ("token: hunter2\n  x: hunter2: y", "no kubeconfig"),
+        ("", "k is not a kubeconfig"),
+        ("[]", "k is not a kubeconfig"),
+        ("a: [", "k is not a kubeconfig: .* in line 2"),
+        ("token: hunter2\n  x: hunter2: y", "k is not a kubeconfig"),
         ("apiVersion: v1", "no current-context; choose one with --context"),
         ("current-context: x", "no contexts entry x"),
-        ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]", "no clusters entry c; it has none at all"),
+        ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]", "no clusters entry c; it has none"),
         (
             json.dumps({**CONTEXTS, "clusters": [{"name": "c", "cluster": {"server": "s"}}]}),
-            "server 's' is no http or https URL",
+            "server 's' is not an http or https URL",
         ),
     ],
 )
@@ -151,7 +149,7 @@ async def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, text: s
 
 
 async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match=r"there is no kubeconfig at .*name one with --kubeconfig"):
+    with pytest.raises(CredentialsError, match=r"there is no kubeconfig at .*name a kubeconfig with --kubeconfig"):
         await credentials.load(str(tmp_path / "missing"))
     with pytest.raises(CredentialsError, match="there is no kubeconfig"):
         await credentials.load()
@@ -213,8 +211,8 @@ async def test_skipping_verification_is_honoured_and_the_default_is_to_verify(tm
 
 async def test_proxies_and_server_names_of_the_kubeconfig_are_used(tmp_path: Path) -> None:
     cluster = {**CLUSTER, "proxy-url": "http://proxy:1", "tls-server-name": "api"}
-    endpoint = (await credentials.load(kubeconfig(tmp_path / "k", {}, cluster))).endpoint
-    assert (endpoint.proxy, endpoint.tls_server_name) == ("http://proxy:1", "api")
+    config = (await credentials.load(kubeconfig(tmp_path / "k", {}, cluster))).config
+    assert (config.proxy, config.tls_server_name) == ("http://proxy:1", "api")
     with pytest.raises(CredentialsError, match=r"socks5.*not supported"):
         await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, "proxy-url": "socks5://proxy:1"}))
 
@@ -223,7 +221,7 @@ async def test_a_remote_cluster_is_reached_by_the_environments_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:2")
-    assert (await credentials.load(kubeconfig(tmp_path / "k", {}))).endpoint.proxy == "http://proxy:2"
+    assert (await credentials.load(kubeconfig(tmp_path / "k", {}))).config.proxy == "http://proxy:2"
 
 
 async def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
@@ -337,7 +335,7 @@ async def test_an_exec_plugins_certificate_replaces_the_tls_settings(
     assert found.ssl is not first
 
 
-async def test_an_exec_plugin_that_gives_nothing_is_told(tmp_path: Path, plugin: dict[str, Any]) -> None:
+async def test_an_exec_plugin_without_a_credential_is_an_error(tmp_path: Path, plugin: dict[str, Any]) -> None:
     (tmp_path / "answer").write_text("{}")
     with pytest.raises(CredentialsError, match="gave neither a token nor a client certificate"):
         await credentials.load(kubeconfig(tmp_path / "k", {"exec": plugin}))
@@ -392,7 +390,7 @@ SLEEPS_WITH_A_CHILD = ('exec 3>"$(dirname "$0")/alive"', "echo waiting for someb
 
 
 @pytest.mark.parametrize("first", ["", "trap '' TERM"], ids=["ends when asked", "ignores SIGTERM"])
-async def test_of_an_exec_plugin_that_gives_no_answer_in_time_nothing_stays_alive(
+async def test_an_exec_plugin_that_does_not_answer_in_time_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exec_plugin, "DEADLINE", 1.0)
@@ -403,7 +401,7 @@ async def test_of_an_exec_plugin_that_gives_no_answer_in_time_nothing_stays_aliv
     await alive.nothing()
 
 
-async def test_of_an_exec_plugin_that_nobody_waits_for_any_more_nothing_stays_alive(
+async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive
 ) -> None:
     settings = shell(*SLEEPS_WITH_A_CHILD)
@@ -439,7 +437,7 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": info["kind"], "statu
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks_for_that(
+async def test_an_exec_plugin_gets_the_cluster_with_provideclusterinfo(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], pair: tuple[bytes, bytes], version: str
 ) -> None:
     (tmp_path / "ca.crt").write_bytes(pair[0])
@@ -551,7 +549,7 @@ async def test_an_oidc_token_is_renewed_before_it_expires_with_the_newest_refres
         assert seen == ["r", "after-r"]
 
 
-async def test_an_oidc_issuer_whose_certificate_nobody_vouches_for_gets_no_secret(tmp_path: Path) -> None:
+async def test_an_oidc_issuer_with_an_untrusted_certificate_gets_no_secret(tmp_path: Path) -> None:
     async with issuer(tmp_path, id_token(4_000_000_000)) as (url, seen):
         with pytest.raises(CredentialsError, match=r"user u: auth-provider oidc .*CERTIFICATE_VERIFY_FAILED"):
             await credentials.load(kubeconfig(tmp_path / "k", oidc(url, id_token(1))))
@@ -620,7 +618,7 @@ async def test_in_a_pod_a_kubeconfig_that_exists_or_is_asked_for_comes_first(pod
         await credentials.load(str(tmp_path / "missing"))
 
 
-async def test_a_pod_without_a_certificate_authority_is_told(pod: Path) -> None:
+async def test_a_pod_without_a_certificate_authority_is_an_error(pod: Path) -> None:
     (pod / "ca.crt").unlink()
     with pytest.raises(CredentialsError, match=r"service account in .* can't be read: .*ca\.crt"):
         await credentials.load()
@@ -628,27 +626,27 @@ async def test_a_pod_without_a_certificate_authority_is_told(pod: Path) -> None:
 
 async def test_after_a_401_credentials_that_cannot_change_are_not_tried_again(tmp_path: Path) -> None:
     found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "t"}))
-    assert not await found.refused(await found.headers())
+    assert not await found.renew_after_401(await found.headers())
 
 
-async def test_after_a_401_what_somebody_else_has_renewed_is_not_read_again() -> None:
-    source = Granted("one", "two", "three")
+async def test_after_a_401_credentials_that_another_request_renewed_are_not_fetched_again() -> None:
+    source = TokenSequence("one", "two", "three")
     found = made_of("http://x", source, StillClock())
     headers = await found.headers()
-    assert await found.refused(headers)
-    assert await found.refused(headers)
+    assert await found.renew_after_401(headers)
+    assert await found.renew_after_401(headers)
     assert source.reads == 2
 
 
-async def test_a_server_that_always_says_401_does_not_make_the_plugin_run_for_every_request() -> None:
+async def test_a_server_that_always_answers_401_does_not_run_the_plugin_for_every_request() -> None:
     clock = StillClock()
-    source = Granted(*(str(number) for number in range(9)))
+    source = TokenSequence(*(str(number) for number in range(9)))
     found = made_of("http://x", source, clock)
-    results = [await found.refused(await found.headers()) for _ in range(3)]
+    results = [await found.renew_after_401(await found.headers()) for _ in range(3)]
     assert (results, source.reads) == ([True, False, False], 2)
     clock.time += 10
-    assert await found.refused(await found.headers())
+    assert await found.renew_after_401(await found.headers())
 
 
 def test_no_token_is_in_a_repr() -> None:
-    assert "hunter2" not in repr(Credential(headers={"Authorization": "Bearer hunter2"}))
+    assert "hunter2" not in repr(FetchedCredential(headers={"Authorization": "Bearer hunter2"}))

@@ -40,7 +40,7 @@ def names(objects: Iterator[LiveObject] | tuple[LiveObject, ...]) -> set[str]:
     return {each.identity.name for each in objects}
 
 
-def test_events_are_told_once_as_steps(cache: Cache, told: Told) -> None:
+def test_a_listener_gets_each_event_once_with_the_object_before_it(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.upsert(live("a", 2))
     cache.upsert(live("a", 2))
@@ -51,7 +51,7 @@ def test_events_are_told_once_as_steps(cache: Cache, told: Told) -> None:
     assert len(cache) == 0
 
 
-def test_a_list_tells_what_came_changed_and_vanished(cache: Cache, told: Told) -> None:
+def test_a_list_notifies_of_added_changed_and_vanished_objects(cache: Cache, told: Told) -> None:
     for each in (live("a", 1), live("b", 2), live("c", 3)):
         cache.upsert(each)
     told.clear()
@@ -67,14 +67,14 @@ def test_a_list_of_one_namespace_leaves_the_others_alone(cache: Cache) -> None:
     assert names(iter(cache)) == {"b"}
 
 
-def test_a_list_after_the_store_was_restored_counts_although_its_versions_are_lower(cache: Cache, told: Told) -> None:
+def test_a_list_after_a_restore_of_etcd_applies_although_its_versions_are_lower(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 100))
     cache.written(live("b", 101))
     cache.replace([live("a", 7)], "8", mark=cache.mark())
     assert (version(cache, "a"), version(cache, "b")) == ("7", "")
 
 
-def test_our_write_is_read_at_once_and_its_echo_is_no_change(cache: Cache, told: Told) -> None:
+def test_an_own_write_is_read_at_once_and_its_echo_notifies_nobody(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.written(live("a", 2))
     assert version(cache, "a") == "2"
@@ -84,7 +84,7 @@ def test_our_write_is_read_at_once_and_its_echo_is_no_change(cache: Cache, told:
     assert told[1:] == [("2", "3")]
 
 
-def test_a_change_that_our_write_came_on_top_of_is_still_told(cache: Cache, told: Told) -> None:
+def test_a_listener_gets_a_foreign_change_just_before_an_own_write(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.written(live("a", 3))
     cache.upsert(live("a", 2))
@@ -93,7 +93,7 @@ def test_a_change_that_our_write_came_on_top_of_is_still_told(cache: Cache, told
     assert told == [("", "1"), ("1", "2")]
 
 
-def test_the_late_echoes_of_several_writes_of_ours_are_no_changes(cache: Cache, told: Told) -> None:
+def test_the_late_echoes_of_several_own_writes_call_no_listener(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     for number in (2, 3, 5):
         cache.written(live("a", number))
@@ -118,7 +118,7 @@ def test_an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back(
     assert version(cache, "a") == ""
 
 
-def test_a_list_that_is_older_than_our_write_does_not_lose_it(cache: Cache, told: Told) -> None:
+def test_a_list_older_than_an_own_write_does_not_remove_it(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     mark = cache.mark()
     cache.written(live("a", 9))
@@ -131,7 +131,7 @@ def test_a_list_that_is_older_than_our_write_does_not_lose_it(cache: Cache, told
     assert told == [("", "1"), ("1", "7")]
 
 
-def test_a_list_that_is_newer_than_our_write_counts(cache: Cache) -> None:
+def test_a_list_newer_than_an_own_write_replaces_it(cache: Cache) -> None:
     mark = cache.mark()
     cache.written(live("a", 9))
     cache.written(live("gone", 9))
@@ -139,7 +139,7 @@ def test_a_list_that_is_newer_than_our_write_counts(cache: Cache) -> None:
     assert (version(cache, "a"), version(cache, "gone")) == ("11", "")
 
 
-def test_what_we_deleted_is_gone_at_once_and_late_events_do_not_bring_it_back(cache: Cache, told: Told) -> None:
+def test_an_own_delete_removes_the_object_at_once_and_late_events_do_not_restore_it(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.deleted(live("a", 1))
     assert version(cache, "a") == ""
@@ -149,14 +149,14 @@ def test_what_we_deleted_is_gone_at_once_and_late_events_do_not_bring_it_back(ca
     assert told == [("", "1"), ("2", "")]
 
 
-def test_an_object_made_again_after_our_deletion_is_seen(cache: Cache) -> None:
+def test_an_object_recreated_after_an_own_delete_is_seen(cache: Cache) -> None:
     cache.upsert(live("a", 1))
     cache.deleted(live("a", 1))
     cache.upsert(live("a", 4, uid="another"))
     assert version(cache, "a") == "4"
 
 
-def test_a_list_from_before_our_deletion_does_not_bring_the_object_back(cache: Cache) -> None:
+def test_a_list_from_before_an_own_delete_does_not_restore_the_object(cache: Cache) -> None:
     cache.upsert(live("a", 1))
     mark = cache.mark()
     cache.deleted(live("a", 1))
@@ -166,7 +166,7 @@ def test_a_list_from_before_our_deletion_does_not_bring_the_object_back(cache: C
     assert version(cache, "a") == "1"
 
 
-def test_the_late_deletion_of_an_object_that_we_made_again_takes_only_the_old_one(cache: Cache, told: Told) -> None:
+def test_the_late_deletion_event_of_a_recreated_object_removes_only_the_old_one(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1, uid="old"))
     cache.written(live("a", 5, uid="new"))
     cache.remove(live("a", 3, uid="old"))
@@ -175,9 +175,7 @@ def test_the_late_deletion_of_an_object_that_we_made_again_takes_only_the_old_on
     assert told == [("", "1"), ("1", "")]
 
 
-def test_while_a_write_is_under_way_its_echo_is_not_told_and_other_changes_are_told_after_it(
-    cache: Cache, told: Told
-) -> None:
+def test_during_a_write_foreign_changes_are_deferred_and_its_echo_is_dropped(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.upsert(live("b", 1))
     told.clear()
@@ -190,7 +188,7 @@ def test_while_a_write_is_under_way_its_echo_is_not_told_and_other_changes_are_t
     assert told == [("1", "4"), ("1", "2")]
 
 
-def test_a_failed_write_hides_nothing(cache: Cache, told: Told) -> None:
+def test_a_failed_write_hides_no_change(cache: Cache, told: Told) -> None:
     def write() -> None:
         with cache.writing("default", "a"):
             cache.upsert(live("a", 1))
@@ -201,7 +199,7 @@ def test_a_failed_write_hides_nothing(cache: Cache, told: Told) -> None:
     assert told == [("", "1")]
 
 
-def test_a_listener_for_our_own_writes_too_is_told_of_them(cache: Cache) -> None:
+def test_a_listener_for_own_writes_gets_them(cache: Cache) -> None:
     told: Told = []
     cache.listen(teller(told), own_writes=True)
     cache.written(live("a", 1))
@@ -231,7 +229,7 @@ def test_listeners_see_the_cache_as_it_is_after_the_change(cache: Cache) -> None
     assert lengths == [2, 2]
 
 
-def test_a_listener_that_fails_keeps_no_other_from_being_told(told: Told) -> None:
+def test_a_listener_that_fails_does_not_keep_the_others_from_the_change(told: Told) -> None:
     def fail(old: LiveObject | None, new: LiveObject | None) -> None:
         raise ValueError("mine")
 
@@ -243,7 +241,7 @@ def test_a_listener_that_fails_keeps_no_other_from_being_told(told: Told) -> Non
     assert sorted(told) == [("", "1"), ("", "2")]
 
 
-def test_versions_that_are_no_numbers_are_compared_for_equality(cache: Cache, told: Told) -> None:
+def test_versions_that_are_not_numbers_are_compared_for_equality(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", "x"))
     cache.upsert(live("a", "x"))
     cache.written(live("a", "z"))
@@ -305,7 +303,7 @@ steps = st.lists(st.sampled_from([OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, 
 
 
 @given(steps)
-def test_whatever_the_order_in_the_end_the_cache_is_what_the_server_has(history: list[str]) -> None:
+def test_the_cache_converges_to_the_server_in_any_order_of_events_and_answers(history: list[str]) -> None:
     server = Server()
     for what in history:
         server.happens(what)
@@ -317,7 +315,7 @@ def test_whatever_the_order_in_the_end_the_cache_is_what_the_server_has(history:
 
 
 @given(steps)
-def test_a_read_never_goes_back_behind_a_write_of_ours(history: list[str]) -> None:
+def test_a_read_never_returns_an_object_older_than_an_own_write(history: list[str]) -> None:
     server = Server()
     written = 0
     for what in history:
@@ -329,7 +327,7 @@ def test_a_read_never_goes_back_behind_a_write_of_ours(history: list[str]) -> No
 
 
 @given(steps.filter(lambda history: LIST not in history))
-def test_every_foreign_change_is_told_exactly_once(history: list[str]) -> None:
+def test_a_listener_gets_every_foreign_change_exactly_once(history: list[str]) -> None:
     server = Server()
     for what in history:
         server.happens(what)

@@ -11,11 +11,12 @@ import pytest
 from aiohttp import web
 
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import FAILURES, Reflector, Timing, WatchState
+from ssa_operator.kube.watch.reflector import FAILURES, Reflector, ReflectorState, ReflectorTiming
 from tests.kube.fakes import CONFIG_MAPS, StillClock, bookmark, config_map, event, refuse, scripted, status
 
-TIMING = Timing()
+TIMING = ReflectorTiming()
 
 Round = Callable[[web.BaseRequest, "Watched"], Awaitable[web.StreamResponse]]
 
@@ -33,7 +34,7 @@ class Watched:
         self.clock = StillClock()
         self.cache = Cache()
         self.told: list[tuple[str, str]] = []
-        self.states: list[tuple[WatchState, bool]] = []
+        self.states: list[tuple[ReflectorState, bool]] = []
         self.cache.listen(
             lambda old, new: self.told.append(
                 (f"{old.identity.name}{old.resource_version}" if old else "",
@@ -58,10 +59,10 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(*rounds: Round, timing: Timing = TIMING) -> AsyncIterator[Watched]:
+async def watched(*rounds: Round, timing: ReflectorTiming = TIMING) -> AsyncIterator[Watched]:
     made = Watched(*rounds)
     async with scripted(made.answer, clock=made.clock) as client:
-        made.reflector = Reflector(client, CONFIG_MAPS, made.cache, timing=timing, clock=made.clock)
+        made.reflector = Reflector(client, Scope(CONFIG_MAPS), made.cache, timing=timing, clock=made.clock)
         made.reflector.listen(lambda each: made.states.append((each.state, each.synced.is_set())))
         task = asyncio.create_task(made.reflector.run())
         try:
@@ -135,7 +136,7 @@ PRESENT = (added("a", 1), added("b", 2), bookmark(5, end=True))
 GONE = event("ERROR", status(410, "Expired", "too old resource version: 5 (9)"))
 
 
-async def test_a_streamed_list_is_taken_as_a_whole_at_its_marker() -> None:
+async def test_a_streamed_list_enters_the_cache_as_a_whole_at_its_end_marker() -> None:
     async with watched(sends(added("a", 1), bookmark(3), added("b", 2), event("DELETED", config_map("a", 4)),
                              bookmark(5, end=True), added("c", 6))) as it:  # fmt: skip
         assert it.told == [("", "b2"), ("", "c6")]
@@ -144,7 +145,7 @@ async def test_a_streamed_list_is_taken_as_a_whole_at_its_marker() -> None:
         assert it.queries[1]["resourceVersion"] == "6"
 
 
-async def test_bookmarks_carry_the_version_on() -> None:
+async def test_a_bookmark_advances_the_resource_version() -> None:
     async with watched(sends(*PRESENT), sends(bookmark(77))) as it:
         assert [each.get("resourceVersion") for each in it.queries] == [None, "5", "77"]
 
@@ -152,7 +153,7 @@ async def test_bookmarks_carry_the_version_on() -> None:
 @pytest.mark.parametrize(
     "gone", [sends(GONE), answers(lambda: refuse(410, "Gone", "too old"))], ids=["as an event", "as a status"]
 )
-async def test_after_a_410_everything_is_listed_again_and_deletions_are_not_lost(gone: Round) -> None:
+async def test_after_a_410_the_reflector_lists_again_and_loses_no_deletion(gone: Round) -> None:
     async with watched(sends(*PRESENT), gone, sends(added("b", 2), added("c", 8), bookmark(9, end=True))) as it:
         assert it.names == {"b", "c"}
         assert sorted(it.told) == [("", "a1"), ("", "b2"), ("", "c8"), ("a1", "")]
@@ -160,33 +161,35 @@ async def test_after_a_410_everything_is_listed_again_and_deletions_are_not_lost
         assert it.clock.slept == [0.0]
 
 
-async def test_a_server_that_always_says_410_is_not_asked_in_a_tight_loop() -> None:
+async def test_the_reflector_backs_off_if_the_server_always_answers_410() -> None:
     async with watched(*[answers(lambda: refuse(410, "Gone", "too old"))] * 4) as it:
         assert it.clock.slept == pytest.approx([0.0, 2.4, 4.8, 9.6])
 
 
-async def test_a_stream_that_breaks_is_taken_up_where_it_was() -> None:
+async def test_a_broken_watch_continues_from_its_last_version() -> None:
     async with watched(breaks_after(*PRESENT, added("c", 6)), sends(added("d", 7))) as it:
         assert it.queries[1]["resourceVersion"] == "6"
         assert it.names == {"a", "b", "c", "d"}
         assert it.clock.slept == pytest.approx([1.2])
 
 
-async def test_half_a_line_is_not_an_event_and_is_not_lost() -> None:
+async def test_the_reflector_keeps_half_a_line_until_the_rest_arrives() -> None:
     whole = added("c", 6)
     async with watched(breaks_after(*PRESENT, whole[:30]), sends(whole[:10], whole[10:])) as it:
         assert it.names == {"a", "b", "c"}
         assert it.queries[1]["resourceVersion"] == "5"
 
 
-async def test_a_stream_that_breaks_before_the_marker_shows_nothing_of_it() -> None:
+async def test_a_streamed_list_that_breaks_before_its_end_marker_changes_nothing() -> None:
     async with watched(breaks_after(added("a", 1)), sends(added("b", 2), bookmark(5, end=True))) as it:
         assert it.told == [("", "b2")]
         assert it.queries[1]["sendInitialEvents"] == "true"
 
 
-async def test_a_silent_stream_is_replaced_from_the_last_version() -> None:
-    async with watched(silent_after(*PRESENT, added("c", 6)), timing=Timing(silence=0.05, brief=0)) as it:
+async def test_the_reflector_replaces_a_silent_watch_from_the_last_version() -> None:
+    async with watched(
+        silent_after(*PRESENT, added("c", 6)), timing=ReflectorTiming(silence_timeout=0.05, short_watch=0)
+    ) as it:
         assert it.queries[1]["resourceVersion"] == "6"
         assert it.clock.slept == []
 
@@ -197,8 +200,10 @@ async def test_a_silent_stream_is_replaced_from_the_last_version() -> None:
             silent_after(added("a", 1)), sends(added("a", 1))],
     ids=["refused with 422", "refused with 400", "ignored and silent", "ignored and ended"],
 )  # fmt: skip
-async def test_where_lists_are_not_streamed_they_are_paged(old: Round) -> None:
-    async with watched(old, lists(5, config_map("a", 1)), sends(added("b", 6)), timing=Timing(marker=0.05)) as it:
+async def test_the_reflector_lists_in_pages_if_the_server_does_not_stream_lists(old: Round) -> None:
+    async with watched(
+        old, lists(5, config_map("a", 1)), sends(added("b", 6)), timing=ReflectorTiming(list_timeout=0.05)
+    ) as it:
         assert it.queries[1] == {"limit": "500"}
         assert it.queries[2]["resourceVersion"] == "5"
         assert it.told == [("", "a1"), ("", "b6")]
@@ -208,38 +213,38 @@ RELIST = sends(GONE)
 
 
 @pytest.mark.parametrize("cut", [sends(), sends(added("a", 1))], ids=["at once", "in the middle"])
-async def test_a_streamed_list_that_was_cut_does_not_end_the_streaming_of_lists(cut: Round) -> None:
+async def test_the_reflector_streams_lists_again_after_a_cut_one(cut: Round) -> None:
     rounds = [each for _ in range(FAILURES + 1) for each in (cut, lists(5, config_map("a", 1)), RELIST)]
     async with watched(*rounds, sends(*PRESENT)) as it:
         assert [each.get("sendInitialEvents") for each in it.queries[::3]] == ["true"] * (FAILURES + 2)
         assert it.names == {"a", "b"}
 
 
-async def test_a_server_that_leaves_out_the_marker_again_and_again_is_asked_for_pages() -> None:
+async def test_the_reflector_lists_in_pages_after_several_lists_without_an_end_marker() -> None:
     ignored = [silent_after(added("a", 1)), lists(5, config_map("a", 1)), RELIST] * FAILURES
-    async with watched(*ignored, lists(9, config_map("b", 8)), timing=Timing(marker=0.05)) as it:
+    async with watched(*ignored, lists(9, config_map("b", 8)), timing=ReflectorTiming(list_timeout=0.05)) as it:
         assert it.queries[3 * FAILURES] == {"limit": "500"}
         assert it.names == {"b"}
 
 
-async def test_one_silent_list_of_a_server_that_knows_streamed_lists_is_no_reason_to_stop_streaming_them() -> None:
+async def test_the_reflector_streams_lists_again_after_one_silent_list() -> None:
     rounds = [
         each
         for _ in range(FAILURES)
         for each in (silent_after(added("a", 1)), lists(5), RELIST, sends(*PRESENT), RELIST)
     ]
-    async with watched(*rounds, sends(*PRESENT), timing=Timing(marker=0.05)) as it:
+    async with watched(*rounds, sends(*PRESENT), timing=ReflectorTiming(list_timeout=0.05)) as it:
         assert it.queries[5 * FAILURES]["sendInitialEvents"] == "true"
 
 
-async def test_a_server_that_refuses_to_stream_lists_is_asked_for_that_once() -> None:
+async def test_the_reflector_requests_no_streamed_list_after_a_refusal() -> None:
     refused = answers(lambda: refuse(422, "Invalid", "sendInitialEvents: Forbidden"))
     async with watched(refused, lists(5), RELIST, lists(9, config_map("b", 8))) as it:
         assert [each.get("sendInitialEvents") for each in it.queries] == ["true", None, None, None, None]
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_a_watch_that_is_refused_for_now_is_tried_again_without_a_list(code: int) -> None:
+async def test_a_throttled_watch_is_retried_without_a_list(code: int) -> None:
     refused = answers(lambda: refuse(code, "Later", "later", retryAfterSeconds=7))
     async with watched(sends(*PRESENT), refused, refused) as it:
         assert [each.get("resourceVersion") for each in it.queries] == [None, "5", "5", "5"]
@@ -247,7 +252,7 @@ async def test_a_watch_that_is_refused_for_now_is_tried_again_without_a_list(cod
         assert it.reflector.synced.is_set()
 
 
-async def test_a_server_that_has_not_seen_the_version_yet_is_asked_for_a_list_after_the_wait_it_wants() -> None:
+async def test_if_the_server_has_not_seen_the_version_the_reflector_waits_for_retry_after_and_lists() -> None:
     behind = status(504, "Timeout", "Too large resource version: 5, current: 2", retryAfterSeconds=3)
     async with watched(sends(*PRESENT), sends(event("ERROR", behind)), sends(*PRESENT)) as it:
         assert it.clock.slept == [3]
@@ -260,7 +265,7 @@ async def test_a_watch_that_ends_at_once_without_events_backs_off() -> None:
         assert it.reflector.restarts == 4
 
 
-async def test_after_two_healthy_minutes_the_backoff_starts_anew() -> None:
+async def test_two_minutes_without_an_error_reset_the_backoff() -> None:
     async def healthy(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
         watched.clock.time += 121
         return await sends(bookmark(6))(request, watched)
@@ -274,34 +279,38 @@ async def test_after_two_healthy_minutes_the_backoff_starts_anew() -> None:
     [
         (
             answers(lambda: web.Response(status=404, text="404 page not found\n")),
-            WatchState.MISSING,
+            ReflectorState.MISSING,
             "404 page not found",
         ),
         (
             answers(lambda: refuse(403, "Forbidden", 'cannot watch resource "configmaps"')),
-            WatchState.FORBIDDEN,
+            ReflectorState.FORBIDDEN,
             "cannot watch",
         ),
     ],
 )
-async def test_a_missing_resource_and_missing_rights_are_states_and_are_tried_again(
-    refused: Round, state: WatchState, words: str
+async def test_a_missing_resource_or_permission_is_a_state_and_is_retried(
+    refused: Round, state: ReflectorState, words: str
 ) -> None:
     async with watched(refused) as it:
         assert (it.reflector.state, it.reflector.synced.is_set()) == (state, False)
         assert words in it.reflector.problem
-        await it.reflector.settled()
+        await it.reflector.synced_or_unavailable()
 
 
-async def test_a_crd_that_goes_and_comes_back_leaves_no_object_behind() -> None:
+async def test_a_crd_that_is_deleted_and_created_again_leaves_no_old_object() -> None:
     missing = answers(lambda: web.Response(status=404, text="404 page not found\n"))
     async with watched(sends(*PRESENT), missing, missing, sends(added("c", 8), bookmark(9, end=True))) as it:
-        assert it.states == [(WatchState.WATCHING, True), (WatchState.MISSING, False), (WatchState.WATCHING, True)]
+        assert it.states == [
+            (ReflectorState.WATCHING, True),
+            (ReflectorState.MISSING, False),
+            (ReflectorState.WATCHING, True),
+        ]
         assert it.names == {"c"}
         assert it.reflector.problem == ""
 
 
-async def test_a_passing_failure_is_a_problem_only_when_it_stays() -> None:
+async def test_only_a_failure_that_repeats_is_a_problem() -> None:
     problems: list[str] = []
 
     async def look(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
@@ -317,7 +326,7 @@ async def test_a_passing_failure_is_a_problem_only_when_it_stays() -> None:
 @pytest.mark.parametrize(
     "line", [b"no json\n", b"{}\n", b'{"type":"ADDED","object":{"metadata":5}}\n', b"\xff\xfe\n", b"[]\n"]
 )
-async def test_a_line_that_is_no_event_leads_to_a_new_list(line: bytes) -> None:
+async def test_an_unreadable_event_causes_a_new_list(line: bytes) -> None:
     async with watched(sends(*PRESENT, line), sends(added("b", 2), bookmark(9, end=True))) as it:
         assert it.queries[1]["sendInitialEvents"] == "true"
         assert it.names == {"b"}
@@ -339,7 +348,7 @@ async def test_a_listener_that_fails_does_not_end_the_watch(caplog: pytest.LogCa
             assert it.queries[2]["sendInitialEvents"] == "true"
 
 
-async def test_a_watch_asks_the_server_to_end_it_within_ten_minutes() -> None:
+async def test_a_watch_has_a_timeout_of_at_most_ten_minutes() -> None:
     async with watched(sends(*PRESENT)) as it:
         assert it.queries[0]["timeoutSeconds"] == "450"
 
