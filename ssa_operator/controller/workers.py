@@ -25,7 +25,8 @@ from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
-from ssa_operator.core.policies.backoff import ResyncBudget, backoff, next_resync
+from ssa_operator.core.policies.backoff import backoff
+from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, Unreachable
