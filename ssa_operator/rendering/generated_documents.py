@@ -16,7 +16,7 @@ from jinja2 import TemplateRuntimeError
 
 from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.jinja.generated_values import ValueLocation, changed, locations
@@ -99,11 +99,11 @@ def _until_synced(result: Result, inquiry: TemplateAPI) -> Result:
     named = identity(result, inquiry)
     version = result.body["apiVersion"]
     query = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
-    awaited = Awaited(query, state=f"be known: the watch of {named.group_kind} is not synced")
+    awaited = WaitTarget(query, state=f"be known: the watch of {named.group_kind} is not synced")
     return _wait(result, (awaited,), inquiry)
 
 
-def _wait(document: Document, awaited: tuple[Awaited, ...], inquiry: TemplateAPI) -> Wait:
+def _wait(document: Document, awaited: tuple[WaitTarget, ...], inquiry: TemplateAPI) -> Wait:
     return Wait(
         location=document.location,
         awaited=awaited,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
@@ -77,7 +77,7 @@ def resolved(
         unknown = [query for query in queries if query in unsynced]
         if unknown and isinstance(result, Document):
             awaited = tuple(
-                Awaited(query, state=f"be known: the watch of {kind} is not synced")
+                WaitTarget(query, state=f"be known: the watch of {kind} is not synced")
                 for query, kind in unsynced.items()
                 if query in unknown
             )

@@ -44,8 +44,8 @@ data:
   word: ours
   number: '{{ spec.replicas }}'
 """
-PATIENT = ConflictPolicy(changes=3, base=3600.0, cap=3600.0)
-HASTY = ConflictPolicy(changes=2, base=0.01, cap=0.05, quiet=0.5)
+PATIENT = ConflictPolicy(allowed_changes=3, backoff_base=3600.0, backoff_cap=3600.0)
+HASTY = ConflictPolicy(allowed_changes=2, backoff_base=0.01, backoff_cap=0.05, quiet_period=0.5)
 
 Strike = Callable[[Desk, str], Awaitable[None]]
 
@@ -152,7 +152,7 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
             "web",
             not_ready_because("Conflict", f"ConfigMap {desk.namespace}/web", "again and again", *words),
         )
-        assert rival.rounds == PATIENT.changes + 1
+        assert rival.rounds == PATIENT.allowed_changes + 1
 
 
 async def test_neither_ticks_nor_changes_of_the_parent_shorten_the_pause_of_a_fight(
@@ -221,7 +221,7 @@ async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
 ) -> None:
     async with operate(templates=map_templates):
         await desk.apply_until_ready(echo("web"))
-        for number in range(ConflictPolicy().changes):
+        for number in range(ConflictPolicy().allowed_changes):
             await by_update(desk, f"edit {number}")
             await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
         parent = await desk.apply_until_ready(echo("web", 2))
@@ -250,7 +250,7 @@ async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
-        assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
+        assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
 async def written(desk: Desk, resource_name: str) -> list[str]:
@@ -287,12 +287,12 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
         try:
             await desk.apply(echo("web"))
             async with asyncio.timeout(PATIENCE):
-                while rounds < PATIENT.changes + 1:
+                while rounds < PATIENT.allowed_changes + 1:
                     running.forget()
                     await running.passed(1)
             running.forget()
             await running.passed(5)
-            assert rounds == PATIENT.changes + 1
+            assert rounds == PATIENT.allowed_changes + 1
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -336,7 +336,7 @@ async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_
         for running in (one, two):
             running.forget()
             await running.passed(5)
-    assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
+    assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
 def noticed(running: Running) -> str:

@@ -74,7 +74,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         self._pass(steps=None)
-        if self.kept.held is None:
+        if self.kept.held_prune is None:
             assert {identity.name for identity in self.objects} == self._wanted()
 
     @rule(steps=st.integers(0, 6))
@@ -105,7 +105,7 @@ class Life(RuleBasedStateMachine):
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
         kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
         plan = make_plan(self._observed(kept), given)
-        self.kept = replace(kept, held=plan.hold)  # on record before anything is done
+        self.kept = replace(kept, held_prune=plan.hold)  # on record before anything is done
         outcomes = []
         ordered = sorted(plan.steps, key=lambda step: step.action is Action.PRUNE)
         for done, step in enumerate(ordered):
@@ -119,7 +119,7 @@ class Life(RuleBasedStateMachine):
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:
                 self.brought_to = self.templates
-                self.kept = replace(self.kept, held=None)
+                self.kept = replace(self.kept, held_prune=None)
         return plan
 
     def _observed(self, kept: ParentRecords) -> Observed:
@@ -132,7 +132,7 @@ class Life(RuleBasedStateMachine):
             "outlived": memory.rendered if memory.digest == self.templates else frozenset(),
             "reconcile_at": self.reconcile_at,
             "successors": memory.successors,
-            "records": replace(kept, held=kept.held or memory.hold),
+            "records": replace(kept, held_prune=kept.held_prune or memory.hold),
             "reconciled_before": memory.report is not None,
         }
         return observed(*self.objects.values(), others=(self.foreign,), **fields)
@@ -162,8 +162,8 @@ class Life(RuleBasedStateMachine):
         if gone and gone == {identity.name for identity in before}:
             # Everything went: the data decided it under templates that are known good, or somebody confirmed.
             known = self.brought_to == self.templates or gone <= self.rendered_here.get(self.templates, set())
-            hold = plan.observed.records.held
-            assert known or (hold is not None and hold.asked != self.reconcile_at)
+            hold = plan.observed.records.held_prune
+            assert known or (hold is not None and hold.reconcile_at != self.reconcile_at)
 
 
 Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -118,8 +118,8 @@ class Observer:
         renewed, conflict_policy = asked != memory.asked, self._options.conflict_policy
         scene = AppliedChildren(
             apply_records=memory.apply_records,
-            left=memory.left,
-            objects=self._cluster.children,
+            last_applied=memory.left,
+            live=self._cluster.children,
             synced=lambda kind: kind in known and known[kind].synced,
         )
         return Observed(
@@ -187,7 +187,7 @@ class Observer:
             status_kinds=self._cluster.reports_status,
             once=apply_once.with_final_states(
                 parent_records.read_parent_records(subject.parent), watched.last_seen, now
-            ).once,
+            ).once_records,
         )
 
     def _demand(self, causes: Cause, *, renewed: bool) -> ApplyScope:

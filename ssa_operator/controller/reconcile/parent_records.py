@@ -52,7 +52,7 @@ async def record_before_apply(
 ) -> tuple[Parent, Plan]:
     """Keep on the parent what has to outlive us, before anything is made; what can't be recorded is not made."""
     made = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _MAKING]
-    wanted = replace(with_manifests(records, made, hooks=hooks), held=plan.hold)
+    wanted = replace(with_manifests(records, made, hooks=hooks), held_prune=plan.hold)
     try:
         return await save_parent_records(cluster, subject, wanted), plan
     except (ApiError, ParentRecordsError) as error:
@@ -83,14 +83,14 @@ async def record_once(
     """Put on record what was made once, as soon as it was: what goes before is made again after a crash."""
     for outcome in outcomes:
         records = once_outcomes.record_outcome(records, outcome, subject.parent, now)
-    if records.once == read_parent_records(subject.parent).once:
+    if records.once_records == read_parent_records(subject.parent).once_records:
         memory.once = {}
         return subject, outcomes
-    memory.once = records.once
+    memory.once = records.once_records
     records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
     try:
         subject = await save_parent_records(
-            cluster, subject, replace(read_parent_records(subject.parent), once=records.once)
+            cluster, subject, replace(read_parent_records(subject.parent), once_records=records.once_records)
         )
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not error.forbidden:
@@ -103,8 +103,8 @@ async def record_once(
 async def trim_inventory(cluster: ClusterAccess, subject: Parent, memory: Memory, plan: Plan, *, hooks: bool) -> Parent:
     """Take what is gone for good off the records, and what is held no more."""
     records = read_parent_records(subject.parent)
-    if records.held is not None and memory.hold is None:
-        records = replace(records, held=None)
+    if records.held_prune is not None and memory.hold is None:
+        records = replace(records, held_prune=None)
     if not records.inventory or not plan.rendered.complete:
         return await save_parent_records(cluster, subject, records)
     children = cluster.children

@@ -162,7 +162,9 @@ class Reconciler:
     def _records(self, subject: Parent, memory: Memory) -> ParentRecords:
         """What the parent has on record, with what could not be written there yet."""
         records = parent_records.read_parent_records(subject.parent)
-        records = replace(records, once={**records.once, **memory.once}, held=records.held or memory.hold)
+        records = replace(
+            records, once_records={**records.once_records, **memory.once}, held_prune=records.held_prune or memory.hold
+        )
         return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
 
     async def _plan(self, subject: Parent, observed: Observed, rendered: Rendered) -> Plan:

@@ -47,7 +47,7 @@ class Rivalry:
         """The feuds as a pass over the children finds them; `renewed` is whether `reconcile-at` has a new value."""
         histories = update_histories(self.conflict_histories, scene, now, conflict_policy)
         if renewed:
-            histories = {identity: replace(history, due=now) for identity, history in histories.items()}
+            histories = {identity: replace(history, revert_due=now) for identity, history in histories.items()}
         self.conflict_histories, self.looked = histories, now
         return histories
 
@@ -79,7 +79,7 @@ class Rivalry:
     @property
     def status_held(self) -> bool:
         """Whether the status is left as others wrote it, for now."""
-        return self.status is not None and self.status.held(self.looked_at_status)
+        return self.status is not None and self.status.revert_delayed(self.looked_at_status)
 
     def status_stands(self, now: float) -> None:
         """The status is as we want it."""

@@ -229,7 +229,7 @@ class LookupInformers:
         return synced[-1] if synced else watches[0] if watches else None
 
     def _around(self, live: LiveObject) -> list[Informer]:
-        scope = WatchScope.around(live)
+        scope = WatchScope.of_object(live)
         return [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
 
     def _ensure(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
@@ -313,7 +313,7 @@ class LookupInformers:
             return
         within = self._asked_in(scope)
         if watch.synced:
-            for narrower in [each for each in self._watches if each != scope and scope.holds(each)]:
+            for narrower in [each for each in self._watches if each != scope and scope.contains(each)]:
                 self._drop(narrower)
         elif watch.forbidden and scope in self._widened:
             log.info("lookups: %s; what is asked for is watched one by one", watch.problem)
@@ -330,7 +330,7 @@ class LookupInformers:
         """What anybody asks that an area answers."""
         if scope.name:
             return (Lookup(api_version=scope.api_version, kind=scope.kind, namespace=scope.namespace, name=scope.name),)
-        return [query for query in self._users.asked(scope.group_kind) if scope.holds(WatchScope.of(query))]
+        return [query for query in self._users.asked(scope.group_kind) if scope.contains(WatchScope.of(query))]
 
     def _changed(self, scope: WatchScope, old: LiveObject | None, new: LiveObject | None) -> None:
         watch = self._watches.get(scope)

@@ -97,7 +97,7 @@ def decide_step(observed: Observed, step: Step) -> Step:
     history = _feud(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None
     step = _contested(step, history, observed)
     feedback_loops = observed.feedback_loops.get(made.identity)
-    if feedback_loops is not None and feedback_loops.endless:
+    if feedback_loops is not None and feedback_loops.slowed_down:
         step = replace(step, feedback_loops=feedback_loops.text(made.identity))
     if live is None:
         return _absent(observed, step, history)
@@ -135,7 +135,7 @@ def refused_step(
 
 def _absent(observed: Observed, step: Step, history: ConflictHistory | None) -> Step:
     """The step of what is not there."""
-    if history is not None and history.held(observed.now):
+    if history is not None and history.revert_delayed(observed.now):
         return replace(step, action=Action.WAIT, reason=_FOUGHT_OVER)
     if _restless(observed, step.identity):
         return replace(step, action=Action.WAIT, reason=_RESTLESS)
@@ -148,7 +148,7 @@ def _present(observed: Observed, step: Step, live: LiveObject, history: Conflict
     """The step of what is there and ours to apply to."""
     made = step.manifest
     assert made is not None
-    if history is not None and history.held(observed.now):
+    if history is not None and history.revert_delayed(observed.now):
         return replace(step, action=Action.UNCHANGED, reason=_FOUGHT_OVER)
     if is_unchanged(made, live, observed.apply_records.get(made.identity), observed.left.get(made.identity)):
         if observed.apply_scope is ApplyScope.CHANGED:
@@ -167,7 +167,7 @@ _RESTLESS = "changes each time it is applied, and is applied after a pause"
 
 def _restless(observed: Observed, identity: Identity) -> bool:
     feedback_loops = observed.feedback_loops.get(identity)
-    return feedback_loops is not None and feedback_loops.held(observed.now)
+    return feedback_loops is not None and feedback_loops.apply_delayed(observed.now)
 
 
 def _contested(step: Step, history: ConflictHistory | None, observed: Observed) -> Step:
@@ -175,7 +175,7 @@ def _contested(step: Step, history: ConflictHistory | None, observed: Observed) 
     if history is None:
         return step
     text = history.text(step.identity.group_kind, confidential=observed.confidential) if history.in_conflict else ""
-    return replace(step, foreign_change=history.pending, conflict=text)
+    return replace(step, foreign_change=history.unreverted, conflict=text)
 
 
 def _feud(observed: Observed, made: Manifest) -> ConflictHistory | None:
@@ -193,7 +193,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
         return None
     if live is None or live.deleting:
         if before is not None and not changed:
-            standing = before.standing
+            standing = before.readiness_when_gone
         elif before is None and live is not None and live.parent_uid == observed.parent.uid:
             # A process made it that died before it could say so; how it ended is known when this pass has recorded it.
             standing = Readiness(ReadinessState.TERMINATING, "was made once and is being deleted")
@@ -224,9 +224,9 @@ def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
     if held.digest != made.digest:
         return "its manifest changed"
     history = _feud(observed, made)
-    if history is not None and history.pending is not None:
-        return history.pending.text(confidential=observed.confidential)
-    if held.entry != live.own_entry():
+    if history is not None and history.unreverted is not None:
+        return history.unreverted.text(confidential=observed.confidential)
+    if held.own_entry != live.own_entry():
         return "somebody changed our fields"
     return "everything is applied now"
 

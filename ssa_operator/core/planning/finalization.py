@@ -146,7 +146,7 @@ def _all_seen(observed: Observed, name: str) -> bool:
 
 
 def _unless_done(observed: Observed, step: Step) -> Step:
-    if observed.records.once.get(HOOK + identity_key(step.identity)) != _DONE:
+    if observed.records.once_records.get(HOOK + identity_key(step.identity)) != _DONE:
         return step
     return replace(step, action=Action.KEEP, reason=_DONE)
 
@@ -260,5 +260,5 @@ def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Pare
     )
     if hooked:
         done = {HOOK + identity_key(step.identity): _DONE for step in hooks}
-        records = replace(records, once={**records.once, **done})
+        records = replace(records, once_records={**records.once_records, **done})
     return records

@@ -49,7 +49,7 @@ class Plan:
         if step.action is Action.APPLY:
             return True
         before = apply_once.once_record(self.observed.records, step.identity) if step.standing is not None else None
-        return before is not None and before.found
+        return before is not None and before.existed_before
 
     @property
     def prunes(self) -> tuple[Step, ...]:

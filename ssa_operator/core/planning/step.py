@@ -14,7 +14,7 @@ from ssa_operator.core.objects.dependency_graph import Edge
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
 from ssa_operator.core.policies.recreate import Recreation
@@ -67,7 +67,7 @@ class Step:
     successors: frozenset[Identity] = frozenset()
     after: tuple[Edge, ...] = ()
     lost: tuple[tuple[Reference, str], ...] = ()
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[WaitTarget, ...] = ()
     unchanged: bool = False
     recreation: Recreation | None = None
     standing: Readiness | None = None

@@ -24,7 +24,7 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import TAKES_OBSERVED
@@ -144,7 +144,7 @@ class TemplateAPI:
             self._done.add(query)
             body = body or {"kind": kind, "metadata": {"name": name}}
         if body is None:
-            return UnknownValue((self._source(query, None),), [Awaited(query, state="be ready")], whole=True)
+            return UnknownValue((self._source(query, None),), [WaitTarget(query, state="be ready")], whole=True)
         counts = not self._lenient and query not in self._done
         unready = counts and (leaving or (query not in self._uncounted and not self._judged(body).usable))
         if unready and not leaving:
@@ -174,7 +174,7 @@ class TemplateAPI:
             return self._unknown(source, answer)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
-            return UnknownValue((source,), [Awaited(query, state=state)], whole=True)
+            return UnknownValue((source,), [WaitTarget(query, state=state)], whole=True)
         return TrackedValue(source.body, (source,))
 
     def _lookup_all(
@@ -260,7 +260,9 @@ class TemplateAPI:
         """What an answer is that can't be given; where somebody has to do something, with the line that asks."""
         location = self.asked[source.query]
         where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
-        awaited = Awaited(source.query, state=f"be known{where}: {answer.unknown}", stalled=answer.needs_permission)
+        awaited = WaitTarget(
+            source.query, state=f"be known{where}: {answer.unknown}", needs_permission=answer.needs_permission
+        )
         return UnknownValue((source,), [awaited], whole=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.utils import missing
 
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_change
@@ -90,7 +90,7 @@ class UnknownValue(Missing):
     def __init__(
         self,
         sources: Sources,
-        awaited: Sequence[Awaited],
+        awaited: Sequence[WaitTarget],
         obj: Any = missing,
         name: str | None = None,
         whole: bool = False,
@@ -157,15 +157,15 @@ class UnknownValue(Missing):
 
 def merged(found: Sequence[TrackedValue | UnknownValue], sources: Sources = ()) -> UnknownValue:
     """What is computed of values that can't all be read."""
-    awaited: list[Awaited] = []
+    awaited: list[WaitTarget] = []
     for value in found:
         awaited += value.awaited if isinstance(value, UnknownValue) else unready_of(value.sources)
     return UnknownValue(union(sources, *(value.sources for value in found)), awaited, derived=True)
 
 
-def unready_of(sources: Sources) -> list[Awaited]:
+def unready_of(sources: Sources) -> list[WaitTarget]:
     """What has to become ready before a value that is made of these can be read."""
-    return [Awaited(source.query, state="be ready") for source in sources if source.unready and source.awaited]
+    return [WaitTarget(source.query, state="be ready") for source in sources if source.unready and source.awaited]
 
 
 def unawaited(sources: Sources) -> Sources:
@@ -388,12 +388,12 @@ def _lacking(owner: Any, path: FieldPath, sources: Sources) -> UnknownValue | No
     return None
 
 
-def _awaited(source: Provenance, path: FieldPath) -> Awaited:
+def _awaited(source: Provenance, path: FieldPath) -> WaitTarget:
     """A field of an answer; where the answer is a list, a field of the object in it."""
     query = source.query
     if isinstance(query, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
         metadata = source.body[path[0]]["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         item = Lookup(api_version=query.api_version, kind=query.kind, namespace=namespace, name=name)
-        return Awaited(item, path[1:])
-    return Awaited(query, path)
+        return WaitTarget(item, path[1:])
+    return WaitTarget(query, path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import KEPT, LiveObject
+from ssa_operator.core.objects.live_object import DECODED_LIMIT, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def test_a_body_is_decoded_once_while_a_pass_reads_it() -> None:
 def test_a_body_that_was_read_long_ago_is_read_again_as_it_was() -> None:
     first = LiveObject.of(body("first"))
     before = first.body
-    for number in range(KEPT):
+    for number in range(DECODED_LIMIT):
         assert LiveObject.of(body(str(number))).body["data"] == {"key": str(number)}
     assert first.body is not before
     assert first.body == before == body("first")

@@ -13,7 +13,7 @@ from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.policies.field_conflicts import FieldTakeover, ForeignChange
+from ssa_operator.core.policies.field_conflicts import FieldChange, ForeignChange
 from ssa_operator.core.redaction.report import redacted_report
 from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
 from ssa_operator.core.status.event_aggregation import (
@@ -91,7 +91,7 @@ def test_what_comes_and_goes_by_itself_is_not_told() -> None:
 
 
 def test_a_repair_says_who_changed_which_field() -> None:
-    take = FieldTakeover(manager="kubectl-edit", operation="Update", fields=("data.a",))
+    take = FieldChange(manager="kubectl-edit", operation="Update", fields=("data.a",))
     plan = plan_of("a")
     change = ForeignChange((take,))
     step = Step(
