@@ -106,7 +106,7 @@ async def judged(client: Client, children: Sequence[Found], now: float) -> Mappi
             bodies[uid] = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if uid in bodies:
             # Whoever may not read CRDs sees what an operator without that right would say.
-            found = readiness(bodies[uid], now, status_kinds=reporting[resource] is True)
+            found = readiness(bodies[uid], now, reports_status=reporting[resource] is True)
             entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=found))
     return entries
 

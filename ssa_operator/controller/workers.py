@@ -90,7 +90,7 @@ class Workers:
         redactor = parents.memory(parent).redactor if parents is not None and parent is not None else NO_SECRETS
         if redactor:
             # Python's own messages quote values.
-            trace = redactor.redacted("".join(traceback.format_exception(error)))
+            trace = redactor.redact("".join(traceback.format_exception(error)))
             log.error("%s: the pass failed unexpectedly\n%s", key, trace)
         else:
             log.error("%s: the pass failed unexpectedly", key, exc_info=error)
@@ -218,7 +218,7 @@ class Workers:
             if error.not_found:
                 return
             retry_after = error.retry_after or 0.0
-        words = memory.redactor.redacted(str(error))
+        words = memory.redactor.redact(str(error))
         if words != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
             memory.trouble = words
             # That the API server is out of reach is said once, by the watches, and not by every parent.

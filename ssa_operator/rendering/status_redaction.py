@@ -49,7 +49,7 @@ def _is_made_of_secret(sources: Iterable[Provenance]) -> bool:
 def _confided(value: Any, redactor: Redactor, everything: bool, path: FieldPath) -> Iterator[tuple[FieldPath, None]]:
     if type(value) is dict:
         for key, item in value.items():
-            if redactor.holds(str(key)):
+            if redactor.contains_secret(str(key)):
                 yield (*path, key), None
             else:
                 yield from _confided(item, redactor, everything, (*path, key))
@@ -58,7 +58,7 @@ def _confided(value: Any, redactor: Redactor, everything: bool, path: FieldPath)
             yield from _confided(item, redactor, everything, (*path, at))
     elif everything or (isinstance(value, TrackedValue) and _is_made_of_secret(value.sources)):
         found = settled(value, [])
-        if any(redactor.holds(text) for text in texts(found)):
+        if any(redactor.contains_secret(text) for text in texts(found)):
             yield path, None
 
 

@@ -135,7 +135,7 @@ def map_templates(templates: Path) -> Path:
     [
         pytest.param(by_apply, ("rival (Apply)", "data.word"), id="apply"),
         pytest.param(by_update, ("rival (Update)", "data.word"), id="update"),
-        pytest.param(by_removal, ("somebody removes", "data.word"), id="removal"),
+        pytest.param(by_removal, ("an unknown manager repeatedly removes", "data.word"), id="removal"),
         pytest.param(by_deletion, ("is deleted",), id="deletion"),
     ],
 )
@@ -150,7 +150,7 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
         await desk.until(
             ECHOES,
             "web",
-            not_ready_because("Conflict", f"ConfigMap {desk.namespace}/web", "again and again", *words),
+            not_ready_because("Conflict", f"ConfigMap {desk.namespace}/web", "repeatedly", *words),
         )
         assert rival.rounds == PATIENT.allowed_changes + 1
 
@@ -226,7 +226,7 @@ async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
             await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
         parent = await desk.apply_until_ready(echo("web", 2))
         await desk.until("configmaps", "web", holds(word="ours", number="2"))
-    assert "again and again" not in ready_condition(parent)["message"]
+    assert "repeatedly" not in ready_condition(parent)["message"]
 
 
 def second(templates: Path, tmp_path: Path, text: str) -> Path:
@@ -296,7 +296,7 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert "rival (Update) rewrites this status again and again" in noticed(running)
+        assert "rival (Update) repeatedly overwrites this status" in noticed(running)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ class Publisher:
                 subject.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.tell(parent, (status_refused(memory.redactor.redacted(str(error))),))
+                self._cluster.recorder.tell(parent, (status_refused(memory.redactor.redact(str(error))),))
             raise
         memory.unwritten = None
         memory.conflicts.status_written(status, applied.live, now)

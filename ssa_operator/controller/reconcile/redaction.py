@@ -14,7 +14,7 @@ from functools import partial
 
 from ssa_operator.controller.watches.parent_cache import Memory, Parent
 from ssa_operator.core.objects.cluster_view import Body
-from ssa_operator.core.redaction.secret_values import Redactor, pieces, union, values_of
+from ssa_operator.core.redaction.secret_values import Redactor, secret_parts, union, values_of
 from ssa_operator.rendering.status_redaction import spelled
 
 VERSIONS = 256
@@ -32,7 +32,7 @@ def remember_secrets(
         if all(version):
             known[version] = known.pop(version) if version in known else values_of(body)
     if generated_values:
-        known["", "drawn"] = frozenset(piece for value in generated_values for piece in pieces(value))
+        known["", "drawn"] = frozenset(piece for value in generated_values for piece in secret_parts(value))
     if not known:
         return memory.redactor
     while len(known) > VERSIONS:

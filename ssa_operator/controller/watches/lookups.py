@@ -266,7 +266,7 @@ class LookupInformers:
 
     def _start(self, scope: WatchScope, resource: Resource, redactor: Redactor) -> None:
         cache = Cache()
-        if redactor.holds(scope.name) or redactor.holds(scope.namespace):
+        if redactor.contains_secret(scope.name) or redactor.contains_secret(scope.namespace):
             self._discreet[scope] = redactor
         said = self._discreet.get(scope, NO_SECRETS)
         reflector = Reflector(self._client, resource, cache, namespace=scope.namespace, name=scope.name, redactor=said)
@@ -355,11 +355,9 @@ class LookupInformers:
 
 def _right(scope: Scope) -> str:
     """What to allow."""
-    name = scope.redactor.redacted(scope.name)
+    name = scope.redactor.redact(scope.name)
     what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.redactor.redacted(scope.namespace) or (
-        "all namespaces" if scope.resource.namespaced else "the cluster"
-    )
+    where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
     return f"allow the operator to list and watch {what} in {where}"
 
 

@@ -161,7 +161,7 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if step.action not in (Action.APPLY, Action.UNCHANGED):
         return step, None
-    found = readiness(live.body, now, status_kinds=step.reports_status)
+    found = readiness(live.body, now, reports_status=step.reports_status)
     if found.state is ReadinessState.CURRENT or not step.manifest.instructions.wait:
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
     if found.state is not ReadinessState.FAILED or live.identity.group_kind != _JOB:

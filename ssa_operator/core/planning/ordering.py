@@ -147,7 +147,7 @@ def _usable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now, status_kinds=outcome.step.reports_status).usable
+    return readiness(live.body, now, reports_status=outcome.step.reports_status).usable
 
 
 def _awaited(edge: Edge) -> WaitTarget:

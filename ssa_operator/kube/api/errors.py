@@ -196,7 +196,7 @@ def refusal(
     """
 
     def hidden(text: str) -> bool:
-        return confidential or redactor.reveals(text)
+        return confidential or redactor.may_reveal(text)
 
     try:
         status = _decode_status(body)
@@ -211,7 +211,7 @@ def refusal(
     details = status.details or _Details()
     causes = tuple(
         StatusCause(
-            redactor.redacted(cause.field),
+            redactor.redact(cause.field),
             cause.reason,
             redacted_cause(cause.reason, cause.message) if hidden(cause.message) else cause.message,
         )
@@ -219,7 +219,7 @@ def refusal(
     )
     message = status.message
     if hidden(message):
-        message = redactor.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
+        message = redactor.redact(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
     return StatusError(
         code=status.code or code,
         reason=status.reason,

@@ -271,7 +271,7 @@ class TemplateAPI:
     def _judged(self, body: Mapping[str, Any]) -> Readiness:
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.world.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.world.now, status_kinds=status_kinds)
+        found = readiness(body, self.world.now, reports_status=status_kinds)
         if found.again_at is not None:
             self._again(found.again_at)
         return found
