@@ -146,7 +146,7 @@ class _Call:
         else:
             self.steps.append(step)
             # What it says is known; only its turn has to come.
-            awaited = [str(edge) for edge in step.after] + [f"{child} to be ready" for child, _ in step.lost]
+            awaited = [str(edge) for edge in step.after] + [f"{child} to be ready" for child, _ in step.missing]
             if awaited:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(awaited)}")
 
@@ -171,7 +171,7 @@ class _Call:
         """A cluster that has every kind, and no object but the parents before this one and what they claim."""
         from ssa_operator.core.objects.live_object import LiveObject
         from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
+        from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
         from ssa_operator.core.policies.parent_records import identity_key
 
         parent = LiveObject.of(body)
@@ -180,13 +180,15 @@ class _Call:
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
         return Observed(
             parent=parent,
-            objects={},
-            own=(),
-            kinds={kind: KindState(namespaced=kind not in self.cluster_scoped, synced=True) for kind in named},
-            apply_records={},
-            apply_scope=ApplyScope.ALL,
-            parents={identity_key(owner): owner for owner in others.values()},
-            claims={identity: identity_key(owner) for identity, owner in others.items()},
+            children=ObservedChildren(
+                objects={},
+                own=(),
+                kinds={kind: KindState(namespaced=kind not in self.cluster_scoped, synced=True) for kind in named},
+            ),
+            parents=ObservedParents(
+                existing={identity_key(owner): owner for owner in others.values()},
+                claims={identity: identity_key(owner) for identity, owner in others.items()},
+            ),
             cluster_scope=cluster_scope,
             now=self.now,
         )

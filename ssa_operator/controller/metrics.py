@@ -24,18 +24,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.passes = Counter(
-            "ssa_operator_passes_total",
-            "Passes over parents by result: ok, waiting, failed, error.",
+        self.reconciles = Counter(
+            "ssa_operator_reconcile_total",
+            "Reconciles by result: ok, waiting, failed, error.",
             ("folder", "result"),
             registry=self._registry,
         )
-        self.pass_seconds = Histogram(
-            "ssa_operator_pass_seconds", "Time of one pass.", ("folder",), buckets=_FAST, registry=self._registry
+        self.reconcile_seconds = Histogram(
+            "ssa_operator_reconcile_duration_seconds",
+            "Time of one reconcile.",
+            ("folder",),
+            buckets=_FAST,
+            registry=self._registry,
         )
-        self.steps = Counter(
-            "ssa_operator_steps_total",
-            "Children by what a pass did with them.",
+        self.children = Counter(
+            "ssa_operator_children_total",
+            "Children by what a reconcile did with them.",
             ("folder", "kind", "result"),
             registry=self._registry,
         )
@@ -69,9 +73,9 @@ class Metrics:
             "Parents that were added again after a failure, with backoff.",
             registry=self._registry,
         )
-        self.tick_lag = Gauge(
-            "ssa_operator_tick_lag_seconds",
-            "By how much ticks are later than their interval because of --tick-rate.",
+        self.resync_lag = Gauge(
+            "ssa_operator_resync_lag_seconds",
+            "By how much resyncs are later than their interval because of --tick-rate.",
             registry=self._registry,
         )
         self.parents = Gauge("ssa_operator_parents", "Parents by folder.", ("folder",), registry=self._registry)

@@ -1,12 +1,12 @@
-"""Workers: they take parents from the queue, run passes, and decide when each parent is looked at again.
+"""Workers: they take parents from the queue, reconcile them, and decide when each parent is reconciled again.
 
 Promises:
-- A parent that failed in passing is looked at again after a backoff with jitter; one that failed for good waits for a
-  change or its next tick.
-- While many parents wait their children go first, and a status waits for PATIENCE at most.
-- Ticks are background work: they come last and stay within the budget of applies a second; a pass that applies
+- After a retryable failure the parent is requeued with backoff and jitter; after a terminal one it waits for a change
+  or its next resync.
+- While many parents wait, their children go first, and a status waits for PATIENCE at most.
+- Resyncs are background work: they come last and stay within the budget of applies a second. A reconcile that applies
   everything for another reason stands for one.
-- An unforeseen error costs one pass: it is logged with its traceback, and the parent is tried again.
+- An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from dataclasses import dataclass, replace
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
+from ssa_operator.controller.reconcile.publish import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
+from ssa_operator.core.policies.retries import after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, Unreachable
@@ -59,14 +61,14 @@ class Workers:
         reconciler: Reconciler,
         metrics: Metrics,
         options: Options,
-        chance: Clock,
+        clock: Clock,
     ) -> None:
         self._queue = queue
         self._folders = folders
         self._reconciler = reconciler
         self._metrics = metrics
         self._options = options
-        self._chance = chance
+        self._clock = clock
         self._budget: ResyncBudget[ParentKey] | None = (
             ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
         )
@@ -76,87 +78,84 @@ class Workers:
         while (item := await self._queue.get()) is not None:
             key, causes = item
             try:
-                await self._look_at(key, causes)
-            except Exception as error:  # noqa: BLE001 - it is told
-                # A bug shows in one pass: its worker, and with it every other parent, goes on.
-                self._complain(key, error)
+                await self._process(key, causes)
+            except Exception as error:  # noqa: BLE001 - it is logged
+                # A bug shows in one reconcile: the worker, and with it every other parent, goes on.
+                self._log_unexpected(key, error)
                 self._retry(key, UNEXPECTED)
             finally:
                 self._queue.done(key)
 
-    def _complain(self, key: ParentKey, error: Exception) -> None:
+    def _log_unexpected(self, key: ParentKey, error: Exception) -> None:
         parents = self._folders.get(key.folder)
-        parent = parents.find(key.namespace, key.name) if parents is not None else None
-        redactor = parents.memory(parent).redactor if parents is not None and parent is not None else NO_SECRETS
+        live = parents.find(key.namespace, key.name) if parents is not None else None
+        redactor = parents.state(live).redactor if parents is not None and live is not None else NO_SECRETS
         if redactor:
             # Python's own messages quote values.
             trace = redactor.redact("".join(traceback.format_exception(error)))
-            log.error("%s: the pass failed unexpectedly\n%s", key, trace)
+            log.error("%s: the reconcile failed unexpectedly\n%s", key, trace)
         else:
-            log.error("%s: the pass failed unexpectedly", key, exc_info=error)
+            log.error("%s: the reconcile failed unexpectedly", key, exc_info=error)
 
-    async def _look_at(self, key: ParentKey, causes: Cause) -> None:
+    async def _process(self, key: ParentKey, causes: Cause) -> None:
         parents = self._folders.get(key.folder)
-        parent = parents.find(key.namespace, key.name) if parents is not None else None
-        if parents is None or parent is None:
+        live = parents.find(key.namespace, key.name) if parents is not None else None
+        if parents is None or live is None:
             self._withdraw(key)
             self._queue.forget(key)
             return
-        memory = parents.memory(parent)
-        causes = self._granted(key, memory, causes)
-        if not causes & ~STATUS_ONLY:
-            if causes and memory.unwritten is not None:
-                await self._write_status(key, parents.subject(parent), memory)
-                self._tick_later(key, parents, parent, memory)
+        state = parents.state(live)
+        causes = self._granted(key, state, causes)
+        if causes & ~STATUS_ONLY:
+            state = await self._reconcile(key, parents.parent(live), state, causes)
+        elif causes and state.status.deferred is not None:
+            state = await self._write_status(key, parents.parent(live), state)
+        else:
             return
-        started, before = time.perf_counter(), memory.report
-        try:
-            report = await self._reconciler.reconcile(parents.subject(parent), memory, causes)
-        except (ApiError, CredentialsError) as error:
-            if memory.report is not None and memory.report is not before:
-                # The status could not be written; what was done is done.
-                self._log(key, before, memory.report)
-            self._failed(key, memory, error)
-        else:
-            self._log(key, before, report)
-            self._reported(key, memory, report)
-            self._write_later(key, memory)
-        if memory.report is not None:
-            # What was done is told by now. With the manifests in it, it would be most of what is remembered.
-            memory.report = replace(memory.report, outcomes=())
-        self._metrics.pass_seconds.labels(key.folder).observe(time.perf_counter() - started)
-        self._tick_later(key, parents, parent, memory)
+        parents.save_state(live, state)
+        self._resync_later(key, parents, live, state)
 
-    def _write_later(self, key: ParentKey, memory: Memory) -> None:
-        """Have the status written that the pass left unwritten."""
-        if memory.unwritten is not None:
-            self._queue.add(key, Cause.STATUS)
-            self._queue.add_after(key, Cause.STATUS_OVERDUE, PATIENCE)
-        else:
-            self._queue.cancel(key, Cause.STATUS_OVERDUE)
+    async def _reconcile(self, key: ParentKey, parent: Parent, state: ParentState, causes: Cause) -> ParentState:
+        started, before = time.perf_counter(), state.status.report
+        done = await self._reconciler.reconcile(parent, state, causes)
+        state = done.state
+        last = state.status.report if done.report is None else done.report
+        if last is not None and last is not before:
+            # Also where the status could not be written: what was done is done.
+            self._log(key, before, last)
+        if done.report is not None:
+            state = self._after_report(key, state, done.report)
+        elif done.error is not None:
+            state = self._after_error(key, state, done.error)
+        self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
+        if state.status.report is None:
+            return state
+        # The outcomes are logged by now. With the manifests in them, they would be most of what is remembered.
+        report = replace(state.status.report, outcomes=())
+        return replace(state, status=replace(state.status, report=report))
 
-    async def _write_status(self, key: ParentKey, subject: Parent, memory: Memory) -> None:
+    async def _write_status(self, key: ParentKey, parent: Parent, state: ParentState) -> ParentState:
         self._queue.cancel(key, Cause.STATUS_OVERDUE)
-        try:
-            again_at = await self._reconciler.write_status(subject, memory)
-        except (ApiError, CredentialsError) as error:
-            self._failed(key, memory, error)
-        else:
-            self._look_again(key, again_at)
+        done = await self._reconciler.write_status(parent, state)
+        if done.error is not None:
+            return self._after_error(key, done.state, done.error)
+        self._requeue_at(key, next_conflict_at(done.state))
+        return done.state
 
-    def _granted(self, key: ParentKey, memory: Memory, causes: Cause) -> Cause:
-        """The causes without a tick that the budget doesn't grant yet; such a tick comes back when it does. A pass that
-        applies everything anyway stands for the tick.
+    def _granted(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
+        """The causes without a tick that the budget does not grant yet; such a tick comes back when it does. A
+        reconcile that applies everything anyway stands for the tick.
         """
         if self._budget is None:
             return causes
         if causes & APPLY_ALL:
             self._withdraw(key)
             return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
-        now = self._chance.now()
+        now = self._clock.now()
         granted = Cause.TICK_GRANTED in causes and key in self._budget
         if Cause.TICK in causes:
-            self._budget.ask(key, len(memory.report.children) if memory.report else 1)
+            report = state.status.report
+            self._budget.ask(key, len(report.children) if report else 1)
             granted = granted or self._budget.turn(now) == (key, 0.0)
         if granted:
             self._budget.take(key, now)
@@ -171,72 +170,77 @@ class Workers:
             self._call_next()
 
     def _call_next(self) -> None:
-        """Have the parent looked at whose turn is next, when it comes."""
+        """Requeue the parent whose turn is next, when its turn comes."""
         assert self._budget is not None
-        now = self._chance.now()
-        self._metrics.tick_lag.set(self._budget.lag(now))
+        now = self._clock.now()
+        self._metrics.resync_lag.set(self._budget.lag(now))
         turn = self._budget.turn(now)
         if turn is not None and not self._queue.awaits(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
-    def _tick_later(self, key: ParentKey, parents: ParentInformer, parent: LiveObject, memory: Memory) -> None:
+    def _resync_later(self, key: ParentKey, parents: ParentInformer, live: LiveObject, state: ParentState) -> None:
         # A tick that the budget has not granted yet stands for the next one, too.
-        if self._budget is not None and key not in self._budget and not self._at_rest(memory):
-            now = self._chance.now()
+        if self._budget is not None and key not in self._budget and not self._is_at_rest(state):
+            now = self._clock.now()
             interval = parents.folder.settings.interval or self._options.interval
-            self._queue.add_after(key, Cause.TICK, next_resync(parent.uid, interval, now) - now)
+            self._queue.add_after(key, Cause.TICK, next_resync(live.uid, interval, now) - now)
 
-    def _at_rest(self, memory: Memory) -> bool:
-        """Whether a tick could not find anything to do: everything that a pass looks at wakes the parent when it
-        changes, and a tick applies nothing that is proven unchanged.
+    def _is_at_rest(self, state: ParentState) -> bool:
+        """Whether a resync could not find anything to do: every change that a reconcile would see requeues the parent,
+        and with `--apply changed` a resync applies nothing that is unchanged.
         """
-        if self._options.apply is ApplyMode.ALWAYS or memory.trouble or memory.report is None:
+        report = state.status.report
+        if self._options.apply is ApplyMode.ALWAYS or state.retries.error or report is None:
             return False
-        # What has no proof may be an object of somebody else's, which no watch shows.
-        return memory.report.complete and memory.rendered <= memory.apply_records.keys()
+        # A child without an apply record may belong to others, and then no watch shows it.
+        return report.complete and state.renders.rendered <= state.children.apply_records.keys()
 
-    def _reported(self, key: ParentKey, memory: Memory, report: Report) -> None:
-        self._metrics.passes.labels(
-            key.folder, "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
-        ).inc()
-        memory.trouble, memory.unfinished = "", 0
+    def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
+        result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
+        self._metrics.reconciles.labels(key.folder, result).inc()
+        retries = after_report(state.retries, retryable=report.retryable)
         if report.retryable:
-            self._retry(key, memory.failures, report.retry_after)
+            self._retry(key, retries.failed, report.retry_after)
         else:
             self._queue.cancel(key, Cause.RETRY)
-        self._look_again(key, report.again_at)
+        self._requeue_at(key, report.again_at)
+        if state.status.deferred is not None:
+            self._queue.add(key, Cause.STATUS)
+            self._queue.add_after(key, Cause.STATUS_OVERDUE, PATIENCE)
+        else:
+            self._queue.cancel(key, Cause.STATUS_OVERDUE)
+        return replace(state, retries=retries)
 
-    def _look_again(self, key: ParentKey, moment: float | None) -> None:
+    def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
         if moment is not None:
-            self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._chance.now()))
+            self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
-    def _failed(self, key: ParentKey, memory: Memory, error: ApiError | CredentialsError) -> None:
-        """The pass did not come to its end. A parent that went or changed meanwhile has an event of its own."""
-        self._metrics.passes.labels(key.folder, "error").inc()
-        retry_after = 0.0
+    def _after_error(self, key: ParentKey, state: ParentState, error: ApiError | CredentialsError) -> ParentState:
+        """The reconcile did not come to its end. A parent that was deleted or changed meanwhile has its own event."""
+        self._metrics.reconciles.labels(key.folder, "error").inc()
+        retry_after, terminal, conflict = 0.0, False, False
         if isinstance(error, ApiError):
             if error.not_found:
-                return
-            retry_after = error.retry_after or 0.0
-        words = memory.redactor.redact(str(error))
-        if words != memory.trouble and not (isinstance(error, ApiError) and error.conflict):
-            memory.trouble = words
-            # That the API server is out of reach is said once, by the watches, and not by every parent.
+                return state
+            retry_after, terminal, conflict = error.retry_after or 0.0, error.terminal, error.conflict
+        message = state.redactor.redact(str(error))
+        if message != state.retries.error and not conflict:
+            # The watches log that the API server is out of reach; not every parent repeats it.
             level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING
-            log.log(level, "%s: the pass was not finished: %s", key, words)
-        if isinstance(error, ApiError) and error.terminal:
-            # A status that the CRD refuses is refused until somebody changes something; the next tick tries it again.
-            return
-        memory.unfinished += 1
-        self._retry(key, memory.unfinished, retry_after)
+            log.log(level, "%s: the reconcile was not finished: %s", key, message)
+        retries = after_error(state.retries, state.retries.error if conflict else message, terminal=terminal)
+        if not terminal:
+            # A terminal error waits for a change or the next resync: the CRD may refuse the status each time.
+            self._retry(key, retries.unfinished, retry_after)
+        return replace(state, retries=retries)
 
     def _retry(self, key: ParentKey, failures: int, retry_after: float = 0.0) -> None:
         self._metrics.queue_retries.inc()
-        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._chance.jitter()), retry_after))
+        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._clock.jitter()), retry_after))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
-            self._metrics.steps.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
+            self._metrics.children.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
             if outcome.result is Result.CREATED:

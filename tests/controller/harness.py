@@ -23,7 +23,8 @@ from typing import Any, Protocol
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.reconcile.reconciler import Reconciled
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.report import Report
@@ -319,13 +320,14 @@ class Running:
         reconciler = self.operator._reconciler
         reconcile = reconciler.reconcile
 
-        async def noted(subject: Parent, memory: Memory, causes: Cause) -> Report:
-            self.passes.append((subject.parent.identity.name, causes))
+        async def noted(parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+            self.passes.append((parent.live.identity.name, causes))
             reports = self.reports  # a pass that was begun before `forget` ends uncounted
-            report = await reconcile(subject, memory, causes)
-            reports.append(report)
-            self._ended.set()
-            return report
+            done = await reconcile(parent, state, causes)
+            if done.report is not None:
+                reports.append(done.report)
+                self._ended.set()
+            return done
 
         reconciler.reconcile = noted  # type: ignore[method-assign]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import (
     ECHOES,
@@ -18,6 +23,7 @@ from tests.controller.harness import (
     ROLES,
     Desk,
     Operate,
+    Running,
     definition,
     echo,
     entries,
@@ -363,6 +369,143 @@ async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
         await desk.kubectl("delete", "namespace", elsewhere, "--wait=false")
         await other.gone(ECHOES, "web")
         await desk.gone("namespaces", elsewhere)
+
+
+@contextlib.asynccontextmanager
+async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
+    """The operator's watch of a kind hears nothing meanwhile, as one whose connection is dead."""
+    watch = running.operator.controllers.children._watches[kind]
+    await watch.stop()
+    try:
+        yield
+    finally:
+        watch.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in watch.reflectors]
+
+
+async def test_a_child_that_the_watch_still_shows_is_reported_and_tried_again_until_the_watch_has_caught_up(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    role = f"{desk.namespace}-web"
+    async with operate(templates=wide) as running:
+        await desk.apply_until_ready(echo("web"))
+        async with silent(running, GroupKind("rbac.authorization.k8s.io", "ClusterRole")):
+            await desk.kubectl("delete", "clusterrole", role)
+            await desk.kubectl("create", "clusterrole", role, "--verb=get", "--resource=pods")
+            await desk.kubectl("delete", "echo", "web", "--wait=false")
+            await desk.until(ECHOES, "web", not_ready_because("Deleting", role, "another object has its name"))
+            running.forget()
+            await running.passed(1)
+            assert running.reports[0].retryable
+            assert running.reports[0].again_at is None
+        await desk.gone(ECHOES, "web")
+        assert not is_going(await desk.read(ROLES, role))
+    await desk.kubectl("delete", "clusterrole", role)
+
+
+async def test_a_child_that_changed_without_end_before_its_parent_was_deleted_causes_no_more_passes(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    role = f"{desk.namespace}-web"
+    async with operate(templates=wide) as running:
+        await desk.apply_until_ready(echo("web"))
+        await desk.hold("clusterrole", role)
+        parents = running.operator.folders[ECHOES]
+        live = parents.find(desk.namespace, "web")
+        assert live is not None
+        restless = Identity("", "ConfigMap", desk.namespace, "restless")
+        long_ago = FeedbackLoop(changes=20, changed_at=0.0, reads=Reference("ConfigMap", "restless"))
+        state = parents.state(live)
+        history = replace(state.children, feedback_loops={restless: long_ago})
+        parents.save_state(live, replace(state, children=history))
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))
+        assert running.reports[-1].again_at is None
+        await desk.release("clusterrole", role)
+        await desk.gone(ECHOES, "web")
+
+
+async def co_own(desk: Desk, *flags: str) -> None:
+    """Write the Echo `web` back as it is, records and finalizer included, as somebody does who restores a backup."""
+    body = await desk.read(ECHOES, "web")
+    kept = {key: body["metadata"][key] for key in ("name", "annotations", "finalizers")}
+    saved = json.dumps({**{key: body[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
+    await desk.kubectl("apply", *flags, "-f", "-", stdin=saved)
+
+
+async def restored(desk: Desk, name: str = "web", **annotations: str) -> None:
+    """An Echo that is created with our finalizer, as from a backup: kubectl owns that by an Update."""
+    body = echo(name)
+    body["metadata"] |= {"finalizers": [CLEANUP], "annotations": annotations}
+    await desk.create(body)
+
+
+BACKUP = ("--server-side", "--field-manager=backup", "--force-conflicts")
+
+
+def owners(parent: dict[str, Any], field: str) -> set[str]:
+    """The field managers that own a field of a parent's metadata."""
+    entries = parent["metadata"]["managedFields"]
+    return {each["manager"] for each in entries if f'"f:{field}"' in json.dumps(each["fieldsV1"])}
+
+
+async def test_a_parent_goes_also_where_another_manager_applies_our_finalizer_and_records(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    async with operate(templates=wide):
+        await desk.apply_until_ready(echo("web"))
+        await co_own(desk, *BACKUP)
+        parent = await desk.ready(ECHOES, "web")
+        assert {"backup", "ssa-operator-parent"} <= owners(parent, "finalizers")
+        assert {"backup", "ssa-operator-parent"} <= owners(parent, INVENTORY)
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.gone(ROLES, f"{desk.namespace}-web")
+        await desk.gone(ECHOES, "web")
+
+
+async def test_a_parent_goes_also_where_kubectl_created_it_with_our_finalizer(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    await restored(desk)
+    async with operate(templates=wide):
+        parent = await desk.ready(ECHOES, "web")
+        assert {"kubectl-create", "ssa-operator-parent"} <= owners(parent, "finalizers")
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.gone(ROLES, f"{desk.namespace}-web")
+        await desk.gone(ECHOES, "web")
+
+
+async def test_a_restored_parent_that_needs_neither_finalizer_nor_records_loses_both(
+    desk: Desk, operate: Operate
+) -> None:
+    gone = json.dumps([{"group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{desk.namespace}-web"}])
+    await restored(desk, **{INVENTORY: gone, "ssa-operator.dev/held": '{"reconcileAt":"","children":["ConfigMap/a"]}'})
+    async with operate():
+        parent = await desk.until(ECHOES, "web", lambda body: not finalizers(body))
+        assert inventory(parent) == []
+        assert "ssa-operator.dev/held" not in parent["metadata"].get("annotations", {})
+
+
+async def test_the_finalizer_and_records_go_with_the_last_child_also_where_another_manager_applies_them(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
+    async with operate(templates=wide) as running:
+        await desk.apply_until_ready(echo("web"))
+        await co_own(desk, *BACKUP)
+        running.remove(f"{ECHOES}/role.yaml.j2")
+        await desk.gone(ROLES, f"{desk.namespace}-web")
+        parent = await desk.until(ECHOES, "web", lambda body: not finalizers(body))
+        assert INVENTORY not in parent["metadata"].get("annotations", {})
+
+
+async def test_the_finalizers_of_others_stay_when_ours_is_removed(desk: Desk, operate: Operate, wide: Path) -> None:
+    async with operate(templates=wide):
+        await desk.apply_until_ready(echo("web"))
+        await desk.patch("echo", "web", metadata={"finalizers": ["a.b/first", CLEANUP, "a.b/last"]})
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        parent = await desk.until(ECHOES, "web", lambda body: CLEANUP not in finalizers(body))
+        assert finalizers(parent) == ["a.b/first", "a.b/last"]
+        await desk.release("echo", "web")
+        await desk.gone(ECHOES, "web")
 
 
 async def test_the_finalizer_is_put_back_where_somebody_took_it_away(desk: Desk, operate: Operate, wide: Path) -> None:

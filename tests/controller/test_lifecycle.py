@@ -16,7 +16,10 @@ from ssa_operator.controller.operator import Operator
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import (
     ECHOES,
+    ROLE,
+    ROLES,
     Desk,
+    MakeOptions,
     Operate,
     definition,
     echo,
@@ -24,8 +27,12 @@ from tests.controller.harness import (
     is_ready,
     map_template,
     not_ready_because,
+    only,
+    operating,
+    other_than,
     uid,
 )
+from tests.controller.permissions import BASICS, Rules, acting_as, allowed, allowed_everywhere
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -74,6 +81,131 @@ async def test_a_crd_that_is_missing_is_waited_for_used_and_let_go_without_distu
         await desk.define(crd)
         await desk.apply(gadget(group, "two"))
         await desk.until("configmaps", "two", holds(word="a"))
+
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+@pytest.fixture
+def finalized_templates(gadget_templates: Path, group: str) -> Path:
+    """A second folder whose parents have our finalizer: their child is cluster-scoped."""
+    folder = gadget_templates / f"gadgets.{group}"
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    (folder / "role.yaml.j2").write_text(ROLE)
+    return gadget_templates
+
+
+async def test_a_crd_that_is_deleted_goes_with_its_parents_and_all_that_their_finalizers_delete(
+    desk: Desk, operate: Operate, finalized_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    name = crd["metadata"]["name"]
+    role = f"{desk.namespace}-one"
+    await desk.define(crd)
+    async with operate(templates=finalized_templates) as running:
+        await desk.apply_until_ready(gadget(group, "one"))
+        await desk.hold("clusterrole", role)
+        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.until(f"gadgets.{group}", "one", not_ready_because("Deleting", f"ClusterRole {role}"))
+        assert running.operator.ready
+        await desk.apply_until_ready(echo("web"))
+        await desk.release("clusterrole", role)
+        await desk.gone(ROLES, role)
+        await desk.gone(CRDS, name)
+        await until(lambda: name not in running.operator.folders)
+        assert "was removed" in running.operator.missing[name]
+
+        await desk.define(crd)
+        await desk.apply_until_ready(gadget(group, "one"))
+        await desk.kubectl("delete", f"gadgets.{group}", "one", "--wait=false")
+        await desk.gone(ROLES, role)
+
+
+async def test_a_crd_whose_deletion_began_while_no_operator_ran_goes_when_one_starts(
+    desk: Desk, operate: Operate, finalized_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    name = crd["metadata"]["name"]
+    await desk.define(crd)
+    async with operate(templates=finalized_templates):
+        await desk.apply_until_ready(gadget(group, "one"))
+    await desk.kubectl("delete", "crd", name, "--wait=false")
+    await desk.until(f"gadgets.{group}", "one", lambda body: "deletionTimestamp" in body["metadata"])
+    async with operate(templates=finalized_templates) as running:
+        await desk.gone(ROLES, f"{desk.namespace}-one")
+        await desk.gone(CRDS, name)
+        await until(lambda: name in running.operator.missing)
+        assert name not in running.operator.folders
+
+
+async def test_a_child_whose_crd_is_being_deleted_is_made_again_with_the_crd(
+    desk: Desk, operate: Operate, templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    name = crd["metadata"]["name"]
+    (templates / ECHOES / "gadget.yaml.j2").write_text(
+        f"apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: {{{{ name }}}}\nspec: {{word: a}}\n"
+    )
+    await desk.define(crd)
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web"))
+        first = await desk.read(name, "web")
+        await desk.hold(f"gadgets.{group}", "web")
+        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.until(ECHOES, "web", not_ready_because("Progressing", f"Gadget {desk.namespace}/web", "deleted"))
+        await desk.release(f"gadgets.{group}", "web")
+        await desk.gone(CRDS, name)
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", f"has no kind Gadget.{group}"))
+        await desk.define(crd)
+        await desk.ready(ECHOES, "web")
+        assert other_than(first)(await desk.read(name, "web"))
+
+
+@pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no right to watch CRDs"])
+async def test_a_parent_whose_recorded_child_went_with_its_crd_is_not_kept_by_it(
+    desk: Desk, options: MakeOptions, templates: Path, group: str, tmp_path: Path, *, sees_crds: bool
+) -> None:
+    crd = definition("gadgets", group, "Gadget", scope="Cluster")
+    name = crd["metadata"]["name"]
+    only(templates, gadget=f"apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: {{{{ name }}}}\n")
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    user = f"limited-{desk.namespace}"
+    rules: Rules = [{"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}]
+    if sees_crds:
+        rules.append({"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["list", "watch"]})
+    await desk.apply(*allowed(user, BASICS, "basics"), *allowed_everywhere(user, rules))
+    await desk.define(crd)
+    async with acting_as(user, desk, tmp_path) as client, operating(client, options()):
+        await desk.apply_until_ready(echo("web"))
+        await desk.kubectl("delete", "crd", name)
+        missing = (
+            not_ready_because("ApplyFailed", "404 page not found"),
+            not_ready_because("ApplyFailed", "has no kind"),
+        )
+        await desk.until(ECHOES, "web", lambda body: any(each(body) for each in missing))
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.gone(ECHOES, "web")
+
+
+async def test_a_parent_in_deletion_waits_for_a_child_whose_crd_is_being_deleted(
+    desk: Desk, operate: Operate, templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget", scope="Cluster")
+    name = crd["metadata"]["name"]
+    (templates / ECHOES / "gadget.yaml.j2").write_text(
+        f"apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: {{{{ name }}}}\n"
+    )
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    await desk.define(crd)
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web"))
+        await desk.hold(f"gadgets.{group}", "web")
+        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.until(name, "web", lambda body: "deletionTimestamp" in body["metadata"])
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.until(ECHOES, "web", not_ready_because("Deleting", "Gadget web is being deleted"))
+        await desk.release(f"gadgets.{group}", "web")
+        await desk.gone(ECHOES, "web")
 
 
 async def test_a_crd_that_serves_no_version_is_waited_for(
@@ -271,24 +403,24 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
             assert (healthy.status, ready.status) == (200, 200)
             text = await metrics.text()
         for name in (
-            "passes_total",
-            "pass_seconds",
-            "steps_total",
+            "reconcile_total",
+            "reconcile_duration_seconds",
+            "children_total",
             "workqueue_depth",
             "workqueue_queue_duration_seconds",
             "workqueue_unfinished_work_seconds",
             "workqueue_longest_running_seconds",
             "workqueue_retries_total",
             "watch_restarts",
-            "tick_lag",
+            "resync_lag_seconds",
         ):
             assert f"ssa_operator_{name}" in text
 
 
 def loaded(operator: Operator, folder: str) -> str:
     """The text of a folder's only template as the operator read it last."""
-    assert operator._sources is not None
-    (text,) = operator._sources.folders[folder].files.values()
+    assert operator.controllers._sources is not None
+    (text,) = operator.controllers._sources.folders[folder].files.values()
     return text
 
 
@@ -301,14 +433,14 @@ async def test_a_template_saved_while_the_operator_asks_what_the_cluster_serves_
     await desk.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
     async with operate() as running:
         await desk.until("configmaps", "robot-words", holds(word="first"))
-        resource_by_name = running.operator._mapper.resource_by_name
+        resource_by_name = running.operator.controllers._mapper.resource_by_name
 
         async def slow(name: str) -> Resource:
             asked.set()
             await answer.wait()
             return await resource_by_name(name)
 
-        monkeypatch.setattr(running.operator._mapper, "resource_by_name", slow)
+        monkeypatch.setattr(running.operator.controllers._mapper, "resource_by_name", slow)
         running.write(f"{folder}/map.yaml.j2", map_template("words", word="'second'"))
         await asked.wait()
         running.write(f"{folder}/map.yaml.j2", map_template("words", word="'third'"))

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.cluster
 class Deaf:
     """Is told of changes, and does nothing."""
 
-    def looked_up(self, parent_uid: str, cause: Cause) -> None:
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
         pass
 
 
@@ -62,7 +62,7 @@ async def passed_by(desk: Desk, name: str) -> None:
 async def until_watched(operator: Operator, wanted: Callable[[set[tuple[str, str]]], bool]) -> None:
     """Return once the namespaces and names of the lookups' watches are as wanted."""
     async with asyncio.timeout(PATIENCE):
-        while not wanted({(each.scope.namespace, each.scope.name) for each in operator.lookups.reflectors}):  # noqa: ASYNC110 - a grace has no event
+        while not wanted({(each.scope.namespace, each.scope.name) for each in operator.controllers.lookups.reflectors}):  # noqa: ASYNC110 - a grace has no event
             await asyncio.sleep(0.02)
 
 
@@ -234,7 +234,7 @@ async def test_the_parent_and_its_children_can_be_looked_up(start: Start, desk: 
     await desk.ready(ECHOES, "web")
     await desk.apply(echo("web", 4))
     await desk.until("configmaps", "web-copy", holds(replicas="4"))
-    assert {each.scope.name for each in running.operator.lookups.reflectors} == {"web-own"}
+    assert {each.scope.name for each in running.operator.controllers.lookups.reflectors} == {"web-own"}
 
 
 async def test_ready_tells_of_an_object_that_is_looked_up_and_never_waits(start: Start, desk: Desk) -> None:
@@ -389,7 +389,7 @@ async def test_a_watch_that_nobody_uses_any_more_is_ended(
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two")), echo("one"), echo("two"))
     for name in ("one", "two"):
         await desk.until("configmaps", f"{name}-out", holds(v="1"))
-    assert {each.scope.name for each in running.operator.lookups.reflectors} == {"one-in", "two-in"}
+    assert {each.scope.name for each in running.operator.controllers.lookups.reflectors} == {"one-in", "two-in"}
     await desk.kubectl("delete", "echo", "one")
     await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "two-in")})
     running.write(f"{ECHOES}/a.yaml.j2", map_template("out", v="'2'"))
@@ -443,7 +443,7 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
     await desk.apply(config_map("in", n="3"))
     await desk.until(ECHOES, "web", lambda body: body["status"].get("readyReplicas") == 3)
     assert running.passes == [("web", Cause.CHILD)]
-    steps = running.operator.metrics.steps
+    steps = running.operator.metrics.children
     assert steps.labels(ECHOES, "ConfigMap", "configured")._value.get() == 0
 
 

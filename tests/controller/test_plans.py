@@ -7,19 +7,19 @@ The cluster of the game only holds objects; how an API server merges and validat
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ssa_operator.controller.watches.parent_cache import Memory, remember
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.planning.child_history import ChildHistory, after_outcomes
 from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.core.planning.plan import Plan, make_plan, render_history_after
+from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action, Step
 from ssa_operator.core.policies.parent_records import ParentRecords, parent_records_body, read_parent_records
 from ssa_operator.core.status.report import make_report
@@ -41,7 +41,7 @@ class Life(RuleBasedStateMachine):
         self.spec = frozenset(NAMES)
         self.reconcile_at = "0"
         self.kept = ParentRecords()
-        self.memory = Memory()
+        self._forget()
         self.brought_to: str | None = None
         self.rendered_here: dict[str, set[str]] = {}
         self.made = 0
@@ -67,7 +67,12 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.memory, self.brought_to, self.rendered_here = Memory(), None, {}
+        self._forget()
+        self.brought_to, self.rendered_here = None, {}
+
+    def _forget(self) -> None:
+        """A process that starts remembers nothing."""
+        self.history, self.renders = ChildHistory(), RenderHistory()
 
     # What the operator does.
 
@@ -90,7 +95,7 @@ class Life(RuleBasedStateMachine):
         before = dict(self.objects)
         plan = self._pass(steps=None)
         assert self.objects == before
-        assert not plan.prunes
+        assert not any(step.action is Action.PRUNE for step in plan.steps)
 
     @invariant()
     def what_is_not_ours_is_there(self) -> None:
@@ -115,7 +120,8 @@ class Life(RuleBasedStateMachine):
         self._judge(plan, before)
         if steps is None or len(outcomes) == len(ordered):
             report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
-            remember(self.memory, plan, tuple(outcomes), report)
+            self.history = after_outcomes(self.history, outcomes)
+            self.renders = render_history_after(plan, self.renders, complete=report.complete)
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:
                 self.brought_to = self.templates
@@ -123,19 +129,19 @@ class Life(RuleBasedStateMachine):
         return plan
 
     def _observed(self, kept: ParentRecords) -> Observed:
-        memory = self.memory
-        fields: dict[str, Any] = {
-            "apply_records": memory.apply_records,
-            "apply_scope": ApplyScope.CHANGED,
-            "converged": memory.converged,
-            "settled": memory.settled,
-            "outlived": memory.rendered if memory.digest == self.templates else frozenset(),
-            "reconcile_at": self.reconcile_at,
-            "successors": memory.successors,
-            "records": replace(kept, held_prune=kept.held_prune or memory.hold),
-            "reconciled_before": memory.report is not None,
-        }
-        return observed(*self.objects.values(), others=(self.foreign,), **fields)
+        renders = self.renders
+        return observed(
+            *self.objects.values(),
+            others=(self.foreign,),
+            apply_records=self.history.apply_records,
+            apply_scope=ApplyScope.CHANGED,
+            converged=renders.converged,
+            settled=renders.settled,
+            rendered_before=renders.rendered if renders.digest == self.templates else frozenset(),
+            reconcile_at=self.reconcile_at,
+            successors=renders.successors,
+            records=replace(kept, held_prune=kept.held_prune or renders.hold),
+        )
 
     def _act(self, step: Step) -> Outcome:
         match step.action:

@@ -12,8 +12,8 @@ import pytest
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.watches.parent_cache import Memory
+from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.controller.watches.parent_cache import ParentState
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.core.objects.identity import Identity
@@ -37,7 +37,7 @@ class Scripted:
     def __init__(self, folder: Folder, report: Report) -> None:
         self.folder = folder
         self.causes: list[Cause] = []
-        self.known = Memory()
+        self.known = ParentState()
         self.puts_off = False
         self.refusal: ApiError | None = None
         self.written = 0
@@ -48,22 +48,25 @@ class Scripted:
     def find(self, namespace: str, name: str) -> LiveObject | None:
         return self._parent if (namespace, name) == (KEY.namespace, KEY.name) else None
 
-    def memory(self, _: LiveObject) -> Memory:
+    def state(self, _: LiveObject) -> ParentState:
         return self.known
 
-    def subject(self, live: LiveObject) -> Any:
+    def save_state(self, _: LiveObject, state: ParentState) -> None:
+        self.known = state
+
+    def parent(self, live: LiveObject) -> Any:
         return live
 
-    async def reconcile(self, _: Any, memory: Memory, causes: Cause) -> Report:
+    async def reconcile(self, _: Any, state: ParentState, causes: Cause) -> Reconciled:
         self.causes.append(causes)
-        memory.report, memory.unwritten = self._report, {} if self.puts_off else None
-        return self._report
+        status = replace(state.status, report=self._report, deferred={} if self.puts_off else None)
+        return Reconciled(state=replace(state, status=status), report=self._report)
 
-    async def write_status(self, _: Any, memory: Memory) -> None:
+    async def write_status(self, _: Any, state: ParentState) -> Reconciled:
         self.written += 1
         if self.refusal is not None:
-            raise self.refusal
-        memory.unwritten = None
+            return Reconciled(state=state, error=self.refusal)
+        return Reconciled(state=replace(state, status=replace(state.status, deferred=None)))
 
 
 def report(*outcomes: Outcome) -> Report:
@@ -141,7 +144,7 @@ async def test_what_a_pass_did_is_told_and_not_remembered() -> None:
     step = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
     script, queue = scripted(Outcome(step=step, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
     await looked_at(script, queue, Cause.PARENT)
-    assert script.known.report == report()
+    assert script.known.status.report == report()
 
 
 async def test_a_status_that_was_put_off_is_written_without_another_pass() -> None:

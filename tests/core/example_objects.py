@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -10,8 +11,10 @@ from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Liv
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.core.objects.render_result import Document, Rendered
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
+from ssa_operator.core.planning.child_history import ChildHistory
+from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
@@ -80,24 +83,41 @@ def made(body: Mapping[str, Any], owner: LiveObject | None = None, **rules: Any)
     return manifest(document(body), owner or parent(), Rules(**({"namespaced": True} | rules)))
 
 
-def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **fields: Any) -> Observed:
-    defaults: dict[str, Any] = {
-        "parent": parent(),
-        "objects": {live.identity: live for live in (*own, *others)},
-        "own": own,
-        "kinds": {
-            CONFIG_MAP: KindState(namespaced=True, synced=True),
-            DEPLOYMENT: KindState(namespaced=True, synced=True),
-            NAMESPACE: KindState(namespaced=False, synced=True),
+_GROUPS = {
+    "children": ObservedChildren,
+    "parents": ObservedParents,
+    "history": ChildHistory,
+    "renders": RenderHistory,
+}
+
+
+def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: Any) -> Observed:
+    """What a reconcile knows; `changes` are fields of it, or of one of its groups."""
+    groups: dict[str, dict[str, Any]] = {
+        "children": {
+            "objects": {live.identity: live for live in (*own, *others)},
+            "own": own,
+            "kinds": {
+                CONFIG_MAP: KindState(namespaced=True, synced=True),
+                DEPLOYMENT: KindState(namespaced=True, synced=True),
+                NAMESPACE: KindState(namespaced=False, synced=True),
+            },
         },
-        "apply_records": {},
-        "apply_scope": ApplyScope.ALL,
         "parents": {
-            PARENT_UID: Identity("example.com", "Echo", "default", "web"),
-            OTHER_UID: Identity("example.com", "Echo", "default", "other"),
+            "existing": {
+                PARENT_UID: Identity("example.com", "Echo", "default", "web"),
+                OTHER_UID: Identity("example.com", "Echo", "default", "other"),
+            },
         },
+        "history": {},
+        "renders": {},
     }
-    return Observed(**(defaults | fields))
+    for name, group in _GROUPS.items():
+        for field in fields(group):
+            if field.name in changes:
+                groups[name][field.name] = changes.pop(field.name)
+    values = {name: group(**groups[name]) for name, group in _GROUPS.items()}
+    return Observed(**({"parent": parent()} | values | changes))
 
 
 def config_map_identity(name: str = "settings") -> Identity:

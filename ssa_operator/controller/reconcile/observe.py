@@ -1,7 +1,9 @@
-"""Observing and rendering: what a pass knows before it plans.
+"""The first step of a reconcile: what the caches hold around the parent, and what its templates render from that.
 
 Promises:
-- Everything comes from caches; what a template asks for and nobody watches yet is watched, and awaited for a while.
+- Everything comes from caches. The operator starts a watch for whatever a template reads or renders first, and waits
+  for it for a while.
+- A reconcile renders the folder at most ROUNDS times.
 """
 
 from __future__ import annotations
@@ -13,17 +15,20 @@ from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_view import ParentView
-from ssa_operator.controller.reconcile.redaction import remember_secrets
+from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NONE_FOUND, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import RECONCILE_AT, Memory, Parent, remembered
+from ssa_operator.controller.watches.parent_cache import Parent
+from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
-from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed
+from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
+from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
@@ -35,162 +40,187 @@ from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status
 
 ROUNDS = 8
-"""So many renders a pass may take: what a lookup gives may lead to another lookup. Those that are left come with the
-events of their watches."""
+"""Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the
+others."""
+
+RECONCILE_AT = f"{PREFIX}reconcile-at"
 
 
 class Observer:
-    """What the caches hold around a parent, and what `claims` says of the other parents."""
+    """Observes parents. `claims` knows the other parents, and what they render."""
 
     def __init__(
-        self,
-        cluster: ClusterAccess,
-        claims: ObjectClaims,
-        options: Options,
-        now: Callable[[], float],
+        self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, now: Callable[[], float]
     ) -> None:
         self._cluster = cluster
         self._options = options
         self._now = now
         self._claims = claims
 
-    async def watch_recorded(self, parent: LiveObject, records: ParentRecords, memory: Memory) -> None:
-        """Watch what the parent is known to have, also where no template renders it now."""
-        reported = reported_kinds(parent) if memory.report is None else set()
-        places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
-        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places, memory.redactor)
+    async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
+        """What the plan is made from."""
+        records = self._records(turn)
+        await self._watch_recorded(turn, records)
+        rendered, unlabelled = await self._render(turn)
+        return self._observed(turn, rendered, records, unlabelled), rendered
 
-    async def render(self, subject: Parent, memory: Memory, causes: Cause) -> tuple[Rendered, UnlabelledObjects]:
-        """The folder, rendered for the parent, with every kind that it renders and all that it looks up watched. What
-        shall hold generated values and isn't watched is looked for first: its values are kept.
-        """
-        children, lookups, uid = self._cluster.children, self._cluster.lookups, subject.parent.uid
-        unlabelled, met, replaced = NONE_FOUND, set[Identity](), remembered(memory)
-        await self._prepare(subject)
-        for _ in range(ROUNDS):
-            family = replace(self._family(subject, children.of(uid)), unlabelled={**replaced, **unlabelled.found})
-            rendered = render(subject.folder, subject.parent.body, family)
-            if memory.converged != rendered.digest or Cause.PARENT in causes:
-                rendered = verified(subject.folder, subject.parent.body, family, rendered)
-            redactor = remember_secrets(memory, subject, rendered.secrets, rendered.generated_values)
-            seen = lookups.look(rendered.asked, family.itself, redactor)
-            kinds = _kinds(rendered)
-            # Another parent may have had them watched just now.
-            known = children.kinds
-            unknown = not all(kind in known and known[kind].synced for kind in kinds)
-            await children.watch(kinds, _places(rendered), redactor)
-            await lookups.settled(seen)
-            if (unknown and rendered.waits) or lookups.look(seen) != seen:
-                # What was waited for may be there: nobody had looked yet.
-                continue
-            more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in met)
-            met.update(rendered.generated)
-            unlabelled |= more
-            if not more.found:
-                break
-        self.use(subject, Cause.TEMPLATE, seen)
-        return rendered, unlabelled
-
-    async def render_status(self, subject: Parent, memory: Memory, children: Sequence[LiveObject]) -> StatusFields:
-        """The author's status fields, with all that they look up watched."""
+    async def render_status(self, turn: Turn, children: Sequence[LiveObject]) -> StatusFields:
+        """The author's status fields. The operator watches everything that they look up."""
         lookups = self._cluster.lookups
-        await self._prepare(subject)
+        await self._discover(turn.parent)
         for _ in range(ROUNDS):
-            family = self._family(subject, children)
-            own = render_status(subject.folder, subject.parent.body, family)
-            seen = lookups.look(own.asked, family.itself, remember_secrets(memory, subject, own.secrets))
+            view = self._view(turn.parent, children)
+            own = render_status(turn.parent.folder, turn.parent.live.body, view)
+            seen = lookups.look(own.asked, view.itself, turn.remember_secrets(own.secrets))
             await lookups.settled(seen)
             if lookups.look(seen) == seen:
                 break
-        self.use(subject, Cause.CHILD, seen)
+        self.follow(turn.parent, Cause.CHILD, seen)
         return own
 
-    def observe(
-        self, subject: Parent, memory: Memory, causes: Cause, rendered: Rendered, records: ParentRecords
+    def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
+        """What the templates rendered when the parent was created, or would have rendered."""
+        created = creation_time(parent.live.body["metadata"])
+        view = replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
+        earlier = make_plan(observed, render(parent.folder, parent.live.body, view))
+        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
+
+    async def get_unlabelled(self, identities: Iterable[Identity]) -> UnlabelledObjects:
+        """The objects of these names that exist without our label, so that no watch shows them."""
+        return await get_unlabelled(identities, self._cluster.client, self._cluster.children)
+
+    def follow(self, parent: Parent, cause: Cause, seen: Mapping[LookupQuery, AnswerVersion]) -> None:
+        """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
+        uid = parent.live.uid
+        self._cluster.lookups.use(Dependent(uid, cause), seen if uid in self._claims.parents else {})
+
+    def _records(self, turn: Turn) -> ParentRecords:
+        """What is recorded on the parent, with what could not be recorded there yet."""
+        records = parent_records.read_parent_records(turn.parent.live)
+        if turn.parent.live.deleting:
+            return records
+        once = {**records.once_records, **turn.state.unrecorded_once}
+        records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.hold)
+        return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
+
+    async def _watch_recorded(self, turn: Turn, records: ParentRecords) -> None:
+        """Watch the children that are recorded or reported, also where no template renders them now."""
+        reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
+        places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
+        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places, turn.state.redactor)
+
+    async def _render(self, turn: Turn) -> tuple[Rendered, UnlabelledObjects]:
+        """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
+        up; objects that hold generated values are read first, because the values are kept.
+        """
+        parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
+        unlabelled, read = NONE_FOUND, set[Identity]()
+        await self._discover(parent)
+        for _ in range(ROUNDS):
+            deleted = turn.state.children.deleted_with_values
+            view = replace(self._view(parent, children.of(turn.uid)), unlabelled={**deleted, **unlabelled.found})
+            rendered = render(parent.folder, parent.live.body, view)
+            if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
+                rendered = verified(parent.folder, parent.live.body, view, rendered)
+            redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
+            seen = lookups.look(rendered.asked, view.itself, redactor)
+            kinds = _kinds(rendered)
+            # Another parent may have started their watches just now.
+            known = children.kinds
+            new = not all(kind in known and known[kind].synced for kind in kinds)
+            await children.watch(kinds, _namespaces(rendered), redactor)
+            await lookups.settled(seen)
+            if (new and rendered.waits) or lookups.look(seen) != seen:
+                # What the render waited for may exist: it was not watched before.
+                continue
+            more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
+            read.update(rendered.generated)
+            unlabelled |= more
+            if not more.found:
+                break
+        self.follow(parent, Cause.TEMPLATE, seen)
+        return rendered, unlabelled
+
+    def _observed(
+        self, turn: Turn, rendered: Rendered, records: ParentRecords, unlabelled: UnlabelledObjects
     ) -> Observed:
-        """Everything that the plan is made from."""
-        parent = subject.parent
-        own = self._cluster.children.of(parent.uid)
-        named = {live.identity.group_kind for live in own} | _kinds(rendered)
+        live, state, now = turn.parent.live, turn.state, self._now()
+        own, known = self._cluster.children.of(live.uid), self._cluster.children.kinds
+        named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
-        known = self._cluster.children.kinds
-        now, asked = self._now(), parent.metadata.annotations.get(RECONCILE_AT, "")
-        renewed, conflict_policy = asked != memory.asked, self._options.conflict_policy
-        scene = AppliedChildren(
-            apply_records=memory.apply_records,
-            last_applied=memory.left,
-            live=self._cluster.children,
-            synced=lambda kind: kind in known and known[kind].synced,
-        )
+        reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
+        renewed = reconcile_at != state.reconcile_at
+        turn.state = state = replace(state, children=self._observed_history(turn, rendered, now, renewed=renewed))
+        renders = state.renders
+        if not state.reconciled_before:
+            renders = replace(renders, successors=kept_before(live, own))
         return Observed(
-            parent=parent,
-            objects=self._cluster.children,
-            own=own,
-            kinds={kind: self._kind(known[kind], kind) for kind in named | reported_kinds(parent) if kind in known},
-            apply_records=memory.apply_records,
-            recreations=memory.recreations,
-            apply_scope=self._demand(causes, renewed=renewed),
-            parents=self._claims.parents,
-            all_parents_known=self._claims.all_parents_known(),
-            claims=self._claims,
-            converged=memory.converged,
-            settled=memory.settled,
-            cluster_scope=subject.folder.settings.cluster_scope,
-            reconcile_at=asked,
-            successors=memory.successors if memory.report is not None else kept_before(parent, own),
+            parent=live,
+            children=ObservedChildren(
+                objects=self._cluster.children,
+                own=own,
+                kinds={kind: self._kind(known[kind], kind) for kind in named if kind in known},
+                unlabelled=unlabelled.found,
+                unreadable=unlabelled.unreadable,
+            ),
+            parents=ObservedParents(
+                existing=self._claims.parents,
+                all_parents_known=self._claims.all_parents_known(),
+                claims=self._claims,
+            ),
             records=records,
-            outlived=memory.rendered if memory.digest == rendered.digest else frozenset(),
-            left=memory.left,
-            feedback_loops=memory.feedback_loops,
-            # While a parent is suspended, its children may be changed by hand.
-            conflict_histories={}
-            if is_suspended(parent)
-            else memory.conflicts.look(scene, now, conflict_policy, renewed=renewed),
-            reconciled_before=memory.report is not None,
-            confidential=is_confidential(subject, rendered.asked),
+            history=state.children,
+            renders=renders,
+            rendered_before=renders.rendered if renders.digest == rendered.digest else frozenset(),
+            reconciled_before=state.reconciled_before,
+            apply_scope=self._apply_scope(turn, renewed=renewed),
+            cluster_scope=turn.parent.folder.settings.cluster_scope,
+            confidential=is_confidential(turn.parent, rendered.asked),
+            reconcile_at=reconcile_at,
             now=now,
         )
+
+    def _observed_history(self, turn: Turn, rendered: Rendered, now: float, *, renewed: bool) -> ChildHistory:
+        live, history, kinds = turn.parent.live, turn.state.children, self._cluster.children.kinds
+        changed = Cause.PARENT in turn.causes or (
+            turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
+        )
+        history = observe_loops(history, now, reset=changed and not live.deleting)
+        if is_suspended(live):
+            # Users may change the children by hand, and no reconcile follows.
+            return replace(history, requeues=Requeues())
+        children = AppliedChildren(
+            apply_records=history.apply_records,
+            last_applied=history.last_applied,
+            live=self._cluster.children,
+            synced=lambda kind: kind in kinds and kinds[kind].synced,
+        )
+        return observe_conflicts(history, children, now, self._options.conflict_policy, renewed=renewed)
 
     def _kind(self, known: KindState, kind: GroupKind) -> KindState:
         return replace(known, reports_status=True) if self._cluster.reports_status(kind) else known
 
-    def outlived(self, subject: Parent, observed: Observed) -> frozenset[Identity]:
-        """What the templates rendered when the parent was made, or would have."""
-        made = creation_time(subject.parent.body["metadata"])
-        family = replace(self._family(subject, observed.own), now=self._now() if made is None else made)
-        earlier = make_plan(observed, render(subject.folder, subject.parent.body, family))
-        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
-
-    async def get_unlabelled(self, identities: Iterable[Identity]) -> UnlabelledObjects:
-        """The objects of these names that exist though no watch shows them."""
-        return await get_unlabelled(identities, self._cluster.client, self._cluster.children)
-
-    def use(self, subject: Parent, cause: Cause, seen: Mapping[LookupQuery, AnswerVersion]) -> None:
-        """Have the parent woken when what was seen changes, unless it went while it was rendered."""
-        uid = subject.parent.uid
-        self._cluster.lookups.use(Dependent(uid, cause), seen if uid in self._claims.parents else {})
-
-    async def _prepare(self, subject: Parent) -> None:
-        templates = subject.folder.templates
+    async def _discover(self, parent: Parent) -> None:
+        templates = parent.folder.templates
         if templates is not None and templates.asks:
             await self._cluster.lookups.prepare()
 
-    def _family(self, subject: Parent, children: Sequence[LiveObject]) -> ParentView:
+    def _view(self, parent: Parent, children: Sequence[LiveObject]) -> ParentView:
         watched, now = self._cluster.children, self._now()
+        records = parent_records.read_parent_records(parent.live)
         return ParentView(
             now=now,
-            parent=subject.parent,
+            parent=parent.live,
             lookups=self._cluster.lookups,
             children=children,
             objects=watched,
             kinds=watched.kinds,
             status_kinds=self._cluster.reports_status,
-            once=apply_once.with_final_states(
-                parent_records.read_parent_records(subject.parent), watched.last_seen, now
-            ).once_records,
+            once=apply_once.with_final_states(records, watched.last_seen, now).once_records,
         )
 
-    def _demand(self, causes: Cause, *, renewed: bool) -> ApplyScope:
+    def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:
+        causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
         always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
 
@@ -200,12 +230,12 @@ def _kinds(rendered: Rendered) -> set[GroupKind]:
     return {group_kind(document) for document in rendered.documents} | waiting
 
 
-def _places(rendered: Rendered) -> set[tuple[GroupKind, str]]:
-    """Where manifests say that they belong, which may be outside of what the operator looks after."""
-    said = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
-    return {(kind, namespace) for kind, namespace in said if namespace}
+def _namespaces(rendered: Rendered) -> set[tuple[GroupKind, str]]:
+    """The namespaces that manifests name, which may be outside of those that the operator watches."""
+    named = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
+    return {(kind, namespace) for kind, namespace in named if namespace}
 
 
-def is_confidential(subject: Parent, asked: Iterable[Query]) -> bool:
-    """Whether what was rendered may hold a Secret's content, whatever kind it was put into."""
-    return subject.resource.confidential or any(query.kind == "Secret" for query in asked)
+def is_confidential(parent: Parent, asked: Iterable[Query]) -> bool:
+    """Whether what was rendered may hold a Secret's content, in whatever kind of object."""
+    return parent.resource.confidential or any(query.kind == "Secret" for query in asked)

@@ -1,10 +1,10 @@
-"""Writing what the operator keeps on a parent itself: the inventory, what was applied once, held deletions, the
-finalizer.
+"""Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
 
 Promises:
-- Nothing is written where the parent says it already.
-- Our own write wakes nobody, and never brings a parent back that is gone.
-- What has to be on record before it is made, and can't be, is not made.
+- Nothing is written where the parent has it already.
+- Our own write requeues no parent, and never recreates a parent that is gone.
+- What the parent needs no more is removed, also where other field managers own it.
+- What has to be recorded before it is applied, and can't be, is not applied.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.watches.parent_cache import Parent
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning import once_outcomes
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan
@@ -23,103 +25,158 @@ from ssa_operator.core.policies.parent_records import (
     MANAGER,
     ParentRecords,
     ParentRecordsError,
+    is_written,
     parent_records_body,
     read_parent_records,
+    removal,
     with_manifests,
 )
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.errors import ApiError, StatusError
+
+ATTEMPTS = 4
+"""How often a pass sends a removal to a parent that others change meanwhile; after that the next pass does."""
 
 
-async def save_parent_records(cluster: ClusterAccess, subject: Parent, records: ParentRecords) -> Parent:
-    """Have the parent keep these records; returns it as it is then.
+async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+    """Write these records to the parent; returns the parent as it is then.
 
-    Raises ApiError (`not_found` or `conflict` where the parent is gone), and RecordsError where they don't fit.
+    Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
+    and ParentRecordsError where they don't fit.
     """
-    parent = subject.parent
-    if read_parent_records(parent) == records:
-        return subject
-    namespace, name = parent.identity.namespace, parent.identity.name
-    body = encode(parent_records_body(parent, records))
-    with subject.cache.writing(namespace, name):
-        kept = (await cluster.client.apply(subject.resource, namespace, name, body, manager=MANAGER)).live
-        if kept.metadata.finalizers or not kept.deleting:
-            subject.cache.written(kept)
-    return replace(subject, parent=kept)
+    live = parent.live
+    if read_parent_records(live) == records:
+        return parent
+    body = parent_records_body(live, records)
+    if not is_written(live, body):
+        namespace, name = live.identity.namespace, live.identity.name
+        with parent.cache.writing(namespace, name):
+            applied = await cluster.client.apply(parent.resource, namespace, name, encode(body), manager=MANAGER)
+            parent = _updated(parent, applied.live)
+    return await _remove(cluster, parent, records)
 
 
-async def record_before_apply(
-    cluster: ClusterAccess, subject: Parent, plan: Plan, records: ParentRecords, *, hooks: bool
-) -> tuple[Parent, Plan]:
-    """Keep on the parent what has to outlive us, before anything is made; what can't be recorded is not made."""
-    made = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _MAKING]
-    wanted = replace(with_manifests(records, made, hooks=hooks), held_prune=plan.hold)
+async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+    """Remove from the parent what these records don't need. A parent that is gone has nothing of it left."""
+    known = read_parent_records(parent.live)
+    namespace, name = parent.live.identity.namespace, parent.live.identity.name
+    for _ in range(ATTEMPTS):
+        patch = removal(parent.live, records)
+        if patch is None:
+            return parent
+        try:
+            with parent.cache.writing(namespace, name):
+                live = await cluster.client.json_patch(parent.resource, namespace, name, patch, manager=MANAGER)
+                return _updated(parent, live)
+        except ApiError as error:
+            if error.not_found:
+                return parent
+            if not (error.conflict or error.invalid):
+                raise
+            refused = error
+        now = await _read_again(cluster, parent)
+        if now is None:
+            return parent
+        if now.resource_version == parent.live.resource_version:
+            raise refused  # for another reason than a test: the parent is as it was tested to be
+        if read_parent_records(now) != known:
+            break  # others wrote records: the next pass decides from these
+        parent = replace(parent, live=now)
+    # A failed test is answered like an invalid request, which would not be sent again.
+    raise ApiError(
+        refused.request, StatusError(code=409, reason="Conflict", message="the parent was changed meanwhile")
+    )
+
+
+async def _read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
+    """The parent as the API server has it now, None where it is gone."""
+    identity = parent.live.identity
     try:
-        return await save_parent_records(cluster, subject, wanted), plan
+        live = await cluster.client.get(parent.resource, identity.name, identity.namespace)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return live if live.uid == parent.live.uid else None
+
+
+def _updated(parent: Parent, live: LiveObject) -> Parent:
+    """The parent as a write returned it."""
+    if live.metadata.finalizers or not live.deleting:
+        parent.cache.written(live)
+    return replace(parent, live=live)
+
+
+async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) -> Plan:
+    """Record on the parent what has to outlive the process, before it is applied. The returned plan refuses what can't
+    be recorded.
+    """
+    applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
+    records = replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held_prune=plan.hold)
+    try:
+        turn.parent = await save_parent_records(cluster, turn.parent, records)
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not error.forbidden:
             raise
-        reason = f"can't be recorded on its parent before it is made: {error}"
-        steps = [
-            _refused(step, reason) if step.manifest is not None and step.manifest.needs_record else step
-            for step in plan.steps
-        ]
-        if hooks:
-            identity = subject.parent.identity
-            steps.append(
-                _refused(Step(action=Action.REFUSE, identity=identity), f"has hooks to finalize, and {reason}")
-            )
-        held = f"{plan.held} (an operator that starts anew judges it anew: {error})" if plan.held else ""
-        return subject, replace(plan, steps=tuple(steps), held=held)
+        return _without_unrecorded(plan, turn.parent, error)
+    return plan
+
+
+def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
+    """The plan that refuses what can't be recorded."""
+    reason = f"can't be recorded on its parent before it is created: {error}"
+    steps = [
+        _refused(step, reason) if step.manifest is not None and step.manifest.needs_record else step
+        for step in plan.steps
+    ]
+    if plan.has_hooks:
+        step = Step(action=Action.REFUSE, identity=parent.live.identity)
+        steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
+    held = f"{plan.held} (after a restart, the operator decides again: {error})" if plan.held else ""
+    return replace(plan, steps=tuple(steps), held=held)
 
 
 async def record_once(
-    cluster: ClusterAccess,
-    subject: Parent,
-    memory: Memory,
-    records: ParentRecords,
-    outcomes: tuple[Outcome, ...],
-    now: float,
-) -> tuple[Parent, tuple[Outcome, ...]]:
-    """Put on record what was made once, as soon as it was: what goes before is made again after a crash."""
+    cluster: ClusterAccess, turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
+) -> tuple[Outcome, ...]:
+    """Record on the parent what was applied once. What a crash leaves unrecorded is applied again."""
+    live = turn.parent.live
     for outcome in outcomes:
-        records = once_outcomes.record_outcome(records, outcome, subject.parent, now)
-    if records.once_records == read_parent_records(subject.parent).once_records:
-        memory.once = {}
-        return subject, outcomes
-    memory.once = records.once_records
-    records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
-    try:
-        subject = await save_parent_records(
-            cluster, subject, replace(read_parent_records(subject.parent), once_records=records.once_records)
-        )
-    except (ApiError, ParentRecordsError) as error:
-        if isinstance(error, ApiError) and not error.forbidden:
-            raise
-        return subject, tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
-    memory.once = {}
-    return subject, outcomes
+        records = once_outcomes.record_outcome(records, outcome, live, now)
+    before = read_parent_records(live)
+    if records.once_records != before.once_records:
+        turn.state = replace(turn.state, unrecorded_once=records.once_records)
+        records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
+        try:
+            turn.parent = await save_parent_records(
+                cluster, turn.parent, replace(before, once_records=records.once_records)
+            )
+        except (ApiError, ParentRecordsError) as error:
+            if isinstance(error, ApiError) and not error.forbidden:
+                raise
+            return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
+    if turn.state.unrecorded_once:
+        turn.state = replace(turn.state, unrecorded_once={})
+    return outcomes
 
 
-async def trim_inventory(cluster: ClusterAccess, subject: Parent, memory: Memory, plan: Plan, *, hooks: bool) -> Parent:
-    """Take what is gone for good off the records, and what is held no more."""
-    records = read_parent_records(subject.parent)
-    if records.held_prune is not None and memory.hold is None:
+async def trim_inventory(cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
+    """Remove from the records the children that are gone, and a prune that is no longer held."""
+    records = read_parent_records(turn.parent.live)
+    if records.held_prune is not None and turn.state.renders.hold is None:
         records = replace(records, held_prune=None)
-    if not records.inventory or not plan.rendered.complete:
-        return await save_parent_records(cluster, subject, records)
-    children = cluster.children
-    rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
-    kinds = children.kinds
-    gone = [
-        identity
-        for identity in records.inventory.keys() - rendered
-        if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children
-    ]
-    records = with_manifests(records.without_children(gone), (), hooks=hooks)
-    return await save_parent_records(cluster, subject, records)
+    if records.inventory and plan.rendered.complete:
+        rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
+        children, kinds = cluster.children, cluster.children.kinds
+        gone = [
+            identity
+            for identity in records.inventory.keys() - rendered
+            if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children
+        ]
+        records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
+    turn.parent = await save_parent_records(cluster, turn.parent, records)
 
 
-_MAKING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
+_APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
 
 
 def _refused(step: Step, reason: str) -> Step:

@@ -1,10 +1,10 @@
-"""Publishing a report: events, and the parent's status.
+"""The last step of a reconcile: it writes the parent's status and emits Events.
 
 Promises:
-- A status is written only when it differs, and never to a parent that was made again meanwhile. One that the API
-  server refuses is told as an event.
-- One that is put off is written as it was reported last.
-- Where somebody else rewrites it each time, the report says so, and the pauses grow.
+- A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
+  refuses it, an Event says so.
+- A deferred status is written as it was reported last.
+- If another manager rewrites the status each time, the report says so, and the pauses between writes grow.
 """
 
 from __future__ import annotations
@@ -12,79 +12,90 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.watches.parent_cache import ParentState
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.status_diff import differs
+from ssa_operator.core.planning.child_history import next_revert_at
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.status_conflicts import conflict_message
 from ssa_operator.core.status.events import events, status_refused, status_undeclared
 from ssa_operator.core.status.report import Report, with_notice
+from ssa_operator.core.status.status_history import after_match, after_write, next_status_at, observe_status
 from ssa_operator.kube.api.errors import ApiError
 
 
 class Publisher:
-    """Says what passes found. `tolerance` is when a rewritten status becomes a fight."""
+    """Publishes reports. `conflict_policy` says when a rewritten status becomes a conflict."""
 
     def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy) -> None:
         self._cluster = cluster
-        self._tolerance = conflict_policy
+        self._conflict_policy = conflict_policy
 
-    async def publish(self, subject: Parent, memory: Memory, report: Report, now: float, *, later: bool) -> Report:
-        """Tell the report and write the status, or with `later` leave that to `write_status`. `now` is in seconds since
-        the epoch.
+    async def publish(self, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
+        """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
+        since the epoch.
 
         Raises ApiError where the status can't be written.
         """
-        report = with_notice(
-            report, conflict_message(memory.conflicts.look_at_status(subject.parent, now, self._tolerance))
-        )
-        self.tell(subject, memory, report)
-        memory.report = report
-        status = declared(report.status, subject.status_schema)
-        if status is MISFIT or not (subject.writes_status and differs(subject.parent, status)):
-            memory.conflicts.status_stands(now)
-        elif not memory.conflicts.status_held:
-            memory.unwritten = status
+        parent = turn.parent
+        history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
+        report = with_notice(report, conflict_message(history.conflict))
+        turn.state = replace(turn.state, status=history)
+        self.emit_events(turn, report)
+        status = declared(report.status, parent.status_schema)
+        if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
+            turn.state = replace(turn.state, status=after_match(turn.state.status, now))
+        elif not history.paused:
+            turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
             if not later:
-                await self.write_status(subject, memory, now)
-        memory.report = replace(report, again_at=earliest(report.again_at, memory.conflicts.again_at()))
-        return memory.report
+                await self.write_status(turn, now)
+        report = replace(report, again_at=earliest(report.again_at, next_conflict_at(turn.state)))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=report))
+        return report
 
-    async def write_status(self, subject: Parent, memory: Memory, now: float) -> float | None:
-        """Write the status that is `unwritten`; returns when somebody who rewrites it has to be looked at again.
-
-        Raises ApiError where it can't be written.
-        """
-        parent, status = subject.parent, memory.unwritten
+    async def write_status(self, turn: Turn, now: float) -> None:
+        """Write the deferred status. Raises ApiError where it can't be written."""
+        parent, status = turn.parent, turn.state.status.deferred
         assert status is not None
+        identity = parent.live.identity
         body = {
-            "apiVersion": subject.resource.api_version,
-            "kind": subject.resource.kind,
-            # The resourceVersion keeps this status from a parent that was made again under the same name: at /status,
-            # a wrong uid is not refused.
-            "metadata": {"name": parent.identity.name, "resourceVersion": parent.resource_version},
+            "apiVersion": parent.resource.api_version,
+            "kind": parent.resource.kind,
+            # At /status, the API server does not refuse a wrong uid. The resourceVersion keeps this status from a
+            # parent that was recreated under the same name.
+            "metadata": {"name": identity.name, "resourceVersion": parent.live.resource_version},
             "status": status,
         }
-        namespace, name = parent.identity.namespace, parent.identity.name
         try:
-            with subject.cache.writing(namespace, name):
+            with parent.cache.writing(identity.namespace, identity.name):
                 applied = await self._cluster.client.apply(
-                    subject.resource, namespace, name, encode(body), subresource="status", redactor=memory.redactor
+                    parent.resource,
+                    identity.namespace,
+                    identity.name,
+                    encode(body),
+                    subresource="status",
+                    redactor=turn.state.redactor,
                 )
-                subject.cache.written(applied.live)
+                parent.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.tell(parent, (status_refused(memory.redactor.redact(str(error))),))
+                self._cluster.recorder.tell(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
             raise
-        memory.unwritten = None
-        memory.conflicts.status_written(status, applied.live, now)
-        return memory.conflicts.again_at()
+        turn.state = replace(turn.state, status=after_write(turn.state.status, status, applied.live, now))
 
-    def tell(self, subject: Parent, memory: Memory, report: Report) -> None:
-        """Write down as events what is new in the report."""
-        told = events(memory.report, subject.parent, report, shown=subject.shows_conditions)
-        if memory.report is None and subject.unreported:
-            told = (status_undeclared(subject.unreported), *told)
-        self._cluster.recorder.tell(subject.parent, told)
+    def emit_events(self, turn: Turn, report: Report) -> None:
+        """Emit Events of what is new in the report, and remember it as the last one."""
+        parent, before = turn.parent, turn.state.status.report
+        found = events(before, parent.live, report, shown=parent.shows_conditions)
+        if before is None and parent.unreported:
+            found = (status_undeclared(parent.unreported), *found)
+        self._cluster.recorder.tell(parent.live, found)
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=report))
+
+
+def next_conflict_at(state: ParentState) -> float | None:
+    """When a foreign change has to be reverted, or a conflict is found to be over."""
+    return earliest(next_revert_at(state.children), next_status_at(state.status))

@@ -1,22 +1,25 @@
-"""One pass over one parent: observe, render, plan, act, report, publish.
+"""One reconcile of one parent: observe and render, plan, act, report, publish.
 
 Promises:
-- A pass is a straight line. It reads the cluster from caches, writes children and then the status, and keeps nothing
-  but what it remembers of the parent: the proofs of its children and what it last reported.
-- Children are not applied while their parent is being deleted or suspended.
-- Where children of other parents wait, they go before a status.
+- A reconcile is a straight line. It reads the cluster from caches, writes children and then the status, and returns
+  what the process remembers of the parent.
+- While a parent is suspended, nothing is applied or deleted. While it is being deleted, only its finalize hooks are
+  applied.
+- If a request fails, the reconcile ends and returns what it knows by then: a child that was deleted to be recreated is
+  not forgotten.
+- The children of other parents that wait go before this parent's status.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconcile.apply import act
+from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import (
@@ -27,22 +30,28 @@ from ssa_operator.controller.reconcile.parent_records import (
 )
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish import Publisher
+from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.watches.informer import SYNC_DEADLINE
 from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Memory, Parent, acted, recreated, remember
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
-from ssa_operator.core.planning.finalization import Circumstances, make_finalization
+from ssa_operator.core.planning.child_history import (
+    after_changes,
+    after_outcomes,
+    after_recreations,
+    after_reverts,
+    after_warnings,
+    next_loop_at,
+)
+from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.ordering import CHANGED, Requeues, inputs_changed
-from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.planning.step import Action
+from ssa_operator.core.planning.ordering import Requeues, inputs_changed
+from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.plan import Plan, make_plan, render_history_after
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
-from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.backoff import earliest
-from ssa_operator.core.policies.feedback_loops import with_changes, without_settled
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
 from ssa_operator.core.redaction.report import redacted_report
 from ssa_operator.core.status.report import (
@@ -54,15 +63,30 @@ from ssa_operator.core.status.report import (
 )
 from ssa_operator.core.status.verdict import Verdict
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credential_types import CredentialsError
 
 log = logging.getLogger("ssa_operator")
+
+Outcomes = tuple[Outcome, ...]
 
 _NAMESPACE = GroupKind("", "Namespace")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """What a reconcile returns."""
+
+    state: ParentState
+    """What the process remembers of the parent from now on."""
+    report: Report | None = None
+    """What it reported, None where it did not come to its end."""
+    error: ApiError | CredentialsError | None = None
+    """The failed request that ended it."""
+
+
 class Reconciler:
-    """Runs passes. `claims` is what each parent has, across all folders; `pressed` tells whether parents wait that are
-    at least as urgent as one with these causes.
+    """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` tells whether parents
+    wait that are at least as urgent as one with these causes.
     """
 
     def __init__(
@@ -70,182 +94,102 @@ class Reconciler:
         cluster: ClusterAccess,
         claims: ObjectClaims,
         options: Options,
-        pressed: Callable[[Cause], bool] = lambda _: False,
+        others_wait: Callable[[Cause], bool] = lambda _: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
-        self._pressed = pressed
+        self._others_wait = others_wait
         self._now = now
 
-    async def write_status(self, subject: Parent, memory: Memory) -> float | None:
-        """Write the status that the last pass left unwritten; returns when somebody who rewrites it has to be looked at
-        again. Raises ApiError where it can't be written.
-        """
-        return await self._publisher.write_status(subject, memory, self._now())
+    async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+        """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
+        state = replace(state, status=replace(state.status, deferred=None))
+        turn = Turn(parent=parent, state=state, causes=causes)
+        try:
+            report = await self._reconcile(turn)
+        except (ApiError, CredentialsError) as error:
+            return Reconciled(state=turn.state, error=error)
+        return Reconciled(state=turn.state, report=report)
 
-    async def reconcile(self, subject: Parent, memory: Memory, causes: Cause) -> Report:
-        """One pass. Where others wait its status may be left `unwritten` (in the memory), for `write_status`.
+    async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
+        """Write the status that the last reconcile deferred."""
+        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        try:
+            await self._publisher.write_status(turn, self._now())
+        except (ApiError, CredentialsError) as error:
+            return Reconciled(state=turn.state, error=error)
+        return Reconciled(state=turn.state)
 
-        Raises ApiError where the status can't be written.
-        """
-        memory.unwritten = None
-        if subject.parent.deleting and FINALIZER in subject.parent.metadata.finalizers:
-            return await self._finalize(subject, memory, causes)
-        if subject.parent.deleting:
-            return await self._rest(subject, memory, causes)
-        if is_suspended(subject.parent):
-            return await self._judge_suspended(subject, memory, causes)
-        records = self._records(subject, memory)
-        await self._observer.watch_recorded(subject.parent, records, memory)
-        rendered, unlabelled = await self._observer.render(subject, memory, causes)
-        if Cause.PARENT in causes or (memory.report is not None and memory.digest != rendered.digest):
-            # Somebody wants something else now: it goes through at once.
-            memory.feedback_loops = {}
-        memory.feedback_loops = without_settled(memory.feedback_loops, self._now())
-        observed = self._observer.observe(subject, memory, causes, rendered, records)
-        observed = replace(observed, unlabelled=unlabelled.found, unreadable=unlabelled.unreadable)
-        plan = await self._plan(subject, observed, rendered)
-        self._claims.claim(memory, subject.parent.uid, plan)
-        subject, plan = await record_before_apply(self._cluster, subject, plan, records, hooks=rendered.has_hooks)
-        outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
-        recreated(memory, outcomes)
-        subject, outcomes = await record_once(self._cluster, subject, memory, records, outcomes, self._now())
-        outcomes, memory.pod_checks = await diagnose_pods(outcomes, memory.pod_checks, self._cluster, self._now())
-        outcomes = memory.conflicts.acted(outcomes, self._now())
-        own = await self._observer.render_status(subject, memory, _lives(outcomes))
-        report = make_report(subject.parent, plan, outcomes, own, self._now())
-        remember(memory, plan, outcomes, report)
-        report = redacted_report(report, memory.redactor, own.left_out)
-        subject = await trim_inventory(self._cluster, subject, memory, plan, hooks=rendered.has_hooks)
-        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
-        if memory.series.at_once:
-            # The next pass knows more: it writes the status.
-            self._publisher.tell(subject, memory, report)
-            memory.report = report
-            return report
-        return await self._publish(subject, memory, causes, report)
+    async def _reconcile(self, turn: Turn) -> Report:
+        live = turn.parent.live
+        if live.deleting and FINALIZER in live.metadata.finalizers:
+            return await self._reconcile_deletion(turn)
+        if live.deleting:
+            return await self._report_leaving(turn)
+        if is_suspended(live):
+            return await self._reconcile_suspended(turn)
+        observed, rendered = await self._observer.observe(turn)
+        plan = await self._plan(turn, observed, rendered)
+        outcomes = await self._act(turn, plan)
+        report = await self._report(turn, plan, outcomes)
+        return await self._publish(turn, report)
 
-    async def _publish(self, subject: Parent, memory: Memory, causes: Cause, report: Report) -> Report:
-        # A status waits for whoever has the same reason to be looked at, or a better one, but not for ever.
-        later = Cause.STATUS_OVERDUE not in causes and self._pressed(causes | Cause.TEMPLATE)
-        return await self._publisher.publish(subject, memory, report, self._now(), later=later)
+    async def _reconcile_suspended(self, turn: Turn) -> Report:
+        """A reconcile that judges the children, and applies and deletes nothing."""
+        observed, rendered = await self._observer.observe(turn)
+        plan = await self._plan(turn, observed, rendered)
+        outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
+        report = await self._report_suspended(turn, observed, outcomes)
+        return await self._publish(turn, report)
 
-    async def _rest(self, subject: Parent, memory: Memory, causes: Cause) -> Report:
-        """A pass over a parent that is being deleted and that our finalizer doesn't keep."""
-        self._observer.use(subject, Cause.TEMPLATE, {})
-        children = self._cluster.children.of(subject.parent.uid)
-        own = await self._observer.render_status(subject, memory, children)
-        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
-        report = make_idle_report(subject.parent, verdict, children, own, self._now())
-        report = redacted_report(report, memory.redactor, own.left_out)
-        return await self._publish(subject, memory, causes, report)
+    async def _reconcile_deletion(self, turn: Turn) -> Report:
+        """A reconcile of a parent that is being deleted and that our finalizer keeps."""
+        observed, rendered = await self._observer.observe(turn)
+        deletion = await self._plan_deletion(turn, observed, rendered)
+        if deletion.finished:
+            return await self._release(turn, deletion)
+        outcomes = await self._finalize(turn, deletion)
+        report = await self._report_deletion(turn, deletion, outcomes)
+        return await self._publish(turn, report)
 
-    async def _judge_suspended(self, subject: Parent, memory: Memory, causes: Cause) -> Report:
-        """A pass over a suspended parent: it judges the children, and applies and deletes nothing."""
-        records = self._records(subject, memory)
-        await self._observer.watch_recorded(subject.parent, records, memory)
-        rendered, unlabelled = await self._observer.render(subject, memory, causes)
-        observed = self._observer.observe(subject, memory, causes, rendered, records)
-        observed = replace(observed, unlabelled=unlabelled.found, unreadable=unlabelled.unreadable)
-        plan = await self._plan(subject, observed, rendered)
-        self._claims.claim(memory, subject.parent.uid, plan)
-        outcomes = outcomes_while_suspended(plan)
-        outcomes, memory.pod_checks = await diagnose_pods(outcomes, memory.pod_checks, self._cluster, self._now())
-        own = await self._observer.render_status(subject, memory, _lives(outcomes))
-        report = make_suspended_report(subject.parent, outcomes, own, self._now())
-        report = _looking_again(redacted_report(report, memory.redactor, own.left_out), observed)
-        return await self._publish(subject, memory, causes, report)
+    # Plan.
 
-    def _records(self, subject: Parent, memory: Memory) -> ParentRecords:
-        """What the parent has on record, with what could not be written there yet."""
-        records = parent_records.read_parent_records(subject.parent)
-        records = replace(
-            records, once_records={**records.once_records, **memory.once}, held_prune=records.held_prune or memory.hold
-        )
-        return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
-
-    async def _plan(self, subject: Parent, observed: Observed, rendered: Rendered) -> Plan:
-        """The plan, made once more where the first one tells what else has to be known."""
+    async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
+        """The plan. It is made again where the first one shows what else has to be read."""
         plan = make_plan(observed, rendered)
         unseen = set(plan.unseen) - set(rendered.generated)
         if unseen:
-            met = await self._observer.get_unlabelled(unseen)
-            unlabelled, hidden = {**observed.unlabelled, **met.found}, {**observed.unreadable, **met.unreadable}
-            plan = make_plan(replace(observed, unlabelled=unlabelled, unreadable=hidden), rendered)
+            found = await self._observer.get_unlabelled(unseen)
+            children = replace(
+                observed.children,
+                unlabelled={**observed.children.unlabelled, **found.found},
+                unreadable={**observed.children.unreadable, **found.unreadable},
+            )
+            plan = make_plan(replace(observed, children=children), rendered)
         if plan.held and rendered.aged:
-            earlier = plan.observed.outlived | self._observer.outlived(subject, plan.observed)
-            plan = make_plan(replace(plan.observed, outlived=earlier), rendered)
+            earlier = self._observer.rendered_at_creation(turn.parent, plan.observed)
+            rendered_before = plan.observed.rendered_before | earlier
+            plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
+        self._claims.claim(turn.uid, plan)
         return plan
 
-    async def _finalize(self, subject: Parent, memory: Memory, causes: Cause) -> Report:
-        """One pass over a parent that is being deleted and that our finalizer keeps."""
-        changed, earlier = False, list[Outcome]()
-        while True:
-            records = parent_records.read_parent_records(subject.parent)
-            await self._observer.watch_recorded(subject.parent, records, memory)
-            rendered, unlabelled = await self._observer.render(subject, memory, Cause.CHILD)
-            observed = self._observer.observe(subject, memory, Cause.CHILD, rendered, records)
-            observed = replace(observed, unlabelled=unlabelled.found, unreadable=unlabelled.unreadable)
-            met = Circumstances(now=self._now(), failures=memory.hook_failures)
-            finalization = make_finalization(observed, rendered, met)
-            if not finalization.hooked and await self._terminating(subject.parent.identity.namespace):
-                met = replace(met, terminating=subject.parent.identity.namespace)
-                finalization = make_finalization(observed, rendered, met)
-            plan = finalization.plan
-            self._claims.claim(memory, subject.parent.uid, plan)
-            if finalization.finished:
-                subject = await save_parent_records(self._cluster, subject, ParentRecords())
-                report = make_deletion_report(subject.parent, finalization, (), StatusFields(), self._now())
-                return redacted_report(report, memory.redactor, ())
-            subject = await save_parent_records(self._cluster, subject, finalization.records)
-            outcomes = await act(plan, self._cluster_for(subject, memory), self._now())
-            outcomes = memory.conflicts.acted(outcomes, self._now())
-            acted(memory, outcomes)
-            replaced = [
-                each.step.identity
-                for each in outcomes
-                if each.step.action is Action.RECREATE and each.result is Result.RECREATED
-            ]
-            for identity in replaced:
-                memory.hook_failures[identity] = memory.hook_failures.get(identity, 0) + 1
-            # What we did ourselves wakes nobody. A change may be one that never ends: another pass may follow it, not
-            # one after the other.
-            stirring = (
-                (Result.CREATED, Result.PRUNED) if changed else (Result.CREATED, Result.PRUNED, Result.CONFIGURED)
-            )
-            if not any(each.result in stirring for each in outcomes):
-                break
-            changed = any(each.result is Result.CONFIGURED for each in outcomes)
-            earlier += [each for each in outcomes if each.result in stirring]
-        own = await self._observer.render_status(subject, memory, _lives(outcomes))
-        report = make_deletion_report(subject.parent, finalization, outcomes, own, self._now())
-        report = replace(report, outcomes=(*earlier, *report.outcomes))
-        remember(memory, plan, outcomes, report)
-        report = redacted_report(report, memory.redactor, own.left_out)
-        report = self._followed(memory, _looking_again(report, observed), rendered, outcomes)
-        return await self._publish(subject, memory, causes, report)
+    async def _plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
+        """The plan. While hooks are not done, it is made again where their namespace is being deleted."""
+        circumstances = Circumstances(now=self._now(), failures=turn.state.children.hook_failures)
+        deletion = make_finalization(observed, rendered, circumstances)
+        namespace = turn.parent.live.identity.namespace
+        if not deletion.hooked and await self._is_terminating(namespace):
+            deletion = make_finalization(observed, rendered, replace(circumstances, terminating=namespace))
+        self._claims.claim(turn.uid, deletion.plan)
+        return deletion
 
-    def _followed(self, memory: Memory, report: Report, rendered: Rendered, outcomes: Sequence[Outcome]) -> Report:
-        """The report with the moment of the next pass, where this one changed what templates read, or something that
-        changes without end has its turn.
+    async def _is_terminating(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted, so that nothing can be created in it. False without the permission to
+        read it.
         """
-        now = self._now()
-        ours = (outcome for outcome in outcomes if outcome.step.foreign_change is None)
-        changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
-        memory.feedback_loops = with_changes(memory.feedback_loops, rendered, changed, _lives(outcomes), now)
-        report = replace(
-            report, again_at=earliest(report.again_at, *(each.again_at(now) for each in memory.feedback_loops.values()))
-        )
-        memory.series = memory.series.continued if inputs_changed(rendered, outcomes, now) else Requeues()
-        if not memory.series.passes:
-            return report
-        return replace(report, again_at=earliest(report.again_at, now + memory.series.pause))
-
-    async def _terminating(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted, as far as we may know: then nothing can be made in it any more."""
         if not namespace:
             return False
         try:
@@ -254,23 +198,117 @@ class Reconciler:
         except ApiError as error:
             if not error.forbidden:
                 raise
-            log.debug("whether namespace %s is being deleted can't be looked at: %s", namespace, error)
+            log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", namespace, error)
             return False
 
-    def _cluster_for(self, subject: Parent, memory: Memory) -> ClusterAccess:
-        """Where the plans of one parent are carried out."""
-        return replace(
+    # Act.
+
+    async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
+        plan = await record_before_apply(self._cluster, turn, plan)
+        outcomes = await self._carry_out(turn, plan)
+        outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
+        return self._learn(turn, await self._diagnose(turn, outcomes))
+
+    async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
+        turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
+        return self._learn(turn, await self._carry_out(turn, deletion.plan))
+
+    async def _release(self, turn: Turn, deletion: Finalization) -> Report:
+        """Remove the finalizer: the parent goes, and its status with it."""
+        turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+        report = make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
+        return redacted_report(report, turn.state.redactor, ())
+
+    async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
+        cluster = replace(
             self._cluster,
-            redactor=memory.redactor,
-            former=subject.folder.settings.former_managers,
+            redactor=turn.state.redactor,
+            former=turn.parent.folder.settings.former_managers,
         )
+        outcomes = await act(plan, cluster, self._now())
+        turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
+        return outcomes
+
+    async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
+        history = turn.state.children
+        outcomes, checks = await diagnose_pods(outcomes, history.pod_checks, self._cluster, self._now())
+        turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
+        return outcomes
+
+    def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
+        """The outcomes with new warnings only. What the process remembers of the children follows them."""
+        history = after_reverts(turn.state.children, outcomes, self._now())
+        history, outcomes = after_warnings(history, outcomes)
+        turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
+        return outcomes
+
+    def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
+        renders = render_history_after(plan, turn.state.renders, complete=report.complete)
+        # A wish of `reconcile-at` is fulfilled only by a reconcile that comes to its end.
+        turn.state = replace(turn.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
+
+    # Report.
+
+    async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
+        own = await self._observer.render_status(turn, _lives(outcomes))
+        report = make_report(turn.parent.live, plan, outcomes, own, self._now())
+        self._learn_plan(turn, plan, report)
+        await trim_inventory(self._cluster, turn, plan)
+        report = redacted_report(report, turn.state.redactor, own.left_out)
+        return self._scheduled(turn, plan, outcomes, report)
+
+    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes) -> Report:
+        own = await self._observer.render_status(turn, _lives(outcomes))
+        report = make_suspended_report(turn.parent.live, outcomes, own, self._now())
+        return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
+
+    async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:
+        own = await self._observer.render_status(turn, _lives(outcomes))
+        report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
+        self._learn_plan(turn, deletion.plan, report)
+        report = redacted_report(report, turn.state.redactor, own.left_out)
+        return self._scheduled(turn, deletion.plan, outcomes, report)
+
+    async def _report_leaving(self, turn: Turn) -> Report:
+        """The report on a parent that is being deleted and that our finalizer does not keep."""
+        self._observer.follow(turn.parent, Cause.TEMPLATE, {})
+        turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
+        children = self._cluster.children.of(turn.uid)
+        own = await self._observer.render_status(turn, children)
+        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
+        report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
+        return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
+
+    def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
+        """The report with the moment of the next reconcile: where this one changed what templates read or led on to the
+        next step of a deletion, and where a child of a feedback loop has its turn.
+        """
+        now = self._now()
+        follows = inputs_changed(plan.rendered, outcomes, now) or (
+            turn.parent.live.deleting and leads_on(outcomes, now)
+        )
+        history = after_changes(turn.state.children, plan.rendered, outcomes, now, follows=follows)
+        turn.state = replace(turn.state, children=history)
+        report = _after_sync(report, plan.observed)
+        return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
+
+    # Publish.
+
+    async def _publish(self, turn: Turn, report: Report) -> Report:
+        if turn.state.children.requeues.at_once:
+            # The next reconcile follows at once. It knows more, and writes the status.
+            self._publisher.emit_events(turn, report)
+            return report
+        # The status waits for parents that are as urgent or more urgent, but not for ever.
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
+        return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
-def _looking_again(report: Report, observed: Observed) -> Report:
-    """The report with the moment of the next pass where a watch is not synced: it may be by the end of this one, and
-    then nobody would tell.
+def _after_sync(report: Report, observed: Observed) -> Report:
+    """The report with the moment of the next reconcile where a watch has not synced: if it syncs before this reconcile
+    ends, no event tells.
     """
-    unsynced = any(not kind.synced and not kind.problem for kind in observed.kinds.values())
+    unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
 
 

@@ -37,7 +37,7 @@ class ChildListener(Protocol):
     def child_changed(self, parent_uid: str) -> None:
         """Something that this parent made was changed by other hands than ours."""
 
-    def child_left(self, identity: Identity) -> None:
+    def child_released(self, identity: Identity) -> None:
         """An object went, or has another owner now."""
 
     def kind_changed(self) -> None:
@@ -110,6 +110,11 @@ class ChildInformers(Mapping[Identity, LiveObject]):
     def reflectors(self) -> Iterator[Reflector]:
         return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
 
+    @property
+    def missing(self) -> set[GroupKind]:
+        """The kinds that are watched and that the API server doesn't serve any more."""
+        return {kind for kind, watch in self._watches.items() if watch.missing}
+
     def of(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects that carry the parent's label."""
         return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
@@ -140,7 +145,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """A kind's CRD changed: stop watching it where the cluster now serves it otherwise, or not at all.
+        """A kind's CRD changed or is gone: stop watching it where the cluster now serves it otherwise, or not at all.
 
         Whoever renders it has it watched anew. Raises ApiError where the cluster can't be asked.
         """
@@ -220,7 +225,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)
         if old is not None and (new is None or _owners(old) != _owners(new)):
-            self._listener.child_left(old.identity)
+            self._listener.child_released(old.identity)
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:

@@ -2,7 +2,8 @@
 
 Promises:
 - A change of a CRD is told once, by the name of its resource (`echoes.example.com`).
-- A CRD is served only once it is Established.
+- A CRD is served from the moment it is Established, and one that is being deleted until it is gone: the API server
+  serves its objects until the last one is, and that may wait for our finalizer.
 - Without the right to watch CRDs the operator still works: resources are then found by discovery alone.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
@@ -61,7 +62,7 @@ class CRDInformer:
         definition = self.get(name)
         if definition is None:
             raise UnknownKind(f"there is no CRD {name}")
-        state = readiness(definition, 0)
+        state = _establishment(definition)
         if state.state is not ReadinessState.CURRENT:
             raise UnknownKind(f"its CRD {name} is not served: {state.message}")
         served = [each["name"] for each in definition["spec"]["versions"] if each.get("served")]
@@ -112,8 +113,14 @@ def _same(old: LiveObject, new: LiveObject) -> bool:
         old.uid == new.uid
         and old.metadata.generation == new.metadata.generation
         and old.deleting == new.deleting
-        and readiness(old.body, 0).state is readiness(new.body, 0).state
+        and _establishment(old.body).state is _establishment(new.body).state
     )
+
+
+def _establishment(definition: Mapping[str, Any]) -> Readiness:
+    """Whether a CRD is Established, also while it is being deleted."""
+    metadata = {key: value for key, value in definition["metadata"].items() if key != "deletionTimestamp"}
+    return readiness({**definition, "metadata": metadata}, 0)
 
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")

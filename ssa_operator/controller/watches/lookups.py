@@ -51,7 +51,7 @@ _LEVELS = 3
 class LookupListener(Protocol):
     """Who is told that a parent has to be looked at."""
 
-    def looked_up(self, parent_uid: str, cause: Cause) -> None:
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
         """Something that the parent's templates look up changed."""
 
 
@@ -157,7 +157,7 @@ class LookupInformers:
         for query, each in seen.items():
             self._ensure(WatchScope.of(query))
             if self._find(query).seen != each:
-                self._listener.looked_up(user.uid, user.cause)
+                self._listener.lookup_changed(user.uid, user.cause)
 
     def forget(self, parent_uid: str) -> None:
         """A parent is gone."""
@@ -343,14 +343,14 @@ class LookupInformers:
             for user in self._users.of(query):
                 # For the parent and its children it is only one more way to hear of them.
                 kin = user.uid in (live.uid, live.parent_uid)
-                self._listener.looked_up(user.uid, Cause.CHILD if kin else user.cause)
+                self._listener.lookup_changed(user.uid, Cause.CHILD if kin else user.cause)
 
     def _wake_whoever_saw_else(self, queries: Iterable[LookupQuery]) -> None:
         for query in queries:
             now = self._find(query).seen
             for user, seen in self._users.of(query).items():
                 if seen != now:
-                    self._listener.looked_up(user.uid, user.cause)
+                    self._listener.lookup_changed(user.uid, user.cause)
 
 
 def _right(scope: Scope) -> str:

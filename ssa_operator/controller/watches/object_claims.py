@@ -1,35 +1,39 @@
-"""Which parent each rendered object belongs to, so that two of them don't take one object.
+"""Which parent each rendered object belongs to, so that two parents don't apply one object.
 
 Promises:
-- An object belongs to the parent that rendered it first, for as long as that renders it and exists.
-- Whom an object was refused looks again when its claim is released, and when the object itself goes or changes hands.
+- An object belongs to the parent that rendered it first, for as long as that parent renders it and exists.
+- A parent that was refused an object is reconciled again when the other parent releases it, and when the object is
+  deleted or gets another owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.plan import Plan
+
+_NONE: frozenset[Identity] = frozenset()
 
 
 class ObjectClaims(Mapping[Identity, str]):
     """The uid of the parent that each object belongs to.
 
-    parents: all parents that exist, by uid. everyone: whether all of them are known already. wake: is called with the
-    uid of who has to look again.
+    `parents` are all parents that exist, by uid. `all_parents_known` tells whether the watches of all of them have
+    synced. `requeue` is called with the uid of a parent that has to be reconciled again.
     """
 
     def __init__(
-        self, parents: Mapping[str, Identity], all_parents_known: Callable[[], bool], wake: Callable[[str], None]
+        self, parents: Mapping[str, Identity], all_parents_known: Callable[[], bool], requeue: Callable[[str], None]
     ) -> None:
         self.parents = parents
         self.all_parents_known = all_parents_known
-        self._wake = wake
+        self._requeue = requeue
         self._owners: dict[Identity, str] = {}
-        self._refused: dict[Identity, set[str]] = {}
+        self._claimed: dict[str, frozenset[Identity]] = {}
+        self._refused: dict[str, frozenset[Identity]] = {}
+        self._refused_parents: dict[Identity, set[str]] = {}
 
     def __getitem__(self, identity: Identity) -> str:
         return self._owners[identity]
@@ -40,8 +44,8 @@ class ObjectClaims(Mapping[Identity, str]):
     def __len__(self) -> int:
         return len(self._owners)
 
-    def claim(self, memory: Memory, uid: str, plan: Plan) -> None:
-        """Have what is rendered for a parent belong to it, and have it look again at what others have.
+    def claim(self, uid: str, plan: Plan) -> None:
+        """Claim what is rendered for a parent, and note what belongs to other parents.
 
         A parent that was deleted while it was reconciled claims nothing: no event would release its claims.
         """
@@ -50,39 +54,38 @@ class ObjectClaims(Mapping[Identity, str]):
         claimed = frozenset(
             step.identity
             for step in plan.steps
-            # What is made only where it is absent takes nothing away from anybody.
+            # A manifest that is applied only where its object is absent takes nothing away from another parent.
             if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
         )
-        refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
-        for identity in refused - memory.refused:
-            self._refused.setdefault(identity, set()).add(uid)
-        self._settle(memory.refused - refused, uid)
-        memory.refused = refused
-        released = memory.claimed - claimed
+        self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
+        released = self._claimed.get(uid, _NONE) - claimed
         self._owners.update(dict.fromkeys(claimed, uid))
-        memory.claimed = claimed
+        self._claimed[uid] = claimed
         self._release(released)
 
-    def forget(self, memory: Memory, uid: str) -> None:
-        """The parent is gone: what it claimed is free."""
-        self._settle(memory.refused, uid)
-        released, memory.claimed, memory.refused = memory.claimed, frozenset(), frozenset()
-        self._release(released)
+    def forget(self, uid: str) -> None:
+        """Release what a deleted parent claimed."""
+        self._set_refused(uid, _NONE)
+        self._release(self._claimed.pop(uid, _NONE))
 
     def free(self, identity: Identity) -> None:
-        """The object is gone, or somebody else's: whoever was refused it looks again."""
-        for uid in tuple(self._refused.get(identity, ())):
-            self._wake(uid)
+        """An object was deleted, or has another owner: requeue the parents that were refused it."""
+        for uid in tuple(self._refused_parents.get(identity, ())):
+            self._requeue(uid)
 
     def _release(self, identities: Iterable[Identity]) -> None:
         for identity in identities:
             self._owners.pop(identity, None)
             self.free(identity)
 
-    def _settle(self, identities: Iterable[Identity], uid: str) -> None:
-        """They are not refused to this parent any more."""
-        for identity in identities:
-            refused = self._refused[identity]
-            refused.discard(uid)
-            if not refused:
-                del self._refused[identity]
+    def _set_refused(self, uid: str, refused: frozenset[Identity]) -> None:
+        before = self._refused.pop(uid, _NONE)
+        if refused:
+            self._refused[uid] = refused
+        for identity in refused - before:
+            self._refused_parents.setdefault(identity, set()).add(uid)
+        for identity in before - refused:
+            uids = self._refused_parents[identity]
+            uids.discard(uid)
+            if not uids:
+                del self._refused_parents[identity]

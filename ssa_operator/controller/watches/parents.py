@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.parent_cache import Memory, Parent
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -50,6 +50,11 @@ class Served:
     definition: Mapping[str, Any] | None
 
     @property
+    def terminating(self) -> bool:
+        """Whether the CRD is being deleted: its objects are served until the last one is gone, but no new ones."""
+        return self.definition is not None and "deletionTimestamp" in self.definition["metadata"]
+
+    @property
     def writes_status(self) -> bool:
         """Whether the status is ours to write: a built-in kind's belongs to Kubernetes.
 
@@ -72,21 +77,21 @@ class Served:
         return unreported(self.definition, self.resource.version) if self.definition is not None else ""
 
 
-class Listener(Protocol):
-    """Who is told what happens to parents."""
+class ParentListener(Protocol):
+    """Receives the events of parents."""
 
-    def on_added(self, live: LiveObject, key: ParentKey) -> None:
-        """There is a new parent."""
+    def parent_added(self, live: LiveObject, key: ParentKey) -> None:
+        """A parent exists that was not there before."""
 
-    def on_deleted(self, uid: str, memory: Memory) -> None:
-        """A parent is gone; `memory` is what was remembered of it."""
+    def parent_deleted(self, uid: str) -> None:
+        """A parent is gone."""
 
-    def changed(self, key: ParentKey, cause: Cause) -> None:
-        """A parent has to be looked at."""
+    def parent_changed(self, key: ParentKey, cause: Cause) -> None:
+        """A parent has to be reconciled."""
 
 
 class ParentInformer:
-    """All parents of one folder, from the moment it is made until `close`."""
+    """All parents of one folder, watched from `start` until `close`."""
 
     def __init__(
         self,
@@ -94,12 +99,12 @@ class ParentInformer:
         folder: Folder,
         served: Served,
         options: Options,
-        listener: Listener,
+        listener: ParentListener,
     ) -> None:
         self.folder = folder
         self.serve(served)
         self._listener = listener
-        self._memories: dict[str, Memory] = {}
+        self._states: dict[str, ParentState] = {}
         self._cache = Cache()
         self._cache.listen(self._changed)
         scopes = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
@@ -107,7 +112,11 @@ class ParentInformer:
             Reflector(client, served.resource, self._cache, namespace=scope, label_selector=options.selector)
             for scope in scopes
         )
-        self._tasks = [asyncio.create_task(each.run(), name=f"watch {folder.name}") for each in self.reflectors]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
         return iter(self._cache)
@@ -152,10 +161,10 @@ class ParentInformer:
         """The parent of that name, None where there is none."""
         return self._cache.get(namespace, name)
 
-    def subject(self, live: LiveObject) -> Parent:
-        """The parent as a pass takes it."""
+    def parent(self, live: LiveObject) -> Parent:
+        """The parent as a reconcile takes it."""
         return Parent(
-            parent=live,
+            live=live,
             folder=self.folder,
             resource=self.served.resource,
             writes_status=self.served.writes_status,
@@ -165,14 +174,18 @@ class ParentInformer:
             cache=self._cache,
         )
 
-    def memory(self, live: LiveObject) -> Memory:
-        """What is remembered of this very object: one made again under the same name starts anew."""
-        return self._memories.setdefault(live.uid, Memory())
+    def state(self, live: LiveObject) -> ParentState:
+        """What is remembered of this very object: one that was recreated under the same name starts without a state."""
+        return self._states.get(live.uid, ParentState())
+
+    def save_state(self, live: LiveObject, state: ParentState) -> None:
+        """Remember this of a parent until its next reconcile, unless the parent is gone."""
+        if live.uid in self._states:
+            self._states[live.uid] = state
 
     def report(self, live: LiveObject) -> Report | None:
         """The last report of a parent, None where it has not been looked at yet."""
-        memory = self._memories.get(live.uid)
-        return memory.report if memory is not None else None
+        return self.state(live).status.report
 
     async def close(self) -> None:
         """Stop the watches."""
@@ -185,16 +198,18 @@ class ParentInformer:
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
-            self._listener.on_deleted(old.uid, self._memories.pop(old.uid, Memory()))
+            self._states.pop(old.uid, None)
+            self._listener.parent_deleted(old.uid)
         live = new or old
         if live is None:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
-            self._listener.on_added(new, key)
+            self._states[new.uid] = ParentState()
+            self._listener.parent_added(new, key)
         cause = change(old, new)
         if cause:
-            self._listener.changed(key, cause)
+            self._listener.parent_changed(key, cause)
 
 
 def change(old: LiveObject | None, new: LiveObject | None) -> Cause:

@@ -1,14 +1,18 @@
-"""What one manifest asks for: whether it is applied now, left alone, made anew, waits or is refused.
+"""What is done with one manifest: it is applied, left unchanged, recreated, waits, or is refused.
 
 Promises:
-- A manifest that breaks a rule is refused alone, and says where it was written.
+- A manifest that breaks a rule is refused alone, and the refusal says where it was written.
 - Each manifest is decided apart from all others; core.planning.ordering and core.planning.plan put them in order.
-- What another parent or another controller has is never applied to.
+- The operator never applies to an object of another parent or another controller.
+- The tables CLAIM_RULES, ABSENT_RULES and PRESENT_RULES are the whole decision: the first rule that has an answer gives
+  it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ssa_operator.core.objects.annotations import ApplyPolicy, Recreate
 from ssa_operator.core.objects.identity import Identity
@@ -19,6 +23,7 @@ from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
+from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
 from ssa_operator.core.policies.recreate import deletion_message
 from ssa_operator.core.policies.unchanged import is_unchanged
@@ -27,7 +32,7 @@ from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 
 def step_for_document(observed: Observed, document: Document) -> Step:
     """What one document asks for, apart from all others."""
-    kind = observed.kinds.get(group_kind(document))
+    kind = observed.children.kinds.get(group_kind(document))
     provisional = identity_of(observed, document)
     if kind is None:
         return refused_step(
@@ -45,17 +50,17 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if kind.problem:
         refused = refused_step(made.identity, kind.problem, document, FailureReason.APPLY_FAILED)
         return replace(refused, needs_permission=kind.needs_permission)
-    if made.identity in observed.unreadable:
-        why = f"may exist already, and can't be looked at: {observed.unreadable[made.identity]}"
+    if made.identity in observed.children.unreadable:
+        why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
-    live = observed.objects.get(made.identity) or observed.unlabelled.get(made.identity)
+    live = observed.children.objects.get(made.identity) or observed.children.unlabelled.get(made.identity)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
         manifest=made,
         live=live,
         location=document.location,
-        recreation=observed.recreations.get(made.identity),
+        recreation=observed.history.recreations.get(made.identity),
         reports_status=kind.reports_status,
     )
     if not kind.synced:
@@ -65,56 +70,78 @@ def step_for_document(observed: Observed, document: Document) -> Step:
 
 def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     """What a document asks for that waits."""
-    known = observed.kinds.get(identity.group_kind)
+    known = observed.children.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
         identity = replace(identity, namespace="")
     elif not identity.namespace:
         identity = replace(identity, namespace=observed.parent.identity.namespace)
-    live = observed.objects.get(identity)
+    live = observed.children.objects.get(identity)
     return Step(
         action=Action.WAIT, identity=identity, reason=str(wait), live=live, location=wait.location, awaited=wait.awaited
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What the rules decide: a step with its manifest, and the live object that it may have."""
+
+    observed: Observed
+    step: Step
+    manifest: Manifest
+    policy: ApplyPolicy
+    history: ConflictHistory | None
+    """What other managers changed in the object, where that counts for this manifest."""
+    loop: FeedbackLoop | None
+    """Whether the child changes each time it is applied."""
+
+    @property
+    def live(self) -> LiveObject:
+        assert self.step.live is not None
+        return self.step.live
+
+    @property
+    def conflict_paused(self) -> bool:
+        return self.history is not None and self.history.revert_delayed(self.observed.now)
+
+    @property
+    def loop_paused(self) -> bool:
+        return self.loop is not None and self.loop.apply_delayed(self.observed.now)
+
+
+_Rule: TypeAlias = Callable[[_Case], Step | None]
+"""A rule gives the step, or None where it has no answer."""
+
+
 def decide_step(observed: Observed, step: Step) -> Step:
-    """What is done about a manifest, whose object is there or not, as the step has it: also where that turned out only
-    when it was to be made.
+    """What is done with a manifest. The step has its live object, also one that turned out to exist only when it was
+    to be created.
     """
     made, live = step.manifest, step.live
     assert made is not None
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if made.instructions.finalize else made.instructions.apply
-    if policy is ApplyPolicy.ALWAYS:
-        owner = _other_parent(observed, made.identity, live)
-        if owner:
-            why = f"belongs to {owner} already; give it another name"
-            return replace(refused_step(made.identity, why, made.document), claimed_by_other=True)
-        if live is not None and live.parent_uid not in ("", observed.parent.uid) and not observed.all_parents_known:
-            reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
-            return replace(step, action=Action.WAIT, reason=reason)
-    if made.once and (kept := _made_once(observed, step, made)) is not None:
-        return kept
-    history = _feud(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None
-    step = _contested(step, history, observed)
-    feedback_loops = observed.feedback_loops.get(made.identity)
-    if feedback_loops is not None and feedback_loops.slowed_down:
-        step = replace(step, feedback_loops=feedback_loops.text(made.identity))
-    if live is None:
-        return _absent(observed, step, history)
-    if live.deleting:
-        return replace(step, action=Action.WAIT, reason=deletion_message(live, step.recreation))
-    if policy is not ApplyPolicy.ALWAYS and belongs_to_former_parent(live, observed.parent):
-        # Its owner is gone for certain, as the parent has its name: the garbage collector deletes it, sooner or later.
-        reason = f"was left by a former {observed.parent.identity}; it is made anew"
-        return replace(step, action=Action.RECREATE, reason=reason)
-    if policy is ApplyPolicy.IF_NOT_PRESENT:
-        return replace(step, action=Action.KEEP, reason="exists and is left alone")
-    controller = other_controller(live, observed.parent)
-    if controller is not None:
-        who = f"{controller.kind} {controller.name}"
-        why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
-        return refused_step(made.identity, why, made.document, FailureReason.CONFLICT)
-    return _present(observed, step, live, history)
+    case = _Case(
+        observed=observed,
+        step=step,
+        manifest=made,
+        policy=policy,
+        history=_history(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None,
+        loop=observed.history.feedback_loops.get(made.identity),
+    )
+    decided = _first(CLAIM_RULES, case)
+    if decided is None:
+        case = replace(case, step=_with_messages(case))
+        decided = _first(ABSENT_RULES if live is None else PRESENT_RULES, case)
+    assert decided is not None
+    return decided
+
+
+def _first(rules: tuple[_Rule, ...], case: _Case) -> Step | None:
+    for rule in rules:
+        step = rule(case)
+        if step is not None:
+            return step
+    return None
 
 
 def identity_of(observed: Observed, document: Document) -> Identity:
@@ -122,7 +149,7 @@ def identity_of(observed: Observed, document: Document) -> Identity:
     kind = group_kind(document)
     metadata = document.body["metadata"]
     namespace = metadata.get("namespace") or observed.parent.identity.namespace
-    known = observed.kinds.get(kind)
+    known = observed.children.kinds.get(kind)
     return Identity(kind.group, kind.kind, namespace if known is None or known.namespaced else "", metadata["name"])
 
 
@@ -133,54 +160,139 @@ def refused_step(
     return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, location=document.location)
 
 
-def _absent(observed: Observed, step: Step, history: ConflictHistory | None) -> Step:
-    """The step of what is not there."""
-    if history is not None and history.revert_delayed(observed.now):
-        return replace(step, action=Action.WAIT, reason=_FOUGHT_OVER)
-    if _restless(observed, step.identity):
-        return replace(step, action=Action.WAIT, reason=_RESTLESS)
-    if step.recreation is not None and not step.recreation.made:
-        return replace(step, reason=step.recreation.why or "was deleted to be made anew")
-    return replace(step, reason="was deleted" if step.foreign_change is not None else "does not exist")
+# Whose the object is.
 
 
-def _present(observed: Observed, step: Step, live: LiveObject, history: ConflictHistory | None) -> Step:
-    """The step of what is there and ours to apply to."""
-    made = step.manifest
-    assert made is not None
-    if history is not None and history.revert_delayed(observed.now):
-        return replace(step, action=Action.UNCHANGED, reason=_FOUGHT_OVER)
-    if is_unchanged(made, live, observed.apply_records.get(made.identity), observed.left.get(made.identity)):
-        if observed.apply_scope is ApplyScope.CHANGED:
-            return replace(step, action=Action.UNCHANGED, reason="is proven unchanged")
-        return replace(step, reason="everything is applied now", unchanged=True)
-    if _restless(observed, step.identity):
-        return replace(step, action=Action.UNCHANGED, reason=_RESTLESS)
-    return replace(step, reason=_why_apply(made, live, observed))
+def _belongs_to_other_parent(case: _Case) -> Step | None:
+    if case.policy is not ApplyPolicy.ALWAYS:
+        return None
+    owner = _other_parent(case.observed, case.manifest.identity, case.step.live)
+    if not owner:
+        return None
+    why = f"belongs to {owner} already; give it another name"
+    return replace(refused_step(case.manifest.identity, why, case.manifest.document), claimed_by_other=True)
 
 
-_FOUGHT_OVER = "is fought over, and is put back after a pause"
+def _owner_may_still_exist(case: _Case) -> Step | None:
+    live, observed = case.step.live, case.observed
+    if case.policy is not ApplyPolicy.ALWAYS or live is None or observed.parents.all_parents_known:
+        return None
+    if live.parent_uid in ("", observed.parent.uid):
+        return None
+    reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
+    return replace(case.step, action=Action.WAIT, reason=reason)
 
 
-_RESTLESS = "changes each time it is applied, and is applied after a pause"
+def _is_applied_once(case: _Case) -> Step | None:
+    return _made_once(case.observed, case.step, case.manifest) if case.manifest.once else None
 
 
-def _restless(observed: Observed, identity: Identity) -> bool:
-    feedback_loops = observed.feedback_loops.get(identity)
-    return feedback_loops is not None and feedback_loops.apply_delayed(observed.now)
+# The object is absent.
 
 
-def _contested(step: Step, history: ConflictHistory | None, observed: Observed) -> Step:
-    """The step with what others did to its object, and what is said of it where it is a fight."""
-    if history is None:
-        return step
-    text = history.text(step.identity.group_kind, confidential=observed.confidential) if history.in_conflict else ""
-    return replace(step, foreign_change=history.unreverted, conflict=text)
+def _waits_while_paused(case: _Case) -> Step | None:
+    if case.conflict_paused:
+        return replace(case.step, action=Action.WAIT, reason=_CONFLICT_PAUSED)
+    return replace(case.step, action=Action.WAIT, reason=_LOOP_PAUSED) if case.loop_paused else None
 
 
-def _feud(observed: Observed, made: Manifest) -> ConflictHistory | None:
-    """What others did to this child. What they did to another manifest's object doesn't count against this one."""
-    history = observed.conflict_histories.get(made.identity)
+def _is_recreated(case: _Case) -> Step | None:
+    recreation = case.step.recreation
+    if recreation is None or recreation.made:
+        return None
+    return replace(case.step, reason=recreation.why or "was deleted to be recreated")
+
+
+def _is_created(case: _Case) -> Step:
+    return replace(case.step, reason="was deleted" if case.step.foreign_change is not None else "does not exist")
+
+
+# The object exists.
+
+
+def _is_being_deleted(case: _Case) -> Step | None:
+    if not case.live.deleting:
+        return None
+    return replace(case.step, action=Action.WAIT, reason=deletion_message(case.live, case.step.recreation))
+
+
+def _was_left_by_a_former_parent(case: _Case) -> Step | None:
+    parent = case.observed.parent
+    if case.policy is ApplyPolicy.ALWAYS or not belongs_to_former_parent(case.live, parent):
+        return None
+    # Its owner is gone for certain, because the parent has its name: the garbage collector deletes it sooner or later.
+    return replace(case.step, action=Action.RECREATE, reason=f"was left by a former {parent.identity}; it is recreated")
+
+
+def _is_kept_if_present(case: _Case) -> Step | None:
+    if case.policy is not ApplyPolicy.IF_NOT_PRESENT:
+        return None
+    return replace(case.step, action=Action.KEEP, reason="exists and is left alone")
+
+
+def _is_controlled_by_other(case: _Case) -> Step | None:
+    controller = other_controller(case.live, case.observed.parent)
+    if controller is None:
+        return None
+    who = f"{controller.kind} {controller.name}"
+    why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
+    return refused_step(case.manifest.identity, why, case.manifest.document, FailureReason.CONFLICT)
+
+
+def _conflict_is_paused(case: _Case) -> Step | None:
+    return replace(case.step, action=Action.UNCHANGED, reason=_CONFLICT_PAUSED) if case.conflict_paused else None
+
+
+def _needs_no_apply(case: _Case) -> Step | None:
+    history, identity = case.observed.history, case.manifest.identity
+    record, last_applied = history.apply_records.get(identity), history.last_applied.get(identity)
+    if not is_unchanged(case.manifest, case.live, record, last_applied):
+        return None
+    if case.observed.apply_scope is ApplyScope.CHANGED:
+        return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged")
+    return replace(case.step, reason="everything is applied now", unchanged=True)
+
+
+def _loop_is_paused(case: _Case) -> Step | None:
+    return replace(case.step, action=Action.UNCHANGED, reason=_LOOP_PAUSED) if case.loop_paused else None
+
+
+def _is_applied(case: _Case) -> Step:
+    return replace(case.step, reason=_why_apply(case.manifest, case.live, case.observed))
+
+
+CLAIM_RULES: tuple[_Rule, ...] = (_belongs_to_other_parent, _owner_may_still_exist, _is_applied_once)
+ABSENT_RULES: tuple[_Rule, ...] = (_waits_while_paused, _is_recreated, _is_created)
+PRESENT_RULES: tuple[_Rule, ...] = (
+    _is_being_deleted,
+    _was_left_by_a_former_parent,
+    _is_kept_if_present,
+    _is_controlled_by_other,
+    _conflict_is_paused,
+    _needs_no_apply,
+    _loop_is_paused,
+    _is_applied,
+)
+
+_CONFLICT_PAUSED = "is changed by another manager again and again, and is reverted after a pause"
+_LOOP_PAUSED = "changes each time it is applied, and is applied after a pause"
+
+
+def _with_messages(case: _Case) -> Step:
+    """The step with the messages of a field conflict and of a feedback loop."""
+    step, history = case.step, case.history
+    if history is not None:
+        confidential = case.observed.confidential
+        text = history.text(step.identity.group_kind, confidential=confidential) if history.in_conflict else ""
+        step = replace(step, foreign_change=history.unreverted, conflict=text)
+    if case.loop is not None and case.loop.slowed_down:
+        step = replace(step, feedback_loop=case.loop.text(step.identity))
+    return step
+
+
+def _history(observed: Observed, made: Manifest) -> ConflictHistory | None:
+    """What other managers changed in this child. What they did to another manifest's object doesn't count."""
+    history = observed.history.conflicts.get(made.identity)
     return history if history is not None and history.digest == made.digest else None
 
 
@@ -212,7 +324,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
 
 
 def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
-    held = observed.apply_records.get(made.identity)
+    held = observed.history.apply_records.get(made.identity)
     if held is None:
         if not live.owned_fields():
             return "exists already and is taken over"
@@ -223,7 +335,7 @@ def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
         return "was replaced"
     if held.digest != made.digest:
         return "its manifest changed"
-    history = _feud(observed, made)
+    history = _history(observed, made)
     if history is not None and history.unreverted is not None:
         return history.unreverted.text(confidential=observed.confidential)
     if held.own_entry != live.own_entry():
@@ -236,13 +348,13 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
     over.
     """
     mine = observed.parent.uid
-    claimant = observed.claims.get(identity, mine)
-    if claimant != mine and claimant in observed.parents:
-        return str(observed.parents[claimant])
+    claimant = observed.parents.claims.get(identity, mine)
+    if claimant != mine and claimant in observed.parents.existing:
+        return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
         return ""
-    if live.parent_uid in observed.parents:
-        return str(observed.parents[live.parent_uid])
+    if live.parent_uid in observed.parents.existing:
+        return str(observed.parents.existing[live.parent_uid])
     me = observed.parent.identity
     for owner in live.metadata.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):

@@ -4,12 +4,13 @@ Promises:
 - No ordinary manifest is applied any more. Finalize hooks are, while the other children still stand; each must become
   ready, a Job complete. A failed Job is replaced after a backoff.
 - Then the inventory goes, what was made last first; an object goes only if it still carries our label.
+- Another pass follows at once where the pass itself did what the next step waits for, and only there.
 - Deletion needs no template: where one can't be rendered, its hooks are left out, and the inventory goes all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,10 +18,12 @@ from datetime import datetime
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import graph
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import ordered
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.prune import is_owned
 from ssa_operator.core.planning.step import Action, FailureReason, Step
@@ -77,7 +80,7 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
     covered = {step.identity for step in hooks} | leaving
     others = [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason="stands until its parent goes")
-        for live in observed.own
+        for live in observed.children.own
         if live.identity not in covered
     ]
     running = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
@@ -90,6 +93,25 @@ def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances
         finished=hooked and not left,
         awaited="; ".join(awaited),
         left_out=left_out,
+    )
+
+
+def leads_on(outcomes: Iterable[Outcome], now: float) -> bool:
+    """Whether a pass itself did or found what the next step waits for: an object is deleted, or a hook's apply returned
+    it done or failed. No event tells of what a request of the operator returned. What the caches don't show is waited
+    for.
+    """
+    return any(
+        outcome.result is Result.PRUNED
+        or (
+            outcome.step.action is Action.APPLY
+            and outcome.result is not Result.FAILED
+            and outcome.result is not Result.WAITING
+            and outcome.live is not None
+            and not outcome.live.deleting
+            and (_is_done(outcome.step, outcome.live, now) or _is_failed_job(outcome.live, now))
+        )
+        for outcome in outcomes
     )
 
 
@@ -111,12 +133,12 @@ def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list
     own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
     found = ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
     # A child that isn't there won't come any more: nothing comes after it.
-    return [replace(step, lost=()) for step in found]
+    return [replace(step, missing=()) for step in found]
 
 
 def _possible(observed: Observed, hooks: list[Step], met: Circumstances) -> tuple[list[Step], tuple[str, ...]]:
     """The hooks without those that can't be run any more, and why they can't: no ordinary child is made any more."""
-    there = {(live.identity.kind, live.identity.name) for live in observed.own if not live.deleting}
+    there = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
     left_out: dict[Identity, str] = {}
     for step in hooks:
         if met.terminating and step.identity.namespace == met.terminating and step.reason != _DONE:
@@ -141,7 +163,7 @@ def _lost(observed: Observed, step: Step, coming: AbstractSet[tuple[str, str]]) 
 
 def _all_seen(observed: Observed, name: str) -> bool:
     """Whether all children of a kind of that name are known: else one may be there that nobody has seen yet."""
-    kinds = [known for kind, known in observed.kinds.items() if kind.kind == name]
+    kinds = [known for kind, known in observed.children.kinds.items() if kind.kind == name]
     return bool(kinds) and all(known.synced for known in kinds)
 
 
@@ -161,16 +183,28 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if step.action not in (Action.APPLY, Action.UNCHANGED):
         return step, None
-    found = readiness(live.body, now, reports_status=step.reports_status)
-    if found.state is ReadinessState.CURRENT or not step.manifest.instructions.wait:
+    if _is_done(step, live, now):
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    if found.state is not ReadinessState.FAILED or live.identity.group_kind != _JOB:
+    found = readiness(live.body, now, reports_status=step.reports_status)
+    if not _is_failed_job(live, now):
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
     due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + HOOK_PATIENCE, 0.0)
     if now < due:
         return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
     return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None
+
+
+def _is_done(step: Step, live: LiveObject, now: float) -> bool:
+    """Whether nothing has to wait for a hook any more, whose object is this."""
+    if step.manifest is not None and not step.manifest.instructions.wait:
+        return True
+    return readiness(live.body, now, reports_status=step.reports_status).state is ReadinessState.CURRENT
+
+
+def _is_failed_job(live: LiveObject, now: float) -> bool:
+    """Whether a hook's object is a Job that has to be replaced."""
+    return live.identity.group_kind == _JOB and readiness(live.body, now).state is ReadinessState.FAILED
 
 
 def _failed_at(body: Mapping[str, object], now: float) -> float:
@@ -191,7 +225,7 @@ def _leaving_in_order(observed: Observed, standing: Rendered, hooked: bool, hook
     """
     found = _graph(observed, standing)
     edged = {end for identity, edges in found.items() for end in (identity, *edges) if edges}
-    owned = [live.identity for live in observed.own if live.identity in edged and is_owned(live)]
+    owned = [live.identity for live in observed.children.own if live.identity in edged and is_owned(live)]
     recorded = [identity for wave in observed.records.waves for identity in wave if hooked or identity not in hooks]
     steps = [step for identity in dict.fromkeys([*recorded, *owned]) if (step := _leaving(observed, identity))]
     if not hooked:
@@ -228,7 +262,7 @@ def _kept(step: Step, reason: str) -> Step:
 
 def _leaving(observed: Observed, identity: Identity) -> Step | None:
     """What to do with one object that has to go, None where there is none (any more) that is ours."""
-    kind = observed.kinds.get(identity.group_kind)
+    kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # the cluster has no such kind any more, and so no object of it
     if kind.problem:
@@ -242,7 +276,7 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
     if not kind.synced:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
-    live = observed.objects.get(identity)
+    live = observed.children.objects.get(identity)
     if live is None or live.parent_uid != observed.parent.uid:
         return None
     if live.deleting:

@@ -59,7 +59,7 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     """
     if step.action is not Action.APPLY and step.action is not Action.RECREATE:
         return None
-    awaited = [WaitTarget(child, state="be ready") for child, _ in step.lost]
+    awaited = [WaitTarget(child, state="be ready") for child, _ in step.missing]
     awaited += [_awaited(edge) for edge in step.after if not _met(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
@@ -109,7 +109,7 @@ def _after(step: Step, found: Graph, paths: Mapping[Identity, str], rendered: Re
         reason = f"is in a dependency cycle: {paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
     lost = tuple((child, _why_lost(child, rendered)) for child in found.elsewhere.get(identity, ()))
-    return replace(step, after=found.edges[identity], lost=lost)
+    return replace(step, after=found.edges[identity], missing=lost)
 
 
 def _why_lost(child: Reference, rendered: Rendered) -> str:

@@ -40,7 +40,7 @@ def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay:
     """What becomes of the objects that no template renders. `steps` are those of what is rendered, `stay` is what they
     are about.
     """
-    left = [live for live in sorted(observed.own, key=_by_identity) if _is_left(observed, live, stay)]
+    left = [live for live in sorted(observed.children.own, key=_by_identity) if _is_left(observed, live, stay)]
     going = [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
@@ -99,7 +99,7 @@ def _successors(observed: Observed, live: LiveObject, steps: Sequence[Step]) -> 
     """What takes the place of an object that is no longer rendered: those of its kind that are made in the passes in
     which it goes. A child that got another name is never gone before the new one is ready.
     """
-    before = observed.successors.get(live.identity, frozenset())
+    before = observed.renders.successors.get(live.identity, frozenset())
     return frozenset(
         step.identity
         for step in steps
@@ -121,7 +121,7 @@ def _blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> s
                 continue
             case _:
                 assert_never(step.action)
-    for kind, known in observed.kinds.items():
+    for kind, known in observed.children.kinds.items():
         if not known.synced:
             return f"the watch of {kind} is not synced"
     return ""
@@ -134,9 +134,9 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], sta
     to. After a restart nothing is known of either: a spec that changed meanwhile proves nothing of the templates. What
     is held stays so, also where others have taken its place by now.
     """
-    if observed.confirmed or not rendered.complete or observed.converged == rendered.digest:
+    if observed.confirmed or not rendered.complete or observed.renders.converged == rendered.digest:
         return False
-    if all(step.identity in observed.outlived for step in orphans):
+    if all(step.identity in observed.rendered_before for step in orphans):
         return False
     hold, left = observed.records.held_prune, {step.identity for step in orphans}
     if hold is not None and any(identity_key(step.identity) in hold.children for step in orphans):
@@ -145,18 +145,18 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], sta
     # of them waited, takes the place of what would go.
     there = sum(
         1
-        for live in observed.own
+        for live in observed.children.own
         # What is rendered and being deleted is made anew.
         if (not live.deleting or live.identity in stay)
         and _made_for(observed, live)
-        and (observed.settled is None or live.identity in observed.settled or live.identity in left)
+        and (observed.renders.settled is None or live.identity in observed.renders.settled or live.identity in left)
     )
     return (there - len(orphans)) * 10 <= len(orphans)
 
 
 def _held_text(observed: Observed, count: int) -> str:
     children = "a child" if count == 1 else f"{count} children"
-    if observed.converged is not None:
+    if observed.renders.converged is not None:
         why = f"the templates changed and would now delete {children}"
     else:
         why = (

@@ -44,36 +44,45 @@ class FailureReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One child: the action and the reason for it, in words that can stand in a status.
-
-    successors: of a prune, what takes the object's place and has to be ready before. after: the other steps that have
-    to come first. lost: what has to come first and is no step, with the reason. awaited: what it waits for. proven:
-    whether the manifest is applied already and nobody changed our fields. intrusion: the foreign change that it puts
-    back. contest: what is said of a fight over the child, '' where there is none. recreation: that the object was
-    deleted to be made anew before, None where it wasn't. standing: what the object counts as whether it is there or
-    not; None where it is judged as it is. barred: whether only a change by somebody else can help a refused step.
-    announces: whether the object is ready only once its status was written. unrest: what is said of a child that
-    changes each time it is applied, '' of any other. taken: whether it is refused because another parent has the
-    object.
-    """
+    """One child: the action and the reason for it, in words that can stand in a status."""
 
     action: Action
     identity: Identity
     reason: str = ""
     manifest: Manifest | None = None
+    """What is applied, None where nothing is rendered or the manifest breaks a rule."""
     live: LiveObject | None = None
-    problem: FailureReason | None = None
+    """The object as it is now."""
     location: SourceLocation | None = None
-    successors: frozenset[Identity] = frozenset()
-    after: tuple[Edge, ...] = ()
-    lost: tuple[tuple[Reference, str], ...] = ()
-    awaited: tuple[WaitTarget, ...] = ()
-    unchanged: bool = False
-    recreation: Recreation | None = None
-    standing: Readiness | None = None
+    """Where a template wrote it."""
+
+    problem: FailureReason | None = None
+    """Why it is refused."""
     needs_permission: bool = False
-    reports_status: bool = False
-    feedback_loops: str = ""
-    foreign_change: ForeignChange | None = None
-    conflict: str = ""
+    """Whether a refused step succeeds only after an administrator grants a permission."""
     claimed_by_other: bool = False
+    """Whether it is refused because another parent has the object."""
+
+    after: tuple[Edge, ...] = ()
+    """The steps that have to come first."""
+    missing: tuple[tuple[Reference, str], ...] = ()
+    """The children that have to come first and are no step, each with the reason."""
+    awaited: tuple[WaitTarget, ...] = ()
+    """What the step waits for."""
+    successors: frozenset[Identity] = frozenset()
+    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
+
+    unchanged: bool = False
+    """Whether the manifest is applied already, and no other manager changed our fields."""
+    recreation: Recreation | None = None
+    """That the object was deleted before to be recreated."""
+    standing: Readiness | None = None
+    """The readiness of an object that is applied once, whether it still exists or not."""
+    reports_status: bool = False
+    """Whether the object is ready only once its status was written."""
+    foreign_change: ForeignChange | None = None
+    """The change of another manager that the step reverts."""
+    conflict: str = ""
+    """The message of a field conflict over the child, '' where there is none."""
+    feedback_loop: str = ""
+    """The message of a child that changes each time it is applied, '' for any other."""

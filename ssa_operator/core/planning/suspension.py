@@ -34,7 +34,7 @@ def _outcome(step: Step, plan: Plan) -> Outcome:
     live = step.live
     if live is None:
         # A refused manifest has no object in its step, but may have left one behind.
-        ours = plan.observed.objects.get(step.identity)
+        ours = plan.observed.children.objects.get(step.identity)
         live = ours if ours is not None and ours.parent_uid == plan.observed.parent.uid else None
     if step.action is Action.PRUNE:
         reason = "is no longer rendered; it is deleted when the parent is resumed"

@@ -6,6 +6,8 @@ Promises:
   object.
 - An inventory entry is removed only when its object is known to be gone. The parent has the finalizer only while
   something needs it.
+- A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
+  as the operator read it.
 - A held prune stays held when another operator process takes over.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 """
@@ -174,6 +176,47 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
         "kind": parent.identity.kind,
         "metadata": metadata,
     }
+
+
+def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
+    """Whether a parent has every annotation and finalizer of a body that `parent_records_body` returned."""
+    annotations, finalizers = body["metadata"].get("annotations", {}), body["metadata"].get("finalizers", ())
+    return annotations.items() <= parent.metadata.annotations.items() and set(finalizers) <= {
+        *parent.metadata.finalizers
+    }
+
+
+def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
+    """The JSON patch that removes from a parent what these records don't need; None where there is nothing to remove.
+
+    An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
+    backup. The patch tests that the parent is the one that was read, unchanged.
+    """
+    metadata = parent.metadata
+    needed = {
+        INVENTORY_ANNOTATION: bool(records.inventory),
+        ONCE_ANNOTATION: bool(records.once_records),
+        HELD_PRUNE_ANNOTATION: records.held_prune is not None,
+    }
+    paths = [
+        f"/metadata/annotations/{_escaped(name)}"
+        for name, is_needed in needed.items()
+        if not is_needed and name in metadata.annotations
+    ]
+    tests: dict[str, Any] = {"/metadata/uid": parent.uid, "/metadata/resourceVersion": parent.resource_version}
+    if FINALIZER in metadata.finalizers and not records.has_finalizer:
+        tests["/metadata/finalizers"] = metadata.finalizers
+        paths.append(f"/metadata/finalizers/{metadata.finalizers.index(FINALIZER)}")
+    if not paths:
+        return None
+    operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
+    operations += [{"op": "remove", "path": path} for path in paths]
+    return json.dumps(operations, separators=(",", ":")).encode()
+
+
+def _escaped(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _inventory_entry(identity: Identity, wave: int) -> dict[str, Any]:

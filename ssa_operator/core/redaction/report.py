@@ -41,7 +41,7 @@ def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str])
         verdict=replace(report.verdict, message=redact(report.verdict.message)),
         children=tuple(_child(child, redactor) for child in report.children),
         outcomes=tuple(_outcome(outcome, redactor) for outcome in report.outcomes),
-        feedback_loops=redact(report.feedback_loops),
+        feedback_loop=redact(report.feedback_loop),
     )
 
 

@@ -101,7 +101,7 @@ def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) ->
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
-    causes: dict[Query, str] = dict(step.lost)
+    causes: dict[Query, str] = dict(step.missing)
     for edge in step.after:
         if edge.target in children:
             causes[edge.use.query] = _cause(children[edge.target])

@@ -65,8 +65,8 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
         told.append(verdict)
     if report.notice and (before is None or not before.notice):
         told.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
-    if report.feedback_loops and (before is None or not before.feedback_loops):
-        told.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loops, warning=True))
+    if report.feedback_loop and (before is None or not before.feedback_loop):
+        told.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
     return tuple(told)
 
 

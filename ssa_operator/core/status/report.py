@@ -44,7 +44,7 @@ class Report:
     retry_after: float = 0.0
     again_at: float | None = None
     notice: str = ""
-    feedback_loops: str = ""
+    feedback_loop: str = ""
     suspended: bool = False
 
 
@@ -55,11 +55,11 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     children = explained(children_of(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
-    feedback_loops = sentence([outcome.step.feedback_loops for outcome in outcomes if outcome.step.feedback_loops])
-    if feedback_loops:
-        verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loops}", MESSAGE_LIMIT))
+    feedback_loop = sentence([outcome.step.feedback_loop for outcome in outcomes if outcome.step.feedback_loop])
+    if feedback_loop:
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
     report = _acted(_judged(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at)
-    return replace(report, complete=_complete(plan, outcomes), feedback_loops=feedback_loops)
+    return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
 
 
 def make_suspended_report(parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:

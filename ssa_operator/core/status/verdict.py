@@ -15,7 +15,7 @@ from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.planning.step import FailureReason
+from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.child_status import ChildStatus, roots_first
 
@@ -82,6 +82,11 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
     """The verdict on a parent that is being deleted and that our finalizer keeps."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
+    causes += [
+        f"{outcome.step.identity} {outcome.message}"
+        for outcome in outcomes
+        if outcome.result is Result.WAITING and outcome.step.action is Action.PRUNE
+    ]
     causes += [f"left out: {hook}" for hook in finalization.left_out]
     causes += [_left_out_text(problem) for problem in finalization.plan.rendered.problems]
     message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))

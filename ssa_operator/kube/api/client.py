@@ -119,6 +119,13 @@ class Client(Transport):
         patch = in_version(live, resource.api_version, instead_of=version)
         await self.send(calls.merge_patch(resource, namespace, name, patch))
 
+    async def json_patch(
+        self, resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER
+    ) -> LiveObject:
+        """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` where a `test` in it fails)."""
+        request = calls.json_patch(resource, namespace, name, body, manager=manager)
+        return _live((await self.send(request)).body, request)
+
     async def create(self, resource: Resource, namespace: str, body: bytes, *, dry_run: bool = False) -> Applied:
         """POST of an encoded object. Raises ApiError (`already_exists`)."""
         request = calls.create(resource, namespace, body, dry_run=dry_run)

@@ -20,6 +20,7 @@ from ssa_operator.kube.api.resource import Resource
 JSON = "application/json"
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 
 Query = tuple[tuple[str, str], ...]
 
@@ -182,6 +183,19 @@ def merge_patch(
         subject=f"patch of {resource.describe(namespace, name)}" + (f" ({subresource})" if subresource else ""),
         body=body,
         content_type=MERGE_PATCH,
+        confidential=resource.confidential,
+    )
+
+
+def json_patch(resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER) -> Request:
+    """A JSON patch (RFC 6902). It is not repeated by itself: what it tests may not hold any more."""
+    return Request(
+        method="PATCH",
+        path=resource.path(namespace, name),
+        query=(("fieldManager", manager),),
+        subject=f"patch of {resource.describe(namespace, name)}",
+        body=body,
+        content_type=JSON_PATCH,
         confidential=resource.confidential,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Memory
 from ssa_operator.core.planning.plan import Plan, make_plan
 from tests.core.example_objects import OTHER_UID, PARENT_UID, config_map, config_map_identity, observed, rendered
 
@@ -15,11 +14,10 @@ class Claimed:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
-        self.parents = dict(observed().parents)
+        self.parents = dict(observed().parents.existing)
         self.claims = ObjectClaims(self.parents, lambda: True, self.woken.append)
-        self.first, self.second = Memory(), Memory()
-        self.claims.claim(self.first, OTHER_UID, make_plan(observed(), rendered(config_map("shared"))))
-        self.claims.claim(self.second, PARENT_UID, self.plan())
+        self.claims.claim(OTHER_UID, make_plan(observed(), rendered(config_map("shared"))))
+        self.claims.claim(PARENT_UID, self.plan())
 
     def plan(self) -> Plan:
         return make_plan(observed(claims=self.claims), rendered(config_map("shared")))
@@ -28,9 +26,9 @@ class Claimed:
 def test_who_was_refused_looks_again_when_the_other_renders_it_no_more() -> None:
     case = Claimed()
     assert (dict(case.claims), case.woken) == ({SHARED: OTHER_UID}, [])
-    case.claims.claim(case.first, OTHER_UID, make_plan(observed(), rendered()))
+    case.claims.claim(OTHER_UID, make_plan(observed(), rendered()))
     assert case.woken == [PARENT_UID]
-    case.claims.claim(case.second, PARENT_UID, case.plan())
+    case.claims.claim(PARENT_UID, case.plan())
     assert dict(case.claims) == {SHARED: PARENT_UID}
     case.claims.free(SHARED)
     assert case.woken == [PARENT_UID]
@@ -38,23 +36,23 @@ def test_who_was_refused_looks_again_when_the_other_renders_it_no_more() -> None
 
 def test_who_was_refused_looks_again_when_the_other_is_gone_and_when_its_object_is() -> None:
     case = Claimed()
-    case.claims.forget(case.first, OTHER_UID)
+    case.claims.forget(OTHER_UID)
     case.claims.free(SHARED)
     assert case.woken == [PARENT_UID, PARENT_UID]
 
 
 def test_who_is_gone_is_not_woken() -> None:
     case = Claimed()
-    case.claims.forget(case.second, PARENT_UID)
-    case.claims.forget(case.first, OTHER_UID)
+    case.claims.forget(PARENT_UID)
+    case.claims.forget(OTHER_UID)
     assert not case.woken
     assert not case.claims
 
 
 def test_a_parent_that_goes_while_it_is_reconciled_claims_nothing() -> None:
     case = Claimed()
-    case.claims.claim(case.first, OTHER_UID, make_plan(observed(), rendered()))
+    case.claims.claim(OTHER_UID, make_plan(observed(), rendered()))
     del case.parents[PARENT_UID]
-    case.claims.forget(case.second, PARENT_UID)
-    case.claims.claim(case.second, PARENT_UID, case.plan())
+    case.claims.forget(PARENT_UID)
+    case.claims.claim(PARENT_UID, case.plan())
     assert not case.claims

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +14,9 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.finalization import Circumstances, Finalization, make_finalization
+from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
 from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.parent_records import ParentRecords, parent_records_body
 from ssa_operator.core.policies.parent_records import read_parent_records as read_records
@@ -86,7 +88,8 @@ class World:
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
         met = Circumstances(now=self.now, terminating=self.terminating)
-        return make_finalization(replace(seen, parent=parent(), own=tuple(self.objects.values())), rendered, met)
+        children = replace(seen.children, own=tuple(self.objects.values()))
+        return make_finalization(replace(seen, parent=parent(), children=children), rendered, met)
 
     def act(self, finalization: Finalization) -> None:
         self.records = finalization.records
@@ -278,3 +281,49 @@ def test_a_parent_that_nothing_keeps_is_said_to_be_deleted_and_no_more() -> None
     assert finished.finished
     found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
     assert found.verdict.message == "is being deleted"
+
+
+RUNNING = {"active": 1}
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "follows"),
+    [
+        (Result.CREATED, None, False),
+        (Result.CREATED, COMPLETE, True),
+        (Result.CONFIGURED, RUNNING, False),
+        (Result.CONFIGURED, COMPLETE, True),
+        (Result.UNCHANGED, RUNNING, False),
+        (Result.UNCHANGED, COMPLETE, True),
+        (Result.UNCHANGED, FAILED, True),
+        (Result.WAITING, COMPLETE, False),
+        (Result.FAILED, COMPLETE, False),
+    ],
+)
+def test_another_pass_follows_at_once_only_where_the_apply_of_a_hook_returned_its_end(
+    result: Result, status: dict[str, Any] | None, follows: bool
+) -> None:
+    step = World(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
+    assert step.action is Action.APPLY
+    assert leads_on([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
+
+
+def test_another_pass_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
+    world = World(
+        ParentRecords(inventory={space("s"): 1, space("t"): 2}, has_finalizer=True),
+        {each: live(each) for each in (space("s"), space("t"))},
+    )
+    second, first = world.plan().plan.steps
+    deleted = Outcome(step=second, result=Result.PRUNED)
+    kept = Outcome(step=first, result=Result.UNCHANGED, live=first.live)
+    assert (second.action, first.action) == (Action.PRUNE, Action.KEEP)
+    assert leads_on([deleted, kept], NOW)
+    assert not leads_on([kept], NOW)
+
+
+def test_a_hook_that_is_done_leads_on_once() -> None:
+    world = World(
+        ParentRecords(has_finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
+    )
+    steps = world.plan().plan.steps
+    assert not leads_on([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)

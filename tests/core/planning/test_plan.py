@@ -35,7 +35,7 @@ def test_every_child_has_exactly_one_step_and_nothing_rendered_is_ever_pruned(
     )
     found = [step.identity.name for step in plan.steps]
     assert sorted(found) == sorted(there | wanted)
-    pruned = {step.identity.name for step in plan.prunes}
+    pruned = {step.identity.name for step in plan.steps if step.action is Action.PRUNE}
     assert pruned <= there - wanted
     if not (complete and synced):
         assert not pruned

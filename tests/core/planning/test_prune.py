@@ -58,7 +58,7 @@ def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
 
 
 def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
-    kinds = {**observed().kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
+    kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
 
 
@@ -78,15 +78,15 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
 def test_what_only_time_ended_is_not_held() -> None:
     """The very templates that end it rendered it when the parent was made."""
     both = frozenset({config_map_identity("a"), config_map_identity("b")})
-    plan = make_plan(observed(child("a"), child("b"), converged="t0", outlived=both), rendered())
+    plan = make_plan(observed(child("a"), child("b"), converged="t0", rendered_before=both), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
-    rest = make_plan(observed(child("a"), child("c"), converged="t0", outlived=both), rendered())
+    rest = make_plan(observed(child("a"), child("c"), converged="t0", rendered_before=both), rendered())
     assert rest.held
 
 
 def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
     """Else the new templates would count as confirmed by the time the blockage is over."""
-    kinds = {**observed().kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
+    kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
 
 
@@ -117,7 +117,7 @@ def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_mea
 def test_what_these_very_templates_rendered_from_other_data_is_not_held() -> None:
     """Also where the parent was never brought to them as a whole, as one of its children is refused."""
     before = frozenset({config_map_identity("a"), config_map_identity("b")})
-    plan = make_plan(observed(child("a"), child("b"), outlived=before), rendered())
+    plan = make_plan(observed(child("a"), child("b"), rendered_before=before), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
 
 

@@ -97,10 +97,9 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     )
     assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, existed_before=True)
     # No watch shows it.
-    seen = observed(kinds=KINDS, records=kept)
-    plan = make_plan(seen, rendered(job()))
+    plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
     assert plan.unseen == (IDENTITY,)
-    (there,) = make_plan(replace(seen, unlabelled={IDENTITY: theirs}), rendered(job())).steps
+    (there,) = make_plan(observed(kinds=KINDS, records=kept, unlabelled={IDENTITY: theirs}), rendered(job())).steps
     assert (there.action, there.live, there.standing) == (Action.KEEP, theirs, None)
     assert there.reason == "existed before it would have been made once and is left alone"
     assert plan.steps[0].standing is not None

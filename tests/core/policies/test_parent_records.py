@@ -24,8 +24,10 @@ from ssa_operator.core.policies.parent_records import (
     ParentRecordsError,
     identity_from_key,
     identity_key,
+    is_written,
     parent_records_body,
     read_parent_records,
+    removal,
 )
 
 WORD = st.text(min_size=1, max_size=12)
@@ -58,6 +60,57 @@ def test_a_parent_without_records_has_neither_annotations_nor_finalizer() -> Non
         "uid": "u1",
     }
     assert read_parent_records(parent()) == ParentRecords()
+
+
+def patched(live: LiveObject, patch: bytes | None) -> LiveObject:
+    """The live object after a JSON patch of tests and removals."""
+    body = json.loads(live.raw)
+    for operation in json.loads(patch or b"[]"):
+        *path, last = (each.replace("~1", "/").replace("~0", "~") for each in operation["path"].split("/")[1:])
+        location = body
+        for each in path:
+            location = location[each]
+        if operation["op"] == "test":
+            assert location[last] == operation["value"]
+        else:
+            assert operation["op"] == "remove"
+            del location[int(last) if isinstance(location, list) else last]
+    return LiveObject.of(body)
+
+
+@given(RECORDS, RECORDS, st.lists(st.sampled_from(["a/b", "a/c"]), unique=True))
+def test_a_removal_removes_unneeded_records_and_nothing_else(
+    kept: ParentRecords, needed: ParentRecords, theirs: list[str]
+) -> None:
+    known = parent_records_body(parent(), kept)["metadata"]
+    notes = {"a/note": "x", **known.get("annotations", {})}
+    live = parent(resourceVersion="7", finalizers=[*theirs, *known.get("finalizers", ()), "a/z"], annotations=notes)
+    after = patched(live, removal(live, needed))
+    assert read_parent_records(after) == ParentRecords(
+        inventory=kept.inventory if needed.inventory else {},
+        once_records=kept.once_records if needed.once_records else {},
+        held_prune=kept.held_prune if needed.held_prune else None,
+        has_finalizer=kept.has_finalizer and needed.has_finalizer,
+    )
+    assert [each for each in after.metadata.finalizers if each != FINALIZER] == [*theirs, "a/z"]
+    assert after.metadata.annotations["a/note"] == "x"
+    assert removal(after, needed) is None
+
+
+def test_a_removal_is_only_for_the_parent_as_it_was_read() -> None:
+    live = parent(resourceVersion="7", finalizers=["a/z", FINALIZER])
+    patch = removal(live, ParentRecords())
+    for changed in ({"resourceVersion": "8"}, {"uid": "u2"}, {"finalizers": [FINALIZER]}):
+        other = parent(**{"resourceVersion": "7", "finalizers": ["a/z", FINALIZER], **changed})
+        with pytest.raises(AssertionError):
+            patched(other, patch)
+
+
+@given(RECORDS)
+def test_records_that_the_parent_has_are_not_written_again(records: ParentRecords) -> None:
+    body = parent_records_body(parent(), records)
+    assert is_written(LiveObject.of(body), body)
+    assert is_written(parent(), body) is (records == ParentRecords())
 
 
 def test_finalizers_and_annotations_of_others_are_no_records() -> None:

@@ -245,7 +245,7 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
 
 def test_what_changes_without_end_is_told_once_and_without_a_secrets_content() -> None:
     plan = make_plan(observed(), rendered(config_map()))
-    step = replace(plan.steps[0], feedback_loops="ConfigMap default/hunter2-x changes each time")
+    step = replace(plan.steps[0], feedback_loop="ConfigMap default/hunter2-x changes each time")
     found = make_report(
         parent(), plan, (Outcome(step=step, result=Result.UNCHANGED, live=child()),), StatusFields(), NOON
     )

@@ -1,0 +1,68 @@
+"""Which parents an event concerns: from the events of all informers to the work queue.
+
+Promises:
+- An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
+- A parent that is deleted claims no object and follows no lookup.
+- The operator's own writes reach the caches of lookups at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.watches.lookups import LookupInformers
+from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.watches.parents import ParentKey
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
+
+
+class EventRouter:
+    """Listens to the informers of parents, children and lookups. `lookups` and `on_kind_changed` are set by whoever
+    puts the informers together: they need a listener first.
+    """
+
+    lookups: LookupInformers
+    on_kind_changed: Callable[[], None]
+
+    def __init__(self, queue: Queue[ParentKey], all_parents_known: Callable[[], bool]) -> None:
+        self._queue = queue
+        self._keys: dict[str, ParentKey] = {}
+        self._identities: dict[str, Identity] = {}
+        self.claims = ObjectClaims(self._identities, all_parents_known, self.child_changed)
+
+    def parent_added(self, live: LiveObject, key: ParentKey) -> None:
+        self._keys[live.uid], self._identities[live.uid] = key, live.identity
+
+    def parent_deleted(self, uid: str) -> None:
+        self._keys.pop(uid, None)
+        self._identities.pop(uid, None)
+        self.claims.forget(uid)
+        self.lookups.forget(uid)
+
+    def parent_changed(self, key: ParentKey, cause: Cause) -> None:
+        self._queue.add(key, cause)
+
+    def child_changed(self, parent_uid: str) -> None:
+        self._requeue(parent_uid, Cause.CHILD)
+
+    def child_released(self, identity: Identity) -> None:
+        self.claims.free(identity)
+
+    def child_written(self, live: LiveObject) -> None:
+        self.lookups.written(live)
+
+    def child_deleted(self, live: LiveObject) -> None:
+        self.lookups.deleted(live)
+
+    def kind_changed(self) -> None:
+        self.on_kind_changed()
+
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
+        self._requeue(parent_uid, cause)
+
+    def _requeue(self, parent_uid: str, cause: Cause) -> None:
+        key = self._keys.get(parent_uid)
+        if key is not None:
+            self._queue.add(key, cause)

@@ -1,0 +1,257 @@
+"""One controller for each template folder: it starts when the cluster serves the folder's resource, and stops when it
+doesn't any more.
+
+Promises:
+- Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
+  last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
+- Templates that change on disk count without a restart: the operator reconciles the parents of the changed folders, and
+  no others.
+- A change of files or CRDs is never lost, also while the operator asks the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.controller.event_router import EventRouter
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.watches.children import ChildInformers
+from ssa_operator.controller.watches.crds import CRDInformer
+from ssa_operator.controller.watches.lookups import LookupInformers
+from ssa_operator.controller.watches.parents import ParentInformer, Served
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
+
+log = logging.getLogger("ssa_operator")
+
+REDISCOVERY = 10.0
+"""Seconds after which discovery is asked again for a resource that is missing and that no CRD announces."""
+
+DISCOVERY_LAG = 0.5
+DISCOVERY_TRIES = 3
+"""Discovery learns of a CRD, and of its end, a moment after the event. The operator asks it again for a kind that is
+looked up or watched and still missing: after so many seconds, and so many times, each time after twice as long."""
+
+
+class FolderControllers:
+    """The controllers by folder name in `folders`, and in `missing` why the others wait."""
+
+    def __init__(
+        self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
+    ) -> None:
+        self.folders: dict[str, ParentInformer] = {}
+        self.missing: dict[str, str] = {}
+        self.crds = CRDInformer(client, self._crd_changed)
+        self.children = ChildInformers(client, mapper, options.namespaces, router)
+        self.lookups = LookupInformers(client, mapper, self.crds, router, confined=bool(options.namespaces))
+        self._client = client
+        self._mapper = mapper
+        self._options = options
+        self._router = router
+        self._metrics = metrics
+        self._sources: Sources | None = None
+        self._had_crd: set[str] = set()
+        self._changed_folders: set[str] = set()
+        self._changed_kinds: dict[GroupKind, int] = {}
+        self._changed = asyncio.Event()
+        self._started = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether every folder whose resource the cluster has is synced. A missing CRD doesn't count."""
+        return self._started and all(each.synced for each in self.folders.values())
+
+    def reports_status(self, kind: GroupKind) -> bool:
+        """Whether a kind's objects are ready only once their status was written: by this process, or by a controller
+        that their CRD announces.
+        """
+        ours = any(each.writes_a_generation(kind) for each in self.folders.values())
+        return ours or self.crds.reports_status(kind)
+
+    def load_templates(self) -> None:
+        """Load the templates folders; log what doesn't load."""
+        before = self._sources.folders if self._sources is not None else {}
+        self._sources = sources = load_all(self._options.templates, self._sources)
+        for problem in sources.problems:
+            log.error("%s", problem)
+        for name, folder in sources.folders.items():
+            known = before.get(name)
+            if known is None or known.digest != folder.digest or known.problems != folder.problems:
+                for problem in folder.problems:
+                    log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
+                self._folder_changed(name)
+        for name in before.keys() - sources.folders.keys():
+            self._folder_changed(name)
+
+    async def follow_files(self, templates: Path) -> None:
+        """Load the templates again whenever files change, until cancelled."""
+        async for _ in changes(templates):
+            self.load_templates()
+
+    async def follow_cluster(self) -> None:
+        """Bring every folder to what its files and the cluster say, whenever one of them changes, until cancelled."""
+        await self.crds.reflector.settled()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            kinds_came = await self._refresh_kinds()
+            folders_changed = await self._refresh_folders()
+            self._started = True
+            if kinds_came or folders_changed:
+                self._requeue_unready()
+
+    async def rediscover(self) -> None:
+        """Ask discovery again for what is missing, until cancelled: not every kind has a CRD whose event tells."""
+        while True:
+            await asyncio.sleep(REDISCOVERY)
+            lookups = self.lookups.missing
+            if self.missing or lookups:
+                self._mapper.invalidate()
+                for name in self.missing:
+                    self._folder_changed(name)
+                for kind in lookups:
+                    await self._logged(str(kind), self.lookups.refresh(kind))
+
+    def on_kind_changed(self) -> None:
+        """A kind of children can be watched now, or no longer."""
+        for kind in self.children.missing:
+            self._kind_changed(kind, 0)
+        self._requeue_unready()
+
+    async def close(self) -> None:
+        """Stop every watch."""
+        for parents in self.folders.values():
+            await parents.close()
+        await self.children.close()
+        await self.lookups.close()
+
+    def _crd_changed(self, name: str, kind: GroupKind) -> None:
+        self._kind_changed(kind, 0)
+        self._folder_changed(name)
+
+    def _kind_changed(self, kind: GroupKind, tries: int) -> None:
+        self._mapper.invalidate()
+        self._changed_kinds[kind] = tries
+        self._changed.set()
+
+    def _folder_changed(self, name: str) -> None:
+        self._changed_folders.add(name)
+        self._changed.set()
+
+    async def _refresh_kinds(self) -> bool:
+        """Refresh the watches of changed kinds; whether parents may be helped by that."""
+        helps = 0 in self._changed_kinds.values()
+        while self._changed_kinds:
+            kind, tries = self._changed_kinds.popitem()
+            missing = kind in self.children.missing
+            await self._logged(str(kind), self.children.refresh(kind))
+            await self._logged(str(kind), self.lookups.refresh(kind))
+            helps = helps or (missing and kind not in self.children.missing)
+            if tries < DISCOVERY_TRIES and kind in self.lookups.missing | self.children.missing:
+                delay = DISCOVERY_LAG * 2**tries
+                asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
+        return helps
+
+    async def _refresh_folders(self) -> bool:
+        """Start, stop and reload the changed folders; whether one of them began or ceased to wait."""
+        # A name that is added meanwhile stands for files or a CRD that this round may have read already.
+        names, self._changed_folders = self._changed_folders, set()
+        changed = False
+        for name in names:
+            before = self.missing.get(name)
+            await self._logged(name, self._refresh_folder(name))
+            changed = changed or self.missing.get(name) != before
+        return changed
+
+    async def _logged(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Log a failure: a bug, or an API server that can't be reached, keeps no other folder from going on."""
+        try:
+            await work
+        except (ApiError, CredentialsError) as error:
+            log.warning("%s: %s", name, error)
+        except Exception:
+            log.exception("%s: unexpected error", name)
+
+    def _requeue_unready(self) -> None:
+        """Requeue the parents that are not ready: a new kind may be what their children lack."""
+        for parents in self.folders.values():
+            for key in parents.unready():
+                self._router.parent_changed(key, Cause.RETRY)
+
+    async def _refresh_folder(self, name: str) -> None:
+        folder = self._sources.folders.get(name) if self._sources else None
+        running = self.folders.get(name)
+        served = await self._served(folder, running) if folder is not None else None
+        if folder is None or served is None:
+            if running is not None:
+                log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
+                await self._stop(name, running)
+            return
+        if served.unreported and (running is None or running.served.unreported != served.unreported):
+            log.warning("%s: %s", name, served.unreported)
+        if served.terminating and not (running is not None and running.served.terminating):
+            log.warning("%s: its CRD is being deleted; the folder stops when its last object is gone", name)
+        if running is not None and running.served.resource == served.resource:
+            running.serve(served)
+            if running.folder is not folder:
+                self._reload(running, folder)
+            return
+        if running is not None:
+            await self._stop(name, running)
+        log.info("%s: starts with %s", name, served.resource.api_version)
+        self.folders[name] = ParentInformer(self._client, folder, served, self._options, self._router)
+        self.folders[name].start()
+
+    def _reload(self, running: ParentInformer, folder: Folder) -> None:
+        # Also where only its problems changed: a parent's status reports them.
+        cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
+        log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
+        running.folder = folder
+        for key in running.all_keys():
+            self._router.parent_changed(key, cause)
+
+    async def _stop(self, name: str, running: ParentInformer) -> None:
+        del self.folders[name]
+        self._metrics.forget(name)
+        await running.close()
+        for live in running:
+            self._router.parent_deleted(live.uid)
+
+    async def _served(self, folder: Folder, running: ParentInformer | None) -> Served | None:
+        """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""
+        name = folder.name
+        crd = self.crds.get(name)
+        if crd is not None:
+            self._had_crd.add(name)
+        try:
+            if crd is not None:
+                served = Served(resource=self.crds.resource(name, folder.settings.version), definition=crd)
+            elif name in self._had_crd:
+                raise UnknownKind(f"its CRD {name} was removed")
+            else:
+                served = Served(resource=await self._mapper.resource_by_name(name), definition=None)
+        except (ApiError, CredentialsError) as error:
+            if running is not None:
+                # The API server can't be reached now, which says nothing about the resource.
+                return running.served
+            self.missing[name] = str(error)
+            log.warning("%s: waits: %s", name, error)
+            return None
+        except UnknownKind as error:
+            if self.missing.get(name) != str(error):
+                log.warning("%s: waits: %s", name, error)
+            self.missing[name] = str(error)
+            return None
+        self.missing.pop(name, None)
+        return served

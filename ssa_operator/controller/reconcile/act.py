@@ -1,0 +1,151 @@
+"""Carrying out a plan: one request a step, failures as values.
+
+Promises:
+- Namespaces and CRDs go first, then everything else at once. What depends on something else comes after it. Unchanged
+  manifests go after changed ones. Objects are pruned only after everything was applied.
+- A failed step keeps no other step from being tried.
+- An unexpected error ends all requests of the reconcile before it is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ssa_operator.controller.reconcile.apply import Existing, apply, prune
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.recreate import Immutable, recreate
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.planning.ordering import depths, waiting_outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.status.previous_status import KEPT_UNTIL
+
+_FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
+
+
+async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
+    """Carry out every step; the outcomes stand in the order of the steps. The step of an outcome is another one than
+    was planned where its object turned out to exist. `now` is in seconds since the epoch.
+    """
+    outcomes: dict[int, Outcome] = {}
+    by_identity: dict[Identity, Outcome] = {}
+    for stage in _stages(plan.steps):
+        if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
+            outcomes |= {position: _kept(step, why) for position, step in stage}
+            continue
+        done = await _together(
+            _in_turn(_after_successors(step, by_identity, now), by_identity, plan, cluster, now) for _, step in stage
+        )
+        outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
+        for outcome in done:
+            by_identity.setdefault(outcome.step.identity, outcome)
+    return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+async def _together(turns: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+    """The outcomes of turns that are taken at once. If one raises, none of the others goes on: the parent goes back to
+    the queue, and another worker may reconcile it at once.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(turn) for turn in turns]
+    return [task.result() for task in tasks]
+
+
+def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+    depth = depths(steps)
+    stages: dict[tuple[bool, int, bool, bool], list[tuple[int, Step]]] = {}
+    for position, step in enumerate(steps):
+        turn = depth.get(step.identity, 0)
+        prune = step.action is Action.PRUNE
+        later = prune or turn > 0 or step.identity.group_kind not in _FIRST
+        stages.setdefault((prune, turn, later, step.unchanged), []).append((position, step))
+    return [stages[key] for key in sorted(stages)]
+
+
+def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float) -> Step:
+    """A prune, unless what takes the object's place is not ready yet."""
+    missing = [identity for identity in sorted(step.successors) if not _is_ready(before.get(identity), now)]
+    if step.action is not Action.PRUNE or not missing:
+        return step
+    return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
+
+
+def _is_ready(outcome: Outcome | None, now: float) -> bool:
+    if outcome is None or outcome.live is None:
+        return False
+    return readiness(outcome.live.body, now, reports_status=outcome.step.reports_status).state is ReadinessState.CURRENT
+
+
+def _unfinished(outcomes: Iterable[Outcome]) -> str:
+    """Why nothing may be pruned, '' where nothing speaks against it."""
+    for outcome in outcomes:
+        if outcome.result is Result.FAILED:
+            return "an apply failed"
+        if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
+            return f"{outcome.step.identity}: {outcome.message}"
+    return ""
+
+
+def _kept(step: Step, why: str) -> Outcome:
+    message = f"is no longer rendered; kept because {why}"
+    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message)
+
+
+async def _in_turn(
+    step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
+) -> Outcome:
+    waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
+    return waiting or await _perform(step, plan, cluster)
+
+
+async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    match step.action:
+        case Action.APPLY:
+            return await _apply(step, plan, cluster)
+        case Action.PRUNE:
+            return await prune(step, cluster)
+        case Action.UNCHANGED | Action.KEEP:
+            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        case Action.WAIT:
+            # The event of another child requeues what waits for it; only a step with a manifest could go on by itself.
+            # A conflict or a feedback loop has its own time.
+            retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
+        case Action.RECREATE:
+            removed = await prune(step, cluster)
+            if removed.result is not Result.PRUNED:
+                return removed
+            # It is created when the deletion is over. If it was over at once, no event tells.
+            return replace(removed, result=Result.RECREATED, message=step.reason, retryable=True)
+        case Action.REFUSE:
+            return Outcome(
+                step=step,
+                result=Result.FAILED,
+                live=step.live,
+                message=f"{step.identity} {step.reason}",
+                problem=step.problem,
+                retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
+            )
+
+
+async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    """Apply a manifest until there is an outcome: an object that turns out to exist is planned as what it is, and one
+    whose immutable field changed may be deleted first.
+    """
+    found: Step | Existing | Immutable | Outcome = step
+    while not isinstance(found, Outcome):
+        match found:
+            case Existing():
+                found = plan.step_for_existing(found.step, found.live)
+            case Immutable():
+                found = await recreate(found, cluster)
+            case Step(action=Action.APPLY):
+                found = await apply(found, cluster)
+            case Step():
+                found = await _perform(found, plan, cluster)
+    return found

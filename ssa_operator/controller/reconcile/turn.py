@@ -1,0 +1,46 @@
+"""One reconcile in progress.
+
+Promises:
+- It is the only value that changes during a reconcile. What it holds when a request fails is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.watches.parent_cache import Parent, ParentState
+from ssa_operator.core.objects.cluster_view import Body
+from ssa_operator.core.redaction.known_secrets import with_secrets
+from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.rendering.status_redaction import spelled
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """The parent that is reconciled, why, and what is remembered of it so far."""
+
+    parent: Parent
+    """The parent as the last write of this reconcile left it."""
+    state: ParentState
+    causes: Cause
+
+    @property
+    def uid(self) -> str:
+        return self.parent.live.uid
+
+    def remember_secrets(self, secrets: Collection[Body], generated_values: Sequence[str] = ()) -> Redactor:
+        """Remember the Secrets that a render read, and the values that it generated; returns what redacts them."""
+        live, folder = self.parent.live, self.parent.folder
+        known = with_secrets(
+            self.state.secrets,
+            (*secrets, live.body) if self.parent.resource.confidential else secrets,
+            generated_values,
+            (live.metadata.generation, folder.digest),
+            partial(spelled, folder.templates, live.body),
+        )
+        if known is not self.state.secrets:
+            self.state = replace(self.state, secrets=known)
+        return known.redactor

@@ -1,0 +1,181 @@
+"""What a process remembers of a parent's children between two reconciles.
+
+Promises:
+- It is one frozen value. A reconcile returns the next one and changes none.
+- Losing it costs one apply a child, and nothing else.
+- Each foreign change is counted once. A change that stands while the operator pauses is reverted in the end.
+- A new value of the parent's `reconcile-at` ends every pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.planning.ordering import CHANGED, Requeues
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.feedback_loops import FeedbackLoop, with_changes, without_settled
+from ssa_operator.core.policies.field_conflicts import (
+    AppliedChildren,
+    ConflictHistory,
+    ConflictPolicy,
+    update_histories,
+    with_revert,
+)
+from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
+from ssa_operator.core.readiness.pod_failures import PodCheck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildHistory:
+    """The memory of each feature that concerns children, by child."""
+
+    apply_records: Mapping[Identity, ApplyRecord] = field(default_factory=dict)
+    """What the last apply of each child left behind."""
+    last_applied: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    """Each child when it was last as its manifest wants it."""
+    recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
+    """The children that were deleted to be recreated."""
+    conflicts: Mapping[Identity, ConflictHistory] = field(default_factory=dict)
+    """What other managers changed."""
+    conflicts_observed_at: float = 0.0
+    """When a reconcile last looked for foreign changes, in seconds since the epoch."""
+    shown_warnings: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
+    """The API server's warnings that were shown already."""
+    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=dict)
+    """The children that change each time they are applied."""
+    requeues: Requeues = field(default_factory=Requeues)
+    """Reconciles in a row that each changed what templates read."""
+    pod_checks: Mapping[Identity, PodCheck] = field(default_factory=dict)
+    """The workloads that are not ready, with what their pods showed."""
+    hook_failures: Mapping[Identity, int] = field(default_factory=dict)
+    """How often the Job of a finalize hook was replaced."""
+
+    @property
+    def deleted_with_values(self) -> dict[Identity, LiveObject]:
+        """The objects that were deleted to be recreated and whose generated values the new ones keep."""
+        return {
+            identity: recreation.old
+            for identity, recreation in self.recreations.items()
+            if recreation.old is not None and not recreation.made
+        }
+
+
+def observe_loops(history: ChildHistory, now: float, *, reset: bool) -> ChildHistory:
+    """The history without feedback loops that have settled. With `reset` (a user changed the parent or its templates)
+    there are none: what the user wants is applied at once.
+    """
+    return replace(history, feedback_loops={} if reset else without_settled(history.feedback_loops, now))
+
+
+def observe_conflicts(
+    history: ChildHistory, children: AppliedChildren, now: float, policy: ConflictPolicy, *, renewed: bool
+) -> ChildHistory:
+    """The history with the foreign changes that the caches show. `renewed` is whether `reconcile-at` has a new value:
+    then nothing waits for the end of a pause.
+    """
+    conflicts: Mapping[Identity, ConflictHistory] = update_histories(history.conflicts, children, now, policy)
+    if renewed:
+        conflicts = {identity: replace(each, revert_due=now) for identity, each in conflicts.items()}
+    return replace(history, conflicts=conflicts, conflicts_observed_at=now)
+
+
+def after_recreations(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
+    """The history with the children that were deleted to be recreated, and the hooks that were replaced. It is kept
+    also where the reconcile fails later: a child that was deleted must come back with its generated values.
+    """
+    recreations, failures = {}, dict(history.hook_failures)
+    for outcome in outcomes:
+        step = outcome.step
+        recreation = step.recreation if step.manifest is not None else history.recreations.get(step.identity)
+        if recreation is not None:
+            recreations[step.identity] = recreation
+        if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+            failures[step.identity] = failures.get(step.identity, 0) + 1
+    return replace(history, recreations=recreations, hook_failures=failures)
+
+
+def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
+    """The history with what the applies left behind."""
+    records: dict[Identity, ApplyRecord] = {}
+    last_applied: dict[Identity, LiveObject] = {}
+    for outcome in outcomes:
+        step, live = outcome.step, outcome.live
+        if step.manifest is None or live is None:
+            continue
+        if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+            records[step.identity], last_applied[step.identity] = apply_record(step.manifest, live), live
+        elif step.identity in history.apply_records and (
+            outcome.result is Result.WAITING or step.action is Action.UNCHANGED
+        ):
+            # It was not applied now; what an earlier apply left behind is as good as before.
+            records[step.identity] = history.apply_records[step.identity]
+            same = step.action is Action.UNCHANGED and step.foreign_change is None
+            last_applied[step.identity] = live if same else history.last_applied.get(step.identity, live)
+    return replace(history, apply_records=records, last_applied=last_applied)
+
+
+def after_reverts(history: ChildHistory, outcomes: Sequence[Outcome], now: float) -> ChildHistory:
+    """The history with the foreign changes that were reverted, without those of children that are not rendered."""
+    done = {outcome.step.identity: outcome for outcome in outcomes}
+    conflicts = {
+        identity: with_revert(each, now) if _is_applied(done[identity]) else each
+        for identity, each in history.conflicts.items()
+        if identity in done and _is_about(each, done[identity])
+    }
+    return replace(history, conflicts=conflicts)
+
+
+def after_warnings(history: ChildHistory, outcomes: Sequence[Outcome]) -> tuple[ChildHistory, tuple[Outcome, ...]]:
+    """The history with the API server's warnings, and the outcomes with only those warnings that are new."""
+    identities = {outcome.step.identity for outcome in outcomes}
+    shown = {identity: texts for identity, texts in history.shown_warnings.items() if identity in identities}
+    fresh_only = []
+    for outcome in outcomes:
+        known = shown.get(outcome.step.identity, frozenset())
+        if outcome.warnings:
+            shown[outcome.step.identity] = known | frozenset(outcome.warnings)
+        fresh = tuple(text for text in outcome.warnings if text not in known)
+        fresh_only.append(replace(outcome, warnings=fresh) if fresh != outcome.warnings else outcome)
+    return replace(history, shown_warnings=shown), tuple(fresh_only)
+
+
+def after_changes(
+    history: ChildHistory, rendered: Rendered, outcomes: Sequence[Outcome], now: float, *, follows: bool
+) -> ChildHistory:
+    """The history with the children that changed again. `follows` is whether another reconcile has to follow, because
+    this one changed what templates read.
+    """
+    ours = (outcome for outcome in outcomes if outcome.step.foreign_change is None)
+    changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
+    lives = [outcome.live for outcome in outcomes if outcome.live is not None]
+    return replace(
+        history,
+        feedback_loops=with_changes(history.feedback_loops, rendered, changed, lives, now),
+        requeues=history.requeues.continued if follows else Requeues(),
+    )
+
+
+def next_revert_at(history: ChildHistory) -> float | None:
+    """When a foreign change has to be reverted, or a conflict is found to be over."""
+    return earliest(*(each.again_at(history.conflicts_observed_at) for each in history.conflicts.values()))
+
+
+def next_loop_at(history: ChildHistory, now: float) -> float | None:
+    """When a child of a feedback loop has its turn, or another reconcile follows this one."""
+    moment = earliest(*(each.again_at(now) for each in history.feedback_loops.values()))
+    return earliest(moment, now + history.requeues.pause) if history.requeues.passes else moment
+
+
+def _is_about(history: ConflictHistory, outcome: Outcome) -> bool:
+    return outcome.step.manifest is not None and outcome.step.manifest.digest == history.digest
+
+
+def _is_applied(outcome: Outcome) -> bool:
+    return outcome.step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)

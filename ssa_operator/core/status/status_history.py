@@ -1,0 +1,61 @@
+"""What a process remembers of a parent's status between two reconciles.
+
+Promises:
+- It is one frozen value. A reconcile returns the next one and changes none.
+- Each foreign change of the status is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.field_conflicts import ConflictHistory, ConflictPolicy, with_revert
+from ssa_operator.core.policies.status_conflicts import WrittenStatus, update_status_history
+from ssa_operator.core.status.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusHistory:
+    """What was reported, what is still to be written, and who else writes the status."""
+
+    report: Report | None = None
+    """The last report, None before the first reconcile."""
+    deferred: Mapping[str, Any] | None = None
+    """The status that the last reconcile left unwritten, because children of other parents go first."""
+    written: WrittenStatus | None = None
+    """What this process wrote last."""
+    conflict: ConflictHistory | None = None
+    """What other managers changed in the status."""
+    observed_at: float = 0.0
+    """When a reconcile last looked for foreign changes, in seconds since the epoch."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the status stays as others wrote it, for now."""
+        return self.conflict is not None and self.conflict.revert_delayed(self.observed_at)
+
+
+def observe_status(history: StatusHistory, parent: LiveObject, now: float, policy: ConflictPolicy) -> StatusHistory:
+    """The history with the foreign changes that the live parent shows."""
+    conflict = update_status_history(history.conflict, history.written, parent, now, policy)
+    return replace(history, conflict=conflict, observed_at=now)
+
+
+def after_match(history: StatusHistory, now: float) -> StatusHistory:
+    """The history after the live status was found to be as it is reported."""
+    if history.conflict is None:
+        return history
+    return replace(history, conflict=with_revert(history.conflict, now))
+
+
+def after_write(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
+    """The history after this process wrote a status; `live` is the parent that the API server returned."""
+    return after_match(replace(history, deferred=None, written=WrittenStatus(status, live)), now)
+
+
+def next_status_at(history: StatusHistory) -> float | None:
+    """When a foreign change of the status has to be reverted, or a conflict is found to be over."""
+    return history.conflict.again_at(history.observed_at) if history.conflict is not None else None

@@ -1,0 +1,46 @@
+"""The architecture page names modules and functions that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.packaging.checkout import ROOT
+
+PACKAGE = ROOT / "ssa_operator"
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+_MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
+_FOLDER = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/)`")
+_NAME = re.compile(r"`([A-Za-z_][\w.]*)\(\)`")
+
+
+def defined(module: Path) -> set[str]:
+    """The functions, classes and methods of a module: `decide_step`, `Queue`, `Queue.get`."""
+    names = set()
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            names |= {f"{node.name}.{each.name}" for each in methods}
+    return names
+
+
+def test_every_module_and_folder_that_the_architecture_page_names_exists() -> None:
+    named = {*_MODULE.findall(PAGE), *_FOLDER.findall(PAGE)}
+    assert len(named) > 30
+    missing = [path for path in sorted(named) if not (PACKAGE / path).exists() and not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_every_function_that_the_architecture_page_names_is_in_a_module_of_the_same_paragraph() -> None:
+    named = 0
+    for paragraph in re.split(r"\n\s*\n|\n(?=\||\d+\. |- )", PAGE):
+        functions = _NAME.findall(paragraph)
+        modules = [PACKAGE / path for path in _MODULE.findall(paragraph) if (PACKAGE / path).exists()]
+        known = set().union(*map(defined, modules)) if modules else set()
+        named += len(functions)
+        assert [name for name in functions if name not in known] == [], paragraph
+    assert named > 20
