@@ -1,1 +1,1 @@
-"""How fast ssa-operator is, each figure beside a limit that was measured in the same run; `python -m benchmarks`."""
+"""Benchmarks of ssa-operator, each beside a limit that the same run measures; `python -m benchmarks`."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run the benchmarks, show the figures, and write them down as JSON."""
+"""`python -m benchmarks`: runs the benchmarks, prints the figures, and writes them as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.rendering import Rendering
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Everything that one run measured; `machine` is that of its beginning."""
+    """All results of one run; `machine` describes the machine at its start."""
 
     date: str
     machine: Mapping[str, Any]
@@ -43,7 +43,7 @@ def run(parents: int, rounds: int) -> Result:
 
 
 def show(result: Result, console: Console) -> None:
-    """Print the figures; where there are three, they are the median and, in brackets, the smallest and the largest."""
+    """Print the figures; three figures are the median and, in brackets, the smallest and the largest."""
     figures, costs = result.convergence, result.rendering
     table = Table(title=f"{figures.parents} Echos of {figures.children} children, {len(figures.rounds)} rounds")
     for title in (
@@ -75,7 +75,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--parents", type=int, default=1000, help="Echos of each contender")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender runs")

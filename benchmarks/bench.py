@@ -1,4 +1,4 @@
-"""The Echos of a benchmark on an API server, the operator as a process, and what is seen of both from outside."""
+"""Echos on an API server, the operator as a process, and the observation of both from outside."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Progress:
         self._reached = asyncio.Event()
 
     async def reach(self, wanted: int) -> None:
-        """Wait until so many have converged."""
+        """Wait until `wanted` Echos have converged."""
         self._wanted = wanted
         self._reached.clear()
         if len(self.times) < wanted:
             await self._reached.wait()
 
     def see(self, _: LiveObject | None, live: LiveObject | None) -> None:
-        """Take note of an event of the watch."""
+        """Record an event of the watch."""
         if live is None or live.identity.name in self.times:
             return
         if (live.body.get("status") or {}).get("observedGeneration") == live.metadata.generation:
@@ -57,7 +57,7 @@ class Bench:
         self._templates = templates
 
     async def create(self, namespace: str, names: Iterable[str]) -> tuple[float, list[LiveObject]]:
-        """Make Echos as fast as the API server takes them; returns the seconds that it took, and the Echos."""
+        """Create Echos as fast as the API server accepts them; returns the seconds that it took, and the Echos."""
         bodies = [encode(workload.echo(name, namespace, position % 10)) for position, name in enumerate(names)]
         requests = self.server.prepared(
             [calls.create(self.server.resources[workload.ECHO], namespace, body) for body in bodies]
@@ -67,7 +67,7 @@ class Bench:
         return time.perf_counter() - started, [LiveObject(answer) for answer in answers]
 
     def operator(self, namespace: str) -> Process:
-        """`ssa-operator run` that looks at one namespace and has no ticks. Its modules are compiled once for all
+        """`ssa-operator run` that watches one namespace and never resyncs. Its modules are compiled once for all
         operators with the same templates folder.
         """
         options = [f"--templates={self._templates}", f"--kubeconfig={self.server.kubeconfig}"]
@@ -80,7 +80,7 @@ class Bench:
 
     @asynccontextmanager
     async def watched(self, namespace: str) -> AsyncIterator[Progress]:
-        """Look at the Echos of a namespace while the block runs."""
+        """Watch the Echos of a namespace while the block runs."""
         progress, cache = Progress(), Cache()
         cache.listen(progress.see)
         reflector = Reflector(self.server.client, self.server.resources[workload.ECHO], cache, namespace=namespace)
@@ -93,7 +93,7 @@ class Bench:
             await asyncio.wait([task])
 
     async def made(self, namespace: str, name: str) -> str:
-        """An Echo and its children as text, without what differs from namespace to namespace."""
+        """An Echo and its children as text, without fields that differ between namespaces."""
         client, resources = self.server.client, self.server.resources
         parent = await client.get(resources[workload.ECHO], name, namespace)
         found = [parent]
@@ -109,7 +109,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(templates: Path) -> AsyncIterator[Bench]:
-    """A bench of its own. `templates` is of `workload.write_templates`; logs are written beside it.
+    """A new bench. `templates` is the result of `workload.write_templates`; logs are written beside it.
 
     Raises the errors of a cluster's start.
     """

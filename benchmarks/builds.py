@@ -1,4 +1,4 @@
-"""Programs that others are measured by: built once for each state of their sources, and kept.
+"""The programs of the comparison, built once for each state of their sources and kept.
 
 Promises:
 - Builds go to the user's cache folder, never into the repository.
@@ -26,7 +26,7 @@ class BuildError(Exception):
 def built(
     sources: Path, version: str, made_with: str, build: Callable[[Path, Path], None], files: str = "**/*"
 ) -> Path:
-    """Where the build of these files is: the name has a digest of them and of the tool's own version.
+    """The folder of the build of these files; its name has a digest of the files and of the tool's version.
 
     Raises FileNotFoundError where the tool is missing, and BuildError.
     """
@@ -62,7 +62,7 @@ def go_program(sources: Path, version: str) -> Path:
 
 
 def tool(name: str) -> str:
-    """Where a program is. Raises FileNotFoundError."""
+    """The path of a program. Raises FileNotFoundError."""
     found = shutil.which(name)
     if found is None:
         raise FileNotFoundError(2, "not installed", name)
@@ -74,7 +74,7 @@ def _output(command: Sequence[str]) -> str:
 
 
 def run(command: Sequence[str], folder: Path, **variables: str) -> None:
-    """Run a step of a build. Raises BuildError with what it said."""
+    """Run a step of a build. Raises BuildError with its output."""
     done = subprocess.run(command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(command)}: {done.stderr[-3000:]}")

@@ -1,19 +1,19 @@
-"""How long the operator takes to converge Echos from nothing, beside a bare client that only sends the same writes.
+"""Measures how long the operator takes to converge new Echos, beside a bare client that only sends the same writes.
 
 Contenders, each with a new API server, one after the other in an order that changes with the round:
 - raw: aiohttp alone, with requests made beforehand. The Echos exist; timed from the first apply to the last answer.
 - client: the same requests through `ssa_operator.kube`, which adds pacing, retries and errors.
 - cold: the Echos exist; timed from the start of the operator's process until the last Echo was seen converged.
 - warm: the operator runs; timed from the first POST of an Echo until the last one was seen converged.
-- start: cold with a single Echo: what a process costs before there is work to speak of.
+- start: cold with a single Echo: the cost of a process without work.
 
 Promises:
-- Contenders meet the same API server: warmed up by a few Echos, and without those of the others. It would be slower
-  with them: the more Services there are, the longer it looks for a free cluster IP.
+- All contenders have the same API server: warmed up by a few Echos, and without those of the others, because more
+  Services would slow down its search for a free cluster IP.
 - No Deployment gets pods here, so no Echo becomes Ready. An Echo has converged once its status has its
   observedGeneration, which the operator writes after all children were applied.
-- All contenders leave the same objects behind: one Echo and its children are compared, and all children are counted.
-- Writes are counted when none came for a second, so that those after the end of the clock count too.
+- All contenders create the same objects: the benchmark compares one Echo and its children, and counts all children.
+- The benchmark counts writes after a second without writes, so it includes those after the end of the clock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MANAGED = f"{MANAGED_BY_LABEL}={MANAGER}"
 
 
 class Contender(StrEnum):
-    """Who converges the Echos, and what is timed; the module's docstring says how."""
+    """The client that converges the Echos, and the timed span; the module's docstring describes them."""
 
     RAW = "raw"
     CLIENT = "client"
@@ -76,7 +76,7 @@ Round = Mapping[Contender, Measurement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What is known before anything is measured. children: of one Echo. sample: an Echo whose status was written."""
+    """Facts from a first start. children: of one Echo. sample: an Echo whose status was written."""
 
     kubernetes: str
     children: int
@@ -107,9 +107,9 @@ class Convergence:
 
 
 async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
-    """Let all contenders converge so many Echos in each round. `templates` is of `workload.write_templates`.
+    """Let all contenders converge `parents` Echos in each round. `templates` is of `workload.write_templates`.
 
-    Raises RuntimeError where a contender fails or makes other objects than the raw client, and the errors of a
+    Raises RuntimeError if a contender fails or creates other objects than the raw client, and the errors of a
     cluster's start.
     """
     done: list[Round] = []
@@ -124,7 +124,7 @@ async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
 
 
 async def rehearse(templates: Path) -> Rehearsal:
-    """Start an operator once, which compiles its modules, so that those that are measured load them."""
+    """Start an operator once, which compiles its modules for the measured ones."""
     async with bench(templates) as stage:
         await _cold(stage, Contender.START, 1)
         sample = await stage.server.client.get(stage.server.resources[workload.ECHO], _name(0), Contender.START.value)
@@ -204,7 +204,7 @@ async def _cold(stage: Bench, contender: Contender, parents: int) -> Measurement
 
 
 async def _warm(stage: Bench, parents: int) -> Measurement:
-    """That one Echo converged before the others are made proves that the operator runs and watches."""
+    """One Echo that converges before the others exist proves that the operator runs and watches."""
     namespace = Contender.WARM.value
     await stage.server.create_namespace(namespace)
     await stage.create(namespace, ["before"])
@@ -231,7 +231,7 @@ async def _warm(stage: Bench, parents: int) -> Measurement:
 
 
 async def _check(stage: Bench, namespace: str, parents: int) -> None:
-    """Raises RuntimeError unless every Echo has its children, and the first one what the warm-up's first one has."""
+    """Raises RuntimeError unless every Echo has its children, and the first one those of the warm-up's."""
     for kind, count in stage.children.items():
         found, _ = await stage.server.client.list(stage.server.resources[kind], namespace, _MANAGED)
         if len(found) != parents * count:
@@ -251,7 +251,7 @@ def _name(number: int) -> str:
 
 def _summary(rehearsed: Rehearsal, parents: int, rounds: list[Round]) -> Convergence:
     children = rehearsed.children
-    all_parents_known = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
+    compared = (Contender.RAW, Contender.CLIENT, Contender.COLD, Contender.WARM)
     operators = (Contender.COLD, Contender.WARM)
 
     def spreads(figure: Callable[[Round, Measurement], float], *contenders: Contender) -> dict[str, Spread]:
@@ -266,9 +266,9 @@ def _summary(rehearsed: Rehearsal, parents: int, rounds: list[Round]) -> Converg
         children=children,
         others=Spread.of(made.others for done in rounds for made in done.values()),
         seconds=spreads(lambda _, made: made.seconds, *Contender),
-        children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *all_parents_known),
-        share=spreads(_share, *all_parents_known[1:]),
-        cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *all_parents_known),
+        children_per_second=spreads(lambda _, made: children * made.parents / made.seconds, *compared),
+        share=spreads(_share, *compared[1:]),
+        cpu_per_parent=spreads(lambda done, made: _cpu_per_parent(done, made) * 1e3, *compared),
         applies_per_child=most(lambda made: writes(made, children=True) / (children * made.parents)),
         status_writes_per_parent=most(lambda made: writes(made, children=False) / made.parents),
         rounds=tuple(tuple(done.values()) for done in rounds),

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.growth`: what more parents, and more children of each, cost.
+"""`python -m benchmarks.growth`: the cost of more parents, and of more children of each.
 
 Promises:
 - Each size is that of `convergence`: the raw client and the operator's cold start, each on an API server of its own.
-- A figure for a child has the parent's share in it: its status, its event, its render.
-- Memory is that of the operator once everything has converged. What one parent adds is the slope between two sizes.
+- A child's figure includes the parent's share: its status, its event, its render.
+- Memory is the operator's after everything has converged. The cost of one parent is the slope between two sizes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Everything that one run measured; `machine` is that of its beginning."""
+    """All results of one run; `machine` describes the machine at its start."""
 
     date: str
     machine: Mapping[str, Any]
@@ -96,7 +96,7 @@ _FIGURES: Mapping[str, Callable[[Size], float]] = {
 
 
 def figures(sizes: Sequence[Size]) -> dict[str, dict[str, Spread]]:
-    """Each size's figures, by what it is called and what they are."""
+    """The figures by the name of the size and of the figure."""
     return {
         f"{size.parents:,} x {size.children}": {title: Spread.of([read(size)]) for title, read in _FIGURES.items()}
         for size in sizes
@@ -104,7 +104,7 @@ def figures(sizes: Sequence[Size]) -> dict[str, dict[str, Spread]]:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--output", type=Path, help="the JSON file to write; the plot stands beside it as SVG")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What a benchmark ran on, and how far its figures spread.
+"""The machine of a benchmark, and the spread of its figures.
 
 Promises:
 - A result names every version that its figures depend on, and how busy the machine was.
@@ -57,7 +57,7 @@ def description() -> dict[str, Any]:
 
 
 def busy() -> float:
-    """Seconds of CPU that were spent on this machine, for whatever; 0 where the system doesn't say (not Linux).
+    """Seconds of CPU that this machine spent, for any process; 0 if the system doesn't report it (not Linux).
 
     Time that the host of a virtual machine took away (steal) counts: it was not there to be used.
     """
@@ -66,17 +66,17 @@ def busy() -> float:
 
 
 def used(pid: int) -> float:
-    """Seconds of CPU of a process; 0 where the system doesn't say, or it has ended."""
+    """Seconds of CPU of a process; 0 if the system doesn't report it, or the process has ended."""
     return sum(_ticks(Path(f"/proc/{pid}/stat"), slice(13, 15), 2)) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory(pid: int) -> float:
-    """The largest resident set that a process has had, in MiB; 0 where the system doesn't say, or it has ended."""
+    """The largest resident set of a process, in MiB; 0 if the system doesn't report it, or the process has ended."""
     return _status(pid, "VmHWM")
 
 
 def memory(pid: int) -> float:
-    """The resident set of a process, in MiB; 0 where the system doesn't say, or it has ended."""
+    """The resident set of a process, in MiB; 0 if the system doesn't report it, or the process has ended."""
     return _status(pid, "VmRSS")
 
 

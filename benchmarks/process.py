@@ -1,8 +1,8 @@
-"""An operator as a process of its own, and what the kernel says of it.
+"""An operator in its own process, and the kernel's figures of that process.
 
 Promises:
 - CPU and memory are the process's own, read from outside.
-- It ends with its block, whatever it does.
+- The process ends with its block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Self
 from benchmarks import machine
 
 PATIENCE = 600.0
-"""Seconds after which an operator that has not brought something about fails the run."""
+"""Seconds that an operator has to bring about an expected state before the run fails."""
 
 
 class StuckError(RuntimeError):
-    """An operator that does not do its job. `fault` says so in few words; the message has the end of its log, too."""
+    """An operator does not do its job. `fault` is the reason in few words; the message also has the end of its log."""
 
     def __init__(self, fault: str, log: str) -> None:
         super().__init__(f"the operator {fault}; the end of its log:\n{log}")
@@ -36,7 +36,7 @@ class Process:
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, running: set[int]) -> None:
-        """Standard output and error go to `log`, which is made anew; `running` has its process id while it runs."""
+        """Standard output and error go to `log`, which is truncated; `running` has its process id while it runs."""
         self._command = list(command)
         self._environment = environment
         self._log = log
@@ -70,7 +70,7 @@ class Process:
         self.cpu = usage.ru_utime + usage.ru_stime
 
     async def until(self, event: Awaitable[object], patience: float = PATIENCE) -> None:
-        """Wait for what the process is to bring about. Raises StuckError if it doesn't."""
+        """Wait for an event that the process brings about. Raises StuckError if it doesn't."""
         waiting = asyncio.ensure_future(event)
         await asyncio.wait([waiting, self._exit], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
@@ -83,5 +83,5 @@ class Process:
 
 
 def environment() -> dict[str, str]:
-    """The environment of this process without what changes an operator's options, or how modules are loaded."""
+    """The environment of this process without variables that change an operator's options or the loading of modules."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("SSA_OPERATOR_", "PYTHON"))}

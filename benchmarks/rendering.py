@@ -1,4 +1,4 @@
-"""What rendering a manifest costs, beside the usual ways: Jinja to text, and the text parsed by libyaml (as kluctl and
+"""The cost of rendering a manifest, beside the usual ways: Jinja to text, and the text parsed by libyaml (as kluctl and
 Ansible do); Go's text/template to text, and the text parsed by sigs.k8s.io/yaml (as Helm does).
 
 Promises:
@@ -138,7 +138,7 @@ def _text_renderer(templates: Path) -> Callable[[Parent], Manifests]:
 
 
 class _Rendered(msgspec.Struct):
-    """What the Go program prints."""
+    """The output of the Go program."""
 
     manifests: Manifests
     microseconds: list[float]
@@ -170,7 +170,7 @@ def _same(first: Manifests, other: Manifests) -> Manifests:
 
 
 def _cpu(way: Callable[[], Sequence[Any]]) -> float:
-    """Microseconds of CPU that this thread needs."""
+    """Microseconds of CPU of this thread."""
     before = time.thread_time()
     way()
     return (time.thread_time() - before) * 1e6

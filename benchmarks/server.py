@@ -1,10 +1,10 @@
-"""An API server to measure on, and what it counts.
+"""The API server of a benchmark, and its counters.
 
 Promises:
-- The API server is the bench's own and has nothing beside it but the garbage collector and the namespace controller: no
-  scheduler, no nodes, no Deployment controller.
+- Each bench has its own API server, with only the garbage collector and the namespace controller: no scheduler, no
+  nodes, no Deployment controller.
 - Requests are the API server's own count, its CPU the kernel's.
-- Nothing outlives the block of `serve`.
+- All processes end with the block of `serve`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Count:
     time: float
 
     def since(self, before: Count) -> Count:
-        """What was counted between two moments."""
+        """The counts between two moments."""
         return Count(
             self.requests - before.requests, self.cpu - before.cpu, self.others - before.others, self.time - before.time
         )
@@ -134,7 +134,7 @@ class Server:
         return self._cluster.pids["kube-apiserver"]
 
     async def prepare(self, definitions: Path, kinds: Iterable[GroupKind]) -> None:
-        """Install CRDs while no controller runs: the garbage collector looks for new ones every 30 s only."""
+        """Install CRDs while no controller runs, because the garbage collector discovers new ones only every 30 s."""
         for component in ("kwok", "kube-scheduler", "kube-controller-manager"):
             await self._cluster.stop_component(component)
         await crds.install(self.client, crds.load(definitions))
@@ -149,7 +149,7 @@ class Server:
         return str(msgspec.json.decode(answer.body)["gitVersion"])
 
     async def create_namespace(self, name: str) -> None:
-        """Make a namespace."""
+        """Create a namespace."""
         namespaces = await RESTMapper(self.client).resource(GroupKind("", "Namespace"))
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.client.create(namespaces, "", encode(body))
@@ -168,7 +168,7 @@ class Server:
         ]
 
     async def send(self, request: Prepared) -> bytes:
-        """Send a request with as little as it takes. Raises RuntimeError where it is refused."""
+        """Send a request with minimal overhead. Raises RuntimeError if the API server rejects it."""
         sent = self._session.request(
             request.method,
             request.url,
@@ -183,14 +183,14 @@ class Server:
             return body
 
     async def count(self) -> Count:
-        """What the API server has counted up to now."""
+        """The API server's counts up to now."""
         answer = await self.client.send(calls.raw_get("/metrics"))
         text = answer.body.decode()
         names = {resource.name for resource in self.resources.values()} | _EVENTS
         return Count(_requests(text, names), machine.used(self.pid), self.others(), time.perf_counter())
 
     def others(self) -> float:
-        """Seconds of CPU that went to processes that are none of the benchmark's, or to the machine's host."""
+        """Seconds of CPU of processes outside the benchmark, or of the machine's host."""
         own = [os.getpid(), *self._cluster.pids.values(), *self.operators]
         return machine.busy() - sum(map(machine.used, own))
 

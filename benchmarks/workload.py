@@ -1,9 +1,9 @@
-"""What every benchmark works on: Echos, and the Deployment and Service that each of them is rendered into.
+"""The workload of the benchmarks: Echos, and the Deployment and Service that the templates render for each.
 
 Promises:
 - The templates are the project's own for Echo, with a Service beside the Deployment.
-- `writes` gives the requests that an operator can't do without, with the bodies that ours sends: one apply a child and
-  one write of the status.
+- `writes` returns the requests that every operator needs, with the bodies that ssa-operator sends: one apply a child
+  and one write of the status.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ data:
 
 
 def write_templates(folder: Path, children: int = 2) -> Path:
-    """Make a templates folder with the benchmarks' Echo in `folder`; returns it. Children beyond two are ConfigMaps."""
+    """Write a templates folder with the benchmarks' Echo to `folder`; returns it. Further children are ConfigMaps."""
     shutil.copytree(ROOT / "templates" / FOLDER, folder / FOLDER)
     (folder / FOLDER / "service.yaml.j2").write_text(_SERVICE)
     if children > 2:
@@ -74,7 +74,7 @@ def write_templates(folder: Path, children: int = 2) -> Path:
 
 
 def load_folder(templates: Path) -> Folder:
-    """The Echo folder of `write_templates`, loaded as the operator loads it. Raises ValueError where it has faults."""
+    """The Echo folder of `write_templates`, loaded as the operator loads it. Raises ValueError if it has errors."""
     folder = load(templates).folders[FOLDER]
     if folder.problems:
         raise ValueError("; ".join(map(str, folder.problems)))
@@ -88,7 +88,7 @@ def echo(name: str, namespace: str, replicas: int) -> dict[str, Any]:
 
 
 def children(folder: Folder) -> Counter[GroupKind]:
-    """How many manifests the folder renders, by kind."""
+    """The number of manifests that the folder renders, by kind."""
     rendered = render(folder, echo("any", "any", 1))
     return Counter(group_kind(document) for document in rendered.documents)
 
@@ -96,7 +96,7 @@ def children(folder: Folder) -> Counter[GroupKind]:
 def writes(
     folder: Folder, parent: LiveObject, resources: Mapping[GroupKind, Resource], sample: LiveObject
 ) -> list[Request]:
-    """The least that has to be sent for a parent: its children's applies, then its status.
+    """The minimum of requests for a parent: its children's applies, then its status.
 
     `resources` has the kind of the parent and those of `children`; `sample` is an Echo whose status the operator has
     written: the parent gets the same one, with its own names. (The children's uids in it stay the sample's.)
@@ -117,7 +117,7 @@ def writes(
 
 
 def _renamed(value: Any, sample: LiveObject, parent: LiveObject) -> Any:
-    """What is said of the sample, said of the parent: in texts the sample stands as `namespace/name`."""
+    """The sample's status for another parent: texts name the sample as `namespace/name`."""
     if isinstance(value, dict):
         return {key: _renamed(item, sample, parent) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""ssa-operator beside the operators that people would otherwise write: `python -m benchmarks.peers`."""
+"""Compares ssa-operator with operators that users would otherwise write: `python -m benchmarks.peers`."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers`: let everyone do the same job, show the figures, write them as JSON and as a plot."""
+"""`python -m benchmarks.peers`: lets all contenders do the same job, prints the figures, writes JSON and a plot."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from benchmarks import machine, plot
 from benchmarks.machine import Spread
 from benchmarks.peers import scenarios
 from benchmarks.peers.contenders import CONTENDERS, RAW, prepare
-from benchmarks.peers.ground import Phase, Sizes
+from benchmarks.peers.measured_cluster import Phase, Sizes
 from benchmarks.peers.scenarios import COUNTED, Measurement
 from benchmarks.process import StuckError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Everything that one run measured; `machine` is that of its beginning. missing: who is left out, and why.
-    stuck: who did not do the job in some round, and is left out of it.
+    """All results of one run; `machine` describes the machine at its start. missing: omitted contenders and reasons.
+    stuck: contenders that failed in a round, which omits them.
 
     figures: of each contender, over all rounds; the rounds stand in `rounds`.
     """
@@ -100,11 +100,11 @@ PANELS = (
     "memory at the end, MiB",
     "restart: first reaction, s",
 )
-"""What the plot shows."""
+"""The panels of the plot."""
 
 
 async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console) -> Result:
-    """Let everyone of these names go through all scenarios in each round, in an order that changes with the round."""
+    """Run all scenarios with each of these contenders in each round, in an order that changes with the round."""
     began, described = dt.datetime.now(dt.UTC), machine.description()
     done: list[list[Measurement]] = []
     stuck: dict[str, str] = {}
@@ -113,17 +113,17 @@ async def run(sizes: Sizes, names: Sequence[str], rounds: int, console: Console)
         contenders, missing = prepare(names, scratch)
         for name, why in missing.items():
             console.print(f"{name} is left out: {why}")
-        all_parents_known = {each.name: each for each in contenders}
-        present = [name for name in names if name == RAW or name in all_parents_known]
+        by_name = {each.name: each for each in contenders}
+        present = [name for name in names if name == RAW or name in by_name]
         for turn in range(rounds):
             measured = []
             for position in range(len(present)):
                 name = present[(turn + position) % len(present)]
                 console.print(f"round {turn + 1}: {name}", style="dim")
                 try:
-                    measured.append(await scenarios.measure(all_parents_known.get(name), sizes, scratch))
+                    measured.append(await scenarios.measure(by_name.get(name), sizes, scratch))
                 except StuckError as error:
-                    # What the others did is not lost.
+                    # The results of the others are kept.
                     console.print(f"{name}: {error}")
                     stuck[name] = error.fault
             done.append(measured)
@@ -179,7 +179,7 @@ def _shown(spread: Spread, rounds: int) -> str:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--parents", type=int, default=1000, help="Echos")
     parser.add_argument("--samples", type=int, default=100, help="single patches, and drifts")

@@ -1,7 +1,7 @@
-"""The operators that are compared: how each is built and how it is started.
+"""The compared operators: how to build and start each of them.
 
 Promises:
-- A peer whose tools are missing is left out, and the reason is told.
+- The benchmark omits a peer whose tools are missing, and reports the reason.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from benchmarks.peers import job
 from benchmarks.process import environment
 
 RAW = "raw"
-"""The bare client: the least that can be sent."""
+"""The bare client, which sends the minimum of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """An operator that runs as a process. `quiet` are the arguments that take away its ticks; for peers the variable
+    """An operator that runs as a process. `quiet` are the arguments that switch off its resyncs; for peers the variable
     REQUEUE_SECONDS does that.
     """
 

@@ -1,22 +1,22 @@
-"""What every contender goes through, in this order, on a new API server.
+"""The phases of every contender, in this order, on a new API server.
 
 - cold: the Echos exist; from the start of the process until all children exist, and until all statuses are written.
-- reaction: one Echo after the other gets another number of replicas; from the patch to the Deployment's new
+- reaction: the benchmark changes the replicas of one Echo after the other; from the patch to the Deployment's new
   generation.
-- drift: one Deployment after the other gets another number of replicas from a stranger; until it was changed back.
-- burst: all Echos but the probes are patched, as fast as the API server takes it; until every Deployment has its new
-  generation, and until every status speaks of it. Meanwhile the probes are patched, five a second: how long does a
-  user wait behind a burst?
-- idle: nothing happens for a while; what is sent nevertheless?
-- restart: the process ended and some Echos were patched; from its new start to the first and the last reaction.
-- patch, repair: once more started, now without ticks: what is sent for so many patches, and for so many drifts?
+- drift: another manager changes the replicas of one Deployment after the other; until the operator reverted it.
+- burst: the benchmark patches all Echos except the probes, as fast as the API server accepts it; until every
+  Deployment has its new generation, and until every status has it. Meanwhile it patches the probes, five a second, to
+  measure how long a user waits behind a burst.
+- idle: nothing changes for a while; counts the requests that the operator still sends.
+- restart: the benchmark patches some Echos after the process ended; from its new start to the first and the last
+  reaction.
+- patch, repair: started again, now without resyncs; counts the requests for single patches, and for single drifts.
 
 Promises:
-- A phase begins when nothing was seen for SETTLED seconds. Operators that go through all they have again and again may
-  well be busy then: that is how they are.
-- Every operator is started once before there are Echos: the first start of a program is slow.
-- The raw client is no operator: with what it has to do known beforehand, it sends what is needed and nothing else. It
-  has no restart, patch and repair phase; in its idle phase it applies TICKS a second of what is there already.
+- A phase begins after SETTLED seconds without an event. An operator that resyncs all parents may still be busy then.
+- The benchmark starts every operator once before it creates Echos, because the first start of a program is slow.
+- The raw client is no operator: it knows its requests beforehand and sends the minimum. It has no restart, patch and
+  repair phase; in its idle phase it applies TICKS existing objects a second.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ from pathlib import Path
 from benchmarks import machine
 from benchmarks.peers import job
 from benchmarks.peers.contenders import RAW, Contender
-from benchmarks.peers.ground import SPACE, STRANGER, Ground, Latency, Phase, Sizes, Span, prepared
+from benchmarks.peers.measured_cluster import (
+    DRIFT_REPLICAS,
+    SPACE,
+    Latency,
+    MeasuredCluster,
+    Phase,
+    Sizes,
+    Span,
+    prepared,
+)
 from benchmarks.process import Process
 from benchmarks.server import Server, in_parallel
 from ssa_operator.controller.options import Options
@@ -67,17 +76,17 @@ class Measurement:
 
 
 async def measure(contender: Contender | None, sizes: Sizes, scratch: Path) -> Measurement:
-    """One contender's round; None is the raw client. Raises RuntimeError where an operator does not do its job."""
+    """One contender's round; None is the raw client. Raises RuntimeError if an operator does not do its job."""
 
     async def rehearse(server: Server) -> None:
         if contender is not None:
             async with _process(server, contender, scratch, ticks=True) as running:
                 await _resting(running)
 
-    async with prepared(sizes, rehearse) as ground:
+    async with prepared(sizes, rehearse) as cluster:
         if contender is None:
-            return Measurement(contender=RAW, phases=await _raw(ground))
-        return await _operator(ground, contender, scratch)
+            return Measurement(contender=RAW, phases=await _raw(cluster))
+        return await _operator(cluster, contender, scratch)
 
 
 def _process(server: Server, contender: Contender, scratch: Path, *, ticks: bool) -> Process:
@@ -93,79 +102,81 @@ async def _resting(running: Process) -> None:
         await asyncio.sleep(2)
 
 
-async def _operator(ground: Ground, contender: Contender, scratch: Path) -> Measurement:
+async def _operator(cluster: MeasuredCluster, contender: Contender, scratch: Path) -> Measurement:
     def process(*, ticks: bool = True) -> Process:
-        return _process(ground.server, contender, scratch, ticks=ticks)
+        return _process(cluster.server, contender, scratch, ticks=ticks)
 
-    span = await ground.begin()
+    span = await cluster.begin()
     async with process() as running:
-        phases = {"cold": await _cold(ground, running, span)}
-        if not ground.sizes.only_cold:
-            phases |= await _warm(ground, running)
+        phases = {"cold": await _cold(cluster, running, span)}
+        if not cluster.sizes.only_cold:
+            phases |= await _warm(cluster, running)
     peak = running.memory
-    if not ground.sizes.only_cold:
-        phases |= await _restarted(ground, process)
+    if not cluster.sizes.only_cold:
+        phases |= await _restarted(cluster, process)
     return Measurement(contender=contender.name, peak=round(peak, 1), phases=phases)
 
 
-async def _cold(ground: Ground, running: Process, span: Span) -> Phase:
+async def _cold(cluster: MeasuredCluster, running: Process, span: Span) -> Phase:
     """`span` began before the process."""
-    board = ground.board
+    observations = cluster.observations
     span.pid = running.pid
-    await running.until(board.children(ground.all_parents_known))
+    await running.until(observations.children(cluster.all_names))
     seconds = time.perf_counter() - span.began
-    await running.until(board.statuses(ground.all_parents_known))
+    await running.until(observations.statuses(cluster.all_names))
     span.read()
     statuses = time.perf_counter() - span.began
-    await running.until(board.quiet(SETTLED))
+    await running.until(observations.quiet(SETTLED))
     phase = replace(await span.phase(), seconds=round(seconds, 3), statuses=round(statuses, 3))
-    await _check(ground)
+    await _check(cluster)
     return phase
 
 
-async def _warm(ground: Ground, running: Process) -> dict[str, Phase]:
-    """What the process does that has gone through the cold start."""
-    board = ground.board
+async def _warm(cluster: MeasuredCluster, running: Process) -> dict[str, Phase]:
+    """Measure the process after the cold start."""
+    observations = cluster.observations
     phases = {}
-    await running.until(board.quiet(SETTLED))
-    phases["reaction"] = await _reactions(ground, running.pid, ground.samples(0), ground.react)
-    await running.until(board.quiet(SETTLED))
-    phases["drift"] = await _drifts(ground, running.pid, ground.samples(1), ground.repair)
-    await running.until(board.quiet(SETTLED))
-    phases["burst"] = await _burst(ground, running)
-    await running.until(board.quiet(SETTLED))
-    span = await ground.begin(running.pid)
-    await asyncio.sleep(ground.sizes.idle)
+    await running.until(observations.quiet(SETTLED))
+    phases["reaction"] = await _reactions(cluster, running.pid, cluster.samples(0), cluster.react)
+    await running.until(observations.quiet(SETTLED))
+    phases["drift"] = await _drifts(cluster, running.pid, cluster.samples(1), cluster.repair)
+    await running.until(observations.quiet(SETTLED))
+    phases["burst"] = await _burst(cluster, running)
+    await running.until(observations.quiet(SETTLED))
+    span = await cluster.begin(running.pid)
+    await asyncio.sleep(cluster.sizes.idle)
     span.read()
     phases["idle"] = await span.phase()
     return phases
 
 
-async def _restarted(ground: Ground, process: Callable[..., Process]) -> dict[str, Phase]:
-    """What new processes do, the second one without ticks."""
-    board = ground.board
+async def _restarted(cluster: MeasuredCluster, process: Callable[..., Process]) -> dict[str, Phase]:
+    """Measure new processes, the second one without resyncs."""
+    observations = cluster.observations
     phases = {}
-    waited = {name: board.generations[job.DEPLOYMENT, name] for name in ground.names[:RESTARTED]}
-    await in_parallel(waited, lambda name: ground.scale(job.ECHO, name, 8))
-    span = await ground.begin()
+    waited = {name: observations.generations[job.DEPLOYMENT, name] for name in cluster.names[:RESTARTED]}
+    await in_parallel(waited, lambda name: cluster.scale(job.ECHO, name, 8))
+    span = await cluster.begin()
     async with process() as running:
         span.pid = running.pid
         seen: list[float] = []
-        await running.until(_gather(seen, [board.newer((job.DEPLOYMENT, each), old) for each, old in waited.items()]))
+        await running.until(
+            _gather(seen, [observations.newer((job.DEPLOYMENT, each), old) for each, old in waited.items()])
+        )
         span.read()
         phases["restart"] = replace(await span.phase(), first=round(min(seen) - span.began, 3))
     async with process(ticks=False) as running:
-        await running.until(_looked_at(ground))
-        names = ground.names[:COUNTED]
-        phases["patch"] = await _reactions(ground, running.pid, names, ground.react, settled=True)
-        phases["repair"] = await _drifts(ground, running.pid, names, ground.repair, settled=True)
+        await running.until(_all_applied(cluster))
+        names = cluster.names[:COUNTED]
+        phases["patch"] = await _reactions(cluster, running.pid, names, cluster.react, settled=True)
+        phases["repair"] = await _drifts(cluster, running.pid, names, cluster.repair, settled=True)
     return phases
 
 
-async def _looked_at(ground: Ground) -> None:
-    """Every operator applies everything once when it starts; wait until that is over."""
-    wanted = (await ground.requests()).total() + 2 * len(ground.all_parents_known)
-    while (await ground.requests(settled=True)).total() < wanted:
+async def _all_applied(cluster: MeasuredCluster) -> None:
+    """Wait until the operator has applied everything once, as every operator does at its start."""
+    wanted = (await cluster.requests()).total() + 2 * len(cluster.all_names)
+    while (await cluster.requests(settled=True)).total() < wanted:
         pass
 
 
@@ -173,8 +184,10 @@ async def _gather(into: list[float], awaitables: Sequence[Awaitable[float]]) -> 
     into += await asyncio.gather(*awaitables)
 
 
-async def _reactions(ground: Ground, pid: int, names: Sequence[str], react: _React, *, settled: bool = False) -> Phase:
-    span = await ground.begin(pid)
+async def _reactions(
+    cluster: MeasuredCluster, pid: int, names: Sequence[str], react: _React, *, settled: bool = False
+) -> Phase:
+    span = await cluster.begin(pid)
     latencies = []
     for name, replicas in zip(names, itertools.cycle((4, 5, 6, 7)), strict=False):
         latencies.append(await react(name, replicas))
@@ -184,9 +197,14 @@ async def _reactions(ground: Ground, pid: int, names: Sequence[str], react: _Rea
 
 
 async def _drifts(
-    ground: Ground, pid: int, names: Sequence[str], repair: Callable[[str], Awaitable[float]], *, settled: bool = False
+    cluster: MeasuredCluster,
+    pid: int,
+    names: Sequence[str],
+    repair: Callable[[str], Awaitable[float]],
+    *,
+    settled: bool = False,
 ) -> Phase:
-    span = await ground.begin(pid)
+    span = await cluster.begin(pid)
     latencies = []
     for name in names:
         latencies.append(await repair(name))
@@ -195,17 +213,20 @@ async def _drifts(
     return replace(await span.phase(settled=settled), latency=Latency.of(latencies))
 
 
-async def _burst(ground: Ground, running: Process) -> Phase:
-    board = ground.board
-    span = await ground.begin(running.pid)
-    seen = [board.newer((job.DEPLOYMENT, name), board.generations[job.DEPLOYMENT, name]) for name in ground.names]
-    probing = asyncio.create_task(_probe(ground))
-    started = await in_parallel(ground.names, lambda name: _scaled(ground, name))
+async def _burst(cluster: MeasuredCluster, running: Process) -> Phase:
+    observations = cluster.observations
+    span = await cluster.begin(running.pid)
+    seen = [
+        observations.newer((job.DEPLOYMENT, name), observations.generations[job.DEPLOYMENT, name])
+        for name in cluster.names
+    ]
+    probing = asyncio.create_task(_probe(cluster))
+    started = await in_parallel(cluster.names, lambda name: _scaled(cluster, name))
     times: list[float] = []
     probes: list[float] = []
     await running.until(_gather(times, seen))
     await running.until(_gather(probes, await probing))
-    await running.until(board.statuses(ground.all_parents_known))
+    await running.until(observations.statuses(cluster.all_names))
     span.read()
     statuses = time.perf_counter() - span.began
     latencies = [time - start for time, start in zip(times, started, strict=True)]
@@ -218,31 +239,31 @@ async def _burst(ground: Ground, running: Process) -> Phase:
     )
 
 
-async def _probe(ground: Ground) -> list[asyncio.Task[float]]:
-    """Patch the probes, one every `PROBING` seconds, whether the ones before had their reactions or not."""
+async def _probe(cluster: MeasuredCluster) -> list[asyncio.Task[float]]:
+    """Patch the probes, one every `PROBING` seconds, without waiting for earlier reactions."""
     reactions = []
-    for name in ground.probes:
+    for name in cluster.probes:
         await asyncio.sleep(PROBING)
-        reactions.append(asyncio.create_task(ground.react(name, 9)))
+        reactions.append(asyncio.create_task(cluster.react(name, 9)))
     return reactions
 
 
-async def _scaled(ground: Ground, name: str) -> float:
+async def _scaled(cluster: MeasuredCluster, name: str) -> float:
     started = time.perf_counter()
-    await ground.scale(job.ECHO, name, 3)
+    await cluster.scale(job.ECHO, name, 3)
     return started
 
 
-async def _check(ground: Ground) -> None:
-    """Raises RuntimeError unless some Echo's children are what they have to be."""
-    name = ground.names[-1]
-    for kind, body in job.children(name, 1, ground.uids[name]).items():
+async def _check(cluster: MeasuredCluster) -> None:
+    """Raises RuntimeError unless one Echo's children have the expected fields."""
+    name = cluster.names[-1]
+    for kind, body in job.children(name, 1, cluster.uids[name]).items():
         wanted = job.decoded(body)
         # kube-rs's own function for owner references leaves it out.
         del wanted["metadata"]["ownerReferences"][0]["blockOwnerDeletion"]
-        live = (await ground.server.client.get(ground.server.resources[kind], name, job.NAMESPACE)).body
+        live = (await cluster.server.client.get(cluster.server.resources[kind], name, job.NAMESPACE)).body
         if not _holds(live, wanted):
-            raise RuntimeError(f"the {kind} of {name} is not what it has to be: {live}")
+            raise RuntimeError(f"the {kind} of {name} lacks expected fields: {live}")
 
 
 def _holds(live: object, wanted: object) -> bool:
@@ -253,8 +274,8 @@ def _holds(live: object, wanted: object) -> bool:
     return live == wanted
 
 
-async def _raw(ground: Ground) -> dict[str, Phase]:
-    server, board = ground.server, ground.board
+async def _raw(cluster: MeasuredCluster) -> dict[str, Phase]:
+    server, observations = cluster.server, cluster.observations
     pid = os.getpid()
 
     def apply(kind: GroupKind, name: str, body: bytes, subresource: str = "") -> Request:
@@ -262,7 +283,7 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
         return calls.apply(resource, job.NAMESPACE, name, body, subresource=subresource, manager=MANAGER)
 
     def child(kind: GroupKind, name: str, replicas: int) -> Request:
-        return apply(kind, name, job.children(name, replicas, ground.uids[name])[kind])
+        return apply(kind, name, job.children(name, replicas, cluster.uids[name])[kind])
 
     def status(name: str, generation: int, replicas: int) -> Request:
         return apply(job.ECHO, name, job.status(name, generation, replicas), "status")
@@ -273,10 +294,10 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
 
     phases: dict[str, Phase] = {}
     children = server.prepared(
-        [child(kind, name, 1) for name in ground.all_parents_known for kind in (job.DEPLOYMENT, job.SERVICE)]
+        [child(kind, name, 1) for name in cluster.all_names for kind in (job.DEPLOYMENT, job.SERVICE)]
     )
-    statuses = server.prepared([status(name, 1, 1) for name in ground.all_parents_known])
-    span = await ground.begin(pid)
+    statuses = server.prepared([status(name, 1, 1) for name in cluster.all_names])
+    span = await cluster.begin(pid)
     await in_parallel(children, server.send)
     seconds = time.perf_counter() - span.began
     await in_parallel(statuses, server.send)
@@ -284,43 +305,46 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
     phases["cold"] = await span.phase()
     phases["cold"] = replace(phases["cold"], statuses=phases["cold"].seconds, seconds=round(seconds, 3))
 
-    if ground.sizes.only_cold:
+    if cluster.sizes.only_cold:
         return phases
 
     async def react(name: str, replicas: int) -> float:
-        seen = board.newer((job.ECHO, name), board.generations[job.ECHO, name])
-        made = board.newer((job.DEPLOYMENT, name), board.generations[job.DEPLOYMENT, name])
+        seen = observations.newer((job.ECHO, name), observations.generations[job.ECHO, name])
+        made = observations.newer((job.DEPLOYMENT, name), observations.generations[job.DEPLOYMENT, name])
         started = time.perf_counter()
-        await ground.scale(job.ECHO, name, replicas)
+        await cluster.scale(job.ECHO, name, replicas)
         await seen
         await send(child(job.DEPLOYMENT, name, replicas))
-        await send(status(name, board.generations[job.ECHO, name], replicas))
+        await send(status(name, observations.generations[job.ECHO, name], replicas))
         return await made - started
 
     async def repair(name: str) -> float:
-        old = board.generations[job.DEPLOYMENT, name]
-        changed, repaired = (board.newer((job.DEPLOYMENT, name), old + more) for more in (0, 1))
+        old = observations.generations[job.DEPLOYMENT, name]
+        changed, repaired = (observations.newer((job.DEPLOYMENT, name), old + more) for more in (0, 1))
         started = time.perf_counter()
-        await ground.scale(job.DEPLOYMENT, name, STRANGER)
+        await cluster.scale(job.DEPLOYMENT, name, DRIFT_REPLICAS)
         await changed
         await send(child(job.DEPLOYMENT, name, 1))
         return await repaired - started
 
-    phases["reaction"] = await _reactions(ground, pid, ground.samples(0), react)
-    phases["drift"] = await _drifts(ground, pid, ground.samples(1), repair)
+    phases["reaction"] = await _reactions(cluster, pid, cluster.samples(0), react)
+    phases["drift"] = await _drifts(cluster, pid, cluster.samples(1), repair)
 
-    seen = {name: board.newer((job.DEPLOYMENT, name), board.generations[job.DEPLOYMENT, name]) for name in ground.names}
+    seen = {
+        name: observations.newer((job.DEPLOYMENT, name), observations.generations[job.DEPLOYMENT, name])
+        for name in cluster.names
+    }
 
     async def change(name: str) -> float:
         started = time.perf_counter()
-        await ground.scale(job.ECHO, name, 3)
+        await cluster.scale(job.ECHO, name, 3)
         await send(child(job.DEPLOYMENT, name, 3))
-        await send(status(name, board.generations[job.ECHO, name] + 1, 3))
+        await send(status(name, observations.generations[job.ECHO, name] + 1, 3))
         return started
 
-    span = await ground.begin(pid)
-    started = await in_parallel(ground.names, change)
-    times = [await seen[name] for name in ground.names]
+    span = await cluster.begin(pid)
+    started = await in_parallel(cluster.names, change)
+    times = [await seen[name] for name in cluster.names]
     span.read()
     latencies = [time - start for time, start in zip(times, started, strict=True)]
     phases["burst"] = await span.phase()
@@ -330,10 +354,10 @@ async def _raw(ground: Ground) -> dict[str, Phase]:
         statuses=phases["burst"].seconds,
         latency=Latency.of(latencies),
     )
-    turns = itertools.islice(itertools.cycle(ground.names), int(ground.sizes.idle * TICKS / 2))
+    turns = itertools.islice(itertools.cycle(cluster.names), int(cluster.sizes.idle * TICKS / 2))
     ticks = server.prepared([child(kind, name, 3) for name in turns for kind in (job.DEPLOYMENT, job.SERVICE)])
-    await board.quiet(SETTLED)
-    span = await ground.begin(pid)
+    await observations.quiet(SETTLED)
+    span = await cluster.begin(pid)
     for pair in zip(ticks[::2], ticks[1::2], strict=True):
         await asyncio.gather(*map(server.send, pair))
         await asyncio.sleep(2 / TICKS)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes the parts of the official Kubernetes client out of an environment that ssa-operator does not use: the models and calls of
-# every API group, which the client loads on demand, and its asyncio half; 74 of its 75 MB. What is left renews the tokens of a
+# Removes the parts of the official Kubernetes client that ssa-operator does not use from an environment: the models and calls of
+# every API group, which the client loads on demand, and its asyncio half; 74 of its 75 MB. The rest renews the tokens of a
 # kubeconfig's auth-provider (ssa_operator/kube/auth/auth_provider.py).
 #
 # Usage: prune.sh SITE_PACKAGES

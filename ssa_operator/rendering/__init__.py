@@ -1,1 +1,1 @@
-"""From a folder of templates and one parent to documents: reading the folder is the only contact with the world."""
+"""Renders a folder of templates for one parent to documents. The templates folder is the only input or output."""

@@ -1,14 +1,13 @@
-"""The proof that templates give the same manifests each time.
+"""Renders a parent a second time and refuses each document that differs.
 
 Promises:
-- A document that a second render of the same input makes differently, or not at all, is a problem with the place of
-  the difference and no document. All others stay.
-- Only generated values may differ, and both renders draw the same ones.
-- It costs one more render, or two where values are generated.
+- A document that differs in a second render of the same input, or is missing there, becomes a problem with the template
+  line of the difference. All other documents stay.
+- Generated values don't count as a difference: both renders get the same random numbers.
+- The check costs one more render, or two if values are generated.
 
-Most of what could differ can't be written in the first place: templates have no clock, no randomness and no sets, and
-what has no form but Python's own can't be put into text. Such a thing may stay the same within one process, and would
-escape this proof.
+The check can't find values that differ only between processes. Templates can't write such values: they have no clock,
+no randomness and no sets, and a value that only Python's repr() can write is refused.
 """
 
 from __future__ import annotations
@@ -28,22 +27,18 @@ from ssa_operator.rendering.render import render
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
 
-_REMEDY = "a manifest must always be the same; remove what the template finds by chance"
+_REMEDY = "a manifest must always be the same; remove the expression whose result varies"
 
 
 def verified(
-    templates: Templates | Folder, parent: Mapping[str, Any], world: ClusterView, rendered: Rendered
+    templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView, rendered: Rendered
 ) -> Rendered:
-    """What the parent's render gave, but for the documents that another render in the same world makes differently."""
+    """The parent's render without the documents that differ in another render against the same cluster view."""
     if not rendered.documents:
         return rendered
-    generated_values: list[int] = []
-    one = (
-        render(templates, parent, _Drawing(world, generated_values=generated_values))
-        if rendered.generated
-        else rendered
-    )
-    other = render(templates, parent, _Drawing(world, again=iter(generated_values)))
+    numbers: list[int] = []
+    one = render(templates, parent, _ReplayedRandomness(cluster, numbers=numbers)) if rendered.generated else rendered
+    other = render(templates, parent, _ReplayedRandomness(cluster, replayed=iter(numbers)))
     found = dict(_problems(one.documents, other.documents))
     if not found:
         return rendered
@@ -52,19 +47,19 @@ def verified(
 
 
 def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iterator[tuple[int, RenderProblem]]:
-    """Those of the documents that are not the same among the others, by position."""
-    left: dict[Identity, list[Document]] = {}
+    """A problem for each document that differs from the others, by its position."""
+    unmatched: dict[Identity, list[Document]] = {}
     for other in others:
-        left.setdefault(other.identity, []).append(other)
+        unmatched.setdefault(other.identity, []).append(other)
     for at, document in enumerate(documents):
         identity = document.identity
-        same = left.get(identity)
+        same = unmatched.get(identity)
         if not same:
             message = f"the document is not there in each render of the same input; {_REMEDY}"
             yield at, RenderProblem(message, document.location, (identity,))
             continue
         body = same.pop(0).body
-        # The text tells order and types, too, in a tenth of the time that looking for a difference takes.
+        # The repr shows order and types, too, in a tenth of the time of `difference`.
         path = difference(document.body, body) if repr(document.body) != repr(body) else None
         if path is not None:
             what = field_text(path) or "the document"
@@ -73,40 +68,40 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawing:
-    """A world that remembers the numbers that it draws; first of all it draws those of another one again."""
+class _ReplayedRandomness:
+    """A cluster view that records its random numbers, and first replays those of another one."""
 
-    world: ClusterView
-    generated_values: list[int] = field(default_factory=list)
-    again: Iterator[int] = field(default_factory=lambda: iter(()))
+    cluster: ClusterView
+    numbers: list[int] = field(default_factory=list)
+    replayed: Iterator[int] = field(default_factory=lambda: iter(()))
 
     @property
     def now(self) -> float:
-        return self.world.now
+        return self.cluster.now
 
     def synced(self, kind: GroupKind, /) -> bool:
-        return self.world.synced(kind)
+        return self.cluster.synced(kind)
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
-        return self.world.namespaced(kind)
+        return self.cluster.namespaced(kind)
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        return self.world.child(kind, name)
+        return self.cluster.child(kind, name)
 
     def done(self, kind: str, name: str, /) -> bool:
-        return self.world.done(kind, name)
+        return self.cluster.done(kind, name)
 
     def reports_status(self, kind: GroupKind, /) -> bool:
-        return self.world.reports_status(kind)
+        return self.cluster.reports_status(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        return self.world.lookup(identity)
+        return self.cluster.lookup(identity)
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
-        return self.world.answer(query)
+        return self.cluster.answer(query)
 
     def random(self, below: int, /) -> int:
-        number = next(self.again, None)
-        number = self.world.random(below) if number is None else number % below
-        self.generated_values.append(number)
+        number = next(self.replayed, None)
+        number = self.cluster.random(below) if number is None else number % below
+        self.numbers.append(number)
         return number

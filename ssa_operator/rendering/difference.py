@@ -1,8 +1,7 @@
-"""Where two renders differ.
+"""Compares two JSON values and finds the first field that differs.
 
 Promises:
-- A template whose two renders of the same input differ is found, with the place of the difference. Generated values
-  don't count.
+- The order of keys and the types of values count as differences.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ssa_operator.core.objects.source_location import FieldPath
 
 
 def difference(one: Any, other: Any, path: FieldPath = ()) -> FieldPath | None:
-    """The first field in which two values differ, None where they are the same."""
+    """The path of the first field in which two values differ, None if they are equal."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         if [*one] != [*other]:
             return path

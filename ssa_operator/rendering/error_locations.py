@@ -1,9 +1,9 @@
-"""From what a template raised to the problem that users read.
+"""Converts the exceptions of templates to problems with template lines.
 
 Promises:
-- Each problem has the template file, the line and the lines that led there.
-- No value of the parent is in a message, except names of fields.
-- No message has Python's words in it, which name classes and functions that authors of templates don't know.
+- Each problem has the template file, the line, and the lines that included it.
+- A message contains no value of the parent, except names of fields.
+- A message contains no name of a Python class or function, because template authors don't know them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jinja2.utils import missing
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.rendering.values.python_errors import sentence
+from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -34,11 +34,11 @@ _ASSIGNED = (
 
 
 def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
-    """The problem that an exception of a render is; `name` is the file that was rendered."""
+    """The problem for an exception of a render; `name` is the file that was rendered."""
     if isinstance(error, DocumentError):
         return RenderProblem(_with_line(str(error), templates, error.location), error.location)
-    lines = list(_lines(error))
-    location = _place(lines) or SourceLocation(name, 1)
+    lines = list(_template_lines(error))
+    location = _location(lines) or SourceLocation(name, 1)
     if isinstance(error, TemplateSyntaxError):
         return RenderProblem(
             error.message or "syntax error", SourceLocation(error.name or name, error.lineno, tuple(lines))
@@ -46,14 +46,14 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
     return RenderProblem(_message(error, variables), location)
 
 
-def line_of(error: BaseException, name: str) -> SourceLocation:
-    """The template line that raised an exception, and those that led there."""
-    return _place(list(_lines(error))) or SourceLocation(name, 1)
+def location_of_error(error: BaseException, name: str) -> SourceLocation:
+    """The template line that raised an exception, and the lines that included it."""
+    return _location(list(_template_lines(error))) or SourceLocation(name, 1)
 
 
 def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, MissingFieldError):
-        return _missing(error, variables)
+        return _missing_field(error, variables)
     if isinstance(error, RecursionError):
         return "a macro or an include calls itself without end"
     if isinstance(error, TemplateNotFound):
@@ -63,15 +63,15 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     if isinstance(error, TemplateError):
         if error.message == "cannot assign attribute on non-namespace object":
             return _ASSIGNED
-        return error.message or sentence(error)
-    return sentence(error)
+        return error.message or translate_error(error)
+    return translate_error(error)
 
 
-def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
+def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
     if error.hint:
         return error.hint
     if error.owner is missing:
-        return _unknown(str(error.path[0]), variables)
+        return _undefined_name(str(error.path[0]), variables)
     if error.owner is None or isinstance(error.owner, (str, int, float)):
         return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
@@ -81,7 +81,7 @@ def _missing(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
 
 
 def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
-    """The path of the mapping or list that lacks a field, () where it isn't the parent's."""
+    """The path of the mapping or list that lacks a field, () if it isn't part of the parent."""
     if not isinstance(owner, (Mapping, list)):
         return ()
     found = path_of(owner, variables["object"])
@@ -90,30 +90,30 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
     return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
 
 
-def _unknown(name: str, variables: Mapping[str, Any]) -> str:
+def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    names = sorted({*variables, *QUESTIONS})
+    names = sorted({*variables, *CLUSTER_FUNCTIONS})
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
     return f"{name} is not defined; {hint}"
 
 
-def _lines(error: BaseException) -> Iterator[SourceLocation]:
+def _template_lines(error: BaseException) -> Iterator[SourceLocation]:
     """The template lines of a traceback, innermost first."""
-    places: list[SourceLocation] = []
+    locations: list[SourceLocation] = []
     trace = error.__traceback__
     while trace is not None:
         template = trace.tb_frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.name is not None:
             here = SourceLocation(template.name, template.get_corresponding_lineno(trace.tb_lineno))
-            if not places or places[-1] != here:
-                places.append(here)
+            if not locations or locations[-1] != here:
+                locations.append(here)
         trace = trace.tb_next
-    return reversed(places)
+    return reversed(locations)
 
 
-def _place(lines: list[SourceLocation]) -> SourceLocation | None:
+def _location(lines: list[SourceLocation]) -> SourceLocation | None:
     if not lines:
         return None
     first, *chain = lines

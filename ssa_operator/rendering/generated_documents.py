@@ -1,8 +1,9 @@
-"""What becomes of the generated values of one file.
+"""Fills the documents of one file with the generated values that their live objects have.
 
 Promises:
-- A value that the cluster has is kept; all places of the file that it is written to have the same one.
-- Where it isn't known what the cluster has, the documents wait.
+- A generated value that a live object has never changes. All fields of the file with that value get the same one.
+- A document waits while the objects of its kind are not known, because one of them may have the value.
+- A document with a generated value that no live object could return is a problem.
 """
 
 from __future__ import annotations
@@ -19,95 +20,96 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
-from ssa_operator.rendering.jinja.generated_values import ValueLocation, changed, locations
+from ssa_operator.rendering.jinja.generated_values import ValueLocation, different_value, value_locations
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
-from ssa_operator.rendering.references import annotated, identity
+from ssa_operator.rendering.references import Result, identity_of, wait_instead
 
-Result: TypeAlias = "Document | RenderProblem | Wait"
-Once: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
+RenderFile: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
+"""Renders the file with these generated values."""
 
-
-_ALONE = (
-    "to be found again it must stand alone in a field too, as it is or as b64encode gives it: "
+_REMEDY = (
+    "the operator finds it again only in a field that contains it alone, as it is or with b64encode: write "
     "{% set value = generated() %}, and a key for it"
 )
 
 
-def kept(results: list[Result], values: Sequence[str], once: Once, inquiry: TemplateAPI) -> list[Result]:
-    """The results of a file with the generated values that the cluster has, and those of `values` that it has not.
+def use_live_values(
+    results: list[Result], values: Sequence[str], render_file: RenderFile, api: TemplateAPI
+) -> list[Result]:
+    """The results of a file with the generated values that the cluster has, and those of `values` that it lacks.
 
-    `results` were rendered with `values`; `once` renders the file with others.
+    `results` were rendered with `values`; `render_file` renders the file with other ones.
 
-    A document with a value that could not be found again is a problem. Raises DocumentError where a value is part of an
-    identity or the live one is no text, TemplateRuntimeError where a branch depends on one.
+    A document with a value that no live object could return is a problem. Raises DocumentError if a value is part of an
+    identity or the live value is not text, and TemplateRuntimeError if a branch depends on a generated value.
     """
-    documents = [result for result in results if isinstance(result, Document)]
-    found = locations(values, documents)
-    holders = set[Identity]()
-    for candidates in found:
-        for location in candidates:
-            named = identity(location.document, inquiry)
-            if not inquiry.world.synced(named.group_kind):
-                return [_until_synced(result, inquiry) for result in results]
-            holders.add(named)
-            inquiry.holders[named] = None
-    given = [_live_value(candidates, inquiry) or value for candidates, value in zip(found, values, strict=True)]
-    made = results if given == [*values] else once(given)
-    if all(found):
-        return [_drawn(result, given, holders, inquiry) for result in made]
-    # What stands alone nowhere must make no difference.
-    others = [value if candidates else changed(value) for candidates, value in zip(found, given, strict=True)]
-    again = once(others)
-    if len(made) != len(again):
-        raise TemplateRuntimeError(f"a branch depends on a generated value; {_ALONE}")
-    waits = [result for result in made if isinstance(result, Wait)]
-    judged = [_judged(one, other, waits, inquiry) for one, other in zip(made, again, strict=True)]
-    return [_drawn(result, given, holders, inquiry) for result in judged]
+    locations = value_locations(values, [result for result in results if isinstance(result, Document)])
+    documents = [location.document for candidates in locations for location in candidates]
+    holders = dict.fromkeys(identity_of(document, api) for document in documents)
+    for identity in holders:
+        if not api.cluster.synced(identity.group_kind):
+            return [_wait_for_sync(result, api) for result in results]
+        api.objects_with_generated_values[identity] = None
+    live_values = [_live_value(candidates, api) or value for candidates, value in zip(locations, values, strict=True)]
+    rendered = results if live_values == [*values] else render_file(live_values)
+    if not all(locations):
+        rendered = _refuse_unreadable_values(rendered, live_values, locations, render_file, api)
+    return [_with_generated_values(result, live_values, holders.keys(), api) for result in rendered]
 
 
-def _drawn(result: Result, values: Sequence[str], holders: AbstractSet[Identity], inquiry: TemplateAPI) -> Result:
-    if not isinstance(result, Document):
-        return result
-    return replace(result, generated_values=tuple(values), holder=identity(result, inquiry) in holders)
+def _refuse_unreadable_values(
+    results: list[Result],
+    values: Sequence[str],
+    locations: Sequence[Sequence[ValueLocation]],
+    render_file: RenderFile,
+    api: TemplateAPI,
+) -> list[Result]:
+    """The results, with a problem for each document that contains a value which stands alone in no field.
+
+    Finds such documents with a second render, in which these values are different.
+    """
+    others = [value if found else different_value(value) for found, value in zip(locations, values, strict=True)]
+    compared = render_file(others)
+    if len(results) != len(compared):
+        raise TemplateRuntimeError(f"a branch depends on a generated value; {_REMEDY}")
+    waits = [result for result in results if isinstance(result, Wait)]
+    return [_refuse_difference(one, other, waits, api) for one, other in zip(results, compared, strict=True)]
 
 
-def _live_value(candidates: Sequence[ValueLocation], inquiry: TemplateAPI) -> str | None:
-    """The first of the values that the cluster has where a generated one stands."""
-    for location in candidates:
-        value = location.live_value(inquiry.world.lookup(identity(location.document, inquiry)))
-        if value is not None:
-            return value
-    return None
-
-
-def _judged(one: Result, other: Result, waits: Sequence[Wait], inquiry: TemplateAPI) -> Result:
-    """A result, unless a value that could not be found again is in it."""
+def _refuse_difference(one: Result, other: Result, waits: Sequence[Wait], api: TemplateAPI) -> Result:
+    """The result, or a problem if it differs from the other one; a wait if a waiting document may contain the value."""
     if not isinstance(one, Document) or not isinstance(other, Document):
         return one
     field = difference(one.body, other.body)
     if field is None:
         return one
     if waits:
-        # It may stand alone in what waits.
-        return _wait(one, waits[0].awaited, inquiry)
-    return RenderProblem(f"{field_text(field)} is made of a generated value; {_ALONE}", one.location_of(field))
+        return wait_instead(one, waits[0].awaited, api)
+    return RenderProblem(f"{field_text(field)} is made of a generated value; {_REMEDY}", one.location_of(field))
 
 
-def _until_synced(result: Result, inquiry: TemplateAPI) -> Result:
+def _with_generated_values(
+    result: Result, values: Sequence[str], holders: AbstractSet[Identity], api: TemplateAPI
+) -> Result:
     if not isinstance(result, Document):
         return result
-    named = identity(result, inquiry)
+    return replace(result, generated_values=tuple(values), holder=identity_of(result, api) in holders)
+
+
+def _live_value(candidates: Sequence[ValueLocation], api: TemplateAPI) -> str | None:
+    """The first value that a live object has at one of the locations of a generated value."""
+    for location in candidates:
+        value = location.live_value(api.cluster.lookup(identity_of(location.document, api)))
+        if value is not None:
+            return value
+    return None
+
+
+def _wait_for_sync(result: Result, api: TemplateAPI) -> Result:
+    if not isinstance(result, Document):
+        return result
+    identity = identity_of(result, api)
     version = result.body["apiVersion"]
-    query = Lookup(api_version=version, kind=named.kind, namespace=named.namespace, name=named.name)
-    awaited = WaitTarget(query, state=f"be known: the watch of {named.group_kind} is not synced")
-    return _wait(result, (awaited,), inquiry)
-
-
-def _wait(document: Document, awaited: tuple[WaitTarget, ...], inquiry: TemplateAPI) -> Wait:
-    return Wait(
-        location=document.location,
-        awaited=awaited,
-        identity=identity(document, inquiry),
-        dependencies=document.dependencies,
-        annotations=annotated(document),
-    )
+    query = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
+    awaited = WaitTarget(query, state=f"be known: the watch of {identity.group_kind} is not synced")
+    return wait_instead(result, (awaited,), api)

@@ -1,117 +1,178 @@
-"""What `child` and `after` mean: a manifest of the same render.
+"""Resolves `child` and the annotation `after` to manifests of the same render.
 
 Promises:
-- A child that no template renders is a problem that suggests the nearest names; so is one that could be two manifests.
-- Nothing is made of a child while it isn't known which children there are.
+- A reference to a child that no template renders is a problem that suggests the nearest names.
+- A reference that matches two manifests is a problem that names both.
+- A document that reads a child waits while the children of that kind are not known.
+- A document that waits for a finalize hook is a problem, because the hook is applied only during deletion.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
 WAIT = f"{PREFIX}wait"
-"""The annotation of a manifest whose readiness counts for nobody, with the value "false"."""
+"""The annotation whose value "false" means: nothing waits until the object is ready."""
 
 _NAMES_LIMIT = 8
 
-
-def identity(document: Document, inquiry: TemplateAPI) -> Identity:
-    """What a document is called."""
-    return inquiry.placed(document.identity)
+Result: TypeAlias = Document | RenderProblem | Wait
+"""The result of one manifest of a render."""
 
 
-def annotated(document: Document) -> Mapping[str, Any]:
-    """The annotations of a document; it may have none."""
+def identity_of(document: Document, api: TemplateAPI) -> Identity:
+    """The identity that a document's object has in the cluster."""
+    return api.resolve_namespace(document.identity)
+
+
+def annotations_of(document: Document) -> Mapping[str, Any]:
+    """The annotations of a document, {} if it has none."""
     found: Mapping[str, Any] = document.body["metadata"].get("annotations") or {}
     return found
 
 
-def resolved(
-    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
-) -> list[Document | RenderProblem | Wait]:
-    """The results of all files once it is known which children there are: without those that are made of a child that
-    no template renders, and a wait in place of those that are made of a child that can't be judged yet.
+def resolve_wait_namespace(result: Result, api: TemplateAPI) -> Result:
+    """The result; a wait has the identity that its object has in the cluster."""
+    if isinstance(result, Wait) and result.identity is not None:
+        return replace(result, identity=api.resolve_namespace(result.identity))
+    return result
+
+
+def resolve_references(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
+    """The results of all files, with a problem for each invalid reference in place of the documents that use it, and a
+    wait in place of each document that reads children of a kind that is not synced.
     """
-    asked = _references(results, inquiry)
-    if not asked:
+    references = _references(results, api)
+    if not references:
         return list(results)
-    identities = dict.fromkeys(_identities(results, inquiry))
-    meant = {
-        query: [each for each in identities if (each.kind, each.name) == (query.kind, query.name)] for query in asked
+    resolution = _resolve(references, results, api)
+    resolved = [_resolve_result(result, resolution, api) for result in results]
+    kept = [result for result in resolved if result is not None]
+    return [*kept, *_reference_problems(results, resolution, api)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolution:
+    """The references of a render and the manifests that they match."""
+
+    locations: Mapping[Reference, SourceLocation | None]
+    """Every reference, and the first template line with it."""
+    invalid: Mapping[Reference, str]
+    """The references to no manifest or to several, with the message."""
+    unsynced: Mapping[Reference, GroupKind]
+    """The references to children of a kind whose watch is not synced."""
+    hooks: AbstractSet[Reference]
+    """The finalize hooks of the render."""
+
+
+def _resolve(
+    references: Mapping[Reference, SourceLocation | None], results: Sequence[Result], api: TemplateAPI
+) -> _Resolution:
+    identities = dict.fromkeys(_identities(results, api))
+    matches = {
+        reference: [each for each in identities if (each.kind, each.name) == (reference.kind, reference.name)]
+        for reference in references
     }
-    faults = dict(_faults(meant, results, inquiry, identities))
+    invalid = dict(_invalid_references(matches, results, api))
     unsynced = {
-        query: matches[0].group_kind
-        for query, matches in meant.items()
-        if query not in faults and matches and not inquiry.world.synced(matches[0].group_kind)
+        reference: found[0].group_kind
+        for reference, found in matches.items()
+        if reference not in invalid and found and not api.cluster.synced(found[0].group_kind)
     }
-    hooks = {
-        Reference(each.kind, each.name)
-        for result in results
-        if _is_hook(result)
-        for each in _identities([result], inquiry)
-    }
-    settled: list[Document | RenderProblem | Wait] = []
-    lost: dict[Reference, list[Identity]] = {query: [] for query in faults}
+    hooks = _identities([result for result in results if _is_hook(result)], api)
+    return _Resolution(
+        locations=references,
+        invalid=invalid,
+        unsynced=unsynced,
+        hooks={Reference(each.kind, each.name) for each in hooks},
+    )
+
+
+def _resolve_result(result: Result, resolution: _Resolution, api: TemplateAPI) -> Result | None:
+    """The result, or the problem or wait in its place; None if one of its references is invalid."""
+    if isinstance(result, RenderProblem):
+        return result
+    if _first_invalid(result, resolution) is not None:
+        return None
+    if not _is_hook(result):
+        for dependency in result.dependencies:
+            query = dependency.query
+            if dependency.awaited and query in resolution.hooks:
+                message = f"{query} is applied only when the parent is being deleted; nothing else can wait for it"
+                return RenderProblem(message, dependency.location, tuple(_identities([result], api)))
+    return _wait_for_sync(result, resolution, api) if isinstance(result, Document) else result
+
+
+def _first_invalid(result: Document | Wait, resolution: _Resolution) -> Reference | None:
+    """The first invalid reference of a result."""
+    queries = (dependency.query for dependency in result.dependencies)
+    return next((query for query in queries if isinstance(query, Reference) and query in resolution.invalid), None)
+
+
+def _wait_for_sync(document: Document, resolution: _Resolution, api: TemplateAPI) -> Document | Wait:
+    """The document, or a wait if it reads children of a kind that is not synced."""
+    queries = {dependency.query for dependency in document.dependencies}
+    awaited = tuple(
+        WaitTarget(reference, state=f"be known: the watch of {kind} is not synced")
+        for reference, kind in resolution.unsynced.items()
+        if reference in queries
+    )
+    return wait_instead(document, awaited, api) if awaited else document
+
+
+def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: TemplateAPI) -> Wait:
+    """A wait in place of a document."""
+    return Wait(
+        location=document.location,
+        awaited=awaited,
+        identity=identity_of(document, api),
+        dependencies=document.dependencies,
+        annotations=annotations_of(document),
+    )
+
+
+def _reference_problems(
+    results: Sequence[Result], resolution: _Resolution, api: TemplateAPI
+) -> Iterator[RenderProblem]:
+    """A problem for each invalid reference, with the documents that use it."""
+    users: dict[Reference, list[Identity]] = {reference: [] for reference in resolution.invalid}
     for result in results:
-        if isinstance(result, RenderProblem):
-            settled.append(result)
-            continue
-        queries = [use.query for use in result.dependencies]
-        if wrong := [query for query in queries if isinstance(query, Reference) and query in faults]:
-            lost[wrong[0]] += _identities([result], inquiry)
-            continue
-        if never := [use for use in result.dependencies if use.awaited and use.query in hooks and not _is_hook(result)]:
-            message = f"{never[0].query} is applied only when the parent is being deleted; nothing else can wait for it"
-            settled.append(RenderProblem(message, never[0].location, tuple(_identities([result], inquiry))))
-            continue
-        unknown = [query for query in queries if query in unsynced]
-        if unknown and isinstance(result, Document):
-            awaited = tuple(
-                WaitTarget(query, state=f"be known: the watch of {kind} is not synced")
-                for query, kind in unsynced.items()
-                if query in unknown
-            )
-            settled.append(
-                Wait(
-                    location=result.location,
-                    awaited=awaited,
-                    identity=identity(result, inquiry),
-                    dependencies=result.dependencies,
-                    annotations=annotated(result),
-                )
-            )
-        else:
-            settled.append(result)
-    return [
-        *settled,
-        *(RenderProblem(message, asked[query], tuple(lost[query])) for query, message in faults.items()),
-    ]
+        if not isinstance(result, RenderProblem):
+            reference = _first_invalid(result, resolution)
+            if reference is not None:
+                users[reference] += _identities([result], api)
+    for reference, message in resolution.invalid.items():
+        yield RenderProblem(message, resolution.locations[reference], tuple(users[reference]))
 
 
-def uncounted(results: Sequence[Document | RenderProblem | Wait]) -> set[Reference]:
-    """The children whose readiness counts for nobody, as their manifests say."""
+def no_wait_children(results: Sequence[Result]) -> set[Reference]:
+    """The children with the annotation `wait: "false"`."""
     found = set()
     for result in results:
         if isinstance(result, Document):
             metadata = result.body["metadata"]
-            if _says_no_wait(metadata.get("annotations")):
+            if _has_no_wait(metadata.get("annotations")):
                 found.add(Reference(result.body["kind"], metadata["name"]))
-        elif isinstance(result, Wait) and result.identity is not None and _says_no_wait(result.annotations):
+        elif isinstance(result, Wait) and result.identity is not None and _has_no_wait(result.annotations):
             found.add(Reference(result.identity.kind, result.identity.name))
     return found
 
 
-def _is_hook(result: Document | RenderProblem | Wait) -> bool:
+def _has_no_wait(annotations: Mapping[str, Any] | None) -> bool:
+    return annotations is not None and annotations.get(WAIT) == "false"
+
+
+def _is_hook(result: Result) -> bool:
     if isinstance(result, RenderProblem):
         return False
     return is_finalize_hook(
@@ -119,88 +180,70 @@ def _is_hook(result: Document | RenderProblem | Wait) -> bool:
     )
 
 
-def _says_no_wait(annotations: Mapping[str, Any] | None) -> bool:
-    return annotations is not None and annotations.get(WAIT) == "false"
-
-
-def _references(
-    results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI
-) -> dict[Reference, SourceLocation | None]:
-    """Every child that is asked for, also by `after` alone, and the first line that does."""
-    asked = {query: location for query, location in inquiry.asked.items() if isinstance(query, Reference)}
+def _references(results: Sequence[Result], api: TemplateAPI) -> dict[Reference, SourceLocation | None]:
+    """Every child that a template reads or that `after` names, and the first template line that does."""
+    references = {query: location for query, location in api.asked.items() if isinstance(query, Reference)}
     for result in results:
-        for use in () if isinstance(result, RenderProblem) else result.dependencies:
-            if use.after and isinstance(use.query, Reference):
-                asked.setdefault(use.query, use.location)
-    return asked
+        for dependency in () if isinstance(result, RenderProblem) else result.dependencies:
+            if dependency.after and isinstance(dependency.query, Reference):
+                references.setdefault(dependency.query, dependency.location)
+    return references
 
 
-def _identities(results: Sequence[Document | RenderProblem | Wait], inquiry: TemplateAPI) -> Iterator[Identity]:
+def _identities(results: Iterable[Result], api: TemplateAPI) -> Iterator[Identity]:
     for result in results:
         if isinstance(result, Document):
-            yield identity(result, inquiry)
+            yield identity_of(result, api)
         elif isinstance(result, Wait) and result.identity is not None:
             yield result.identity
 
 
-def _faults(
-    meant: dict[Reference, list[Identity]],
-    results: Sequence[Document | RenderProblem | Wait],
-    inquiry: TemplateAPI,
-    identities: Collection[Identity],
+def _invalid_references(
+    matches: Mapping[Reference, Sequence[Identity]], results: Sequence[Result], api: TemplateAPI
 ) -> Iterator[tuple[Reference, str]]:
-    """The questions that can't be answered, and why."""
+    """The references to several manifests or to none, with the message."""
     failed = any(isinstance(result, RenderProblem) for result in results)
-    open_waits = [result for result in results if isinstance(result, Wait) and result.identity is None]
-    waiting = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
-    stuck = bool(open_waits) and all(_is_stuck(wait, meant, waiting, inquiry) for wait in open_waits)
-    for query, matches in meant.items():
-        if len(matches) > 1:
-            names = " or ".join(map(str, matches))
-            apart = "use lookup with a namespace" if query in inquiry.asked else "give one of them another name"
-            yield query, f"{query} could be {names}; {apart}"
-        elif not matches and not failed and not open_waits:
-            yield query, f"no template renders {query}; {_hint(query, identities)}"
-        elif not matches and not failed and stuck:
-            who = "those that wait as a whole, and one of them for it"
-            yield query, f"no template renders {query} but {who}; give it a file of its own"
+    waiting_files = [result for result in results if isinstance(result, Wait) and result.identity is None]
+    waits = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
+    deadlocked = bool(waiting_files) and all(_is_deadlocked(wait, matches, waits, api) for wait in waiting_files)
+    for reference, found in matches.items():
+        if len(found) > 1:
+            names = " or ".join(map(str, found))
+            remedy = "use lookup with a namespace" if reference in api.asked else "give one of them another name"
+            yield reference, f"{reference} could be {names}; {remedy}"
+        elif not found and not failed and not waiting_files:
+            yield reference, f"no template renders {reference}; {_hint(reference, _identities(results, api))}"
+        elif not found and not failed and deadlocked:
+            files = "files that wait as a whole, and one of them waits for it"
+            yield reference, f"no template renders {reference} but {files}; give it a file of its own"
 
 
-def _is_stuck(
+def _is_deadlocked(
     wait: Wait,
-    meant: Mapping[Reference, Sequence[Identity]],
-    waiting: Mapping[Identity, Wait],
-    inquiry: TemplateAPI,
+    matches: Mapping[Reference, Sequence[Identity]],
+    waits: Mapping[Identity, Wait],
+    api: TemplateAPI,
     seen: frozenset[Identity] = frozenset(),
 ) -> bool:
-    """Whether something waits, itself or by way of others, for a child that is not there and that only a file which
+    """Whether a wait ends, directly or through other waits, at a child that does not exist and that only a file which
     waits as a whole can render.
     """
     for awaited in wait.awaited:
-        query = awaited.query
-        if not isinstance(query, Reference) or inquiry.world.child(query.kind, query.name) is not None:
+        reference = awaited.query
+        if not isinstance(reference, Reference) or api.cluster.child(reference.kind, reference.name) is not None:
             continue
-        if not meant[query]:
+        if not matches[reference]:
             return True
-        for identity in meant[query]:
-            if identity in waiting and identity not in seen:
-                behind = seen | {identity}
-                if _is_stuck(waiting[identity], meant, waiting, inquiry, behind):
-                    return True
+        unseen = [identity for identity in matches[reference] if identity in waits and identity not in seen]
+        if any(_is_deadlocked(waits[identity], matches, waits, api, seen | {identity}) for identity in unseen):
+            return True
     return False
 
 
-def _hint(query: Reference, identities: Collection[Identity]) -> str:
-    names = [f"{identity.kind}/{identity.name}" for identity in identities]
-    near = difflib.get_close_matches(str(query), names, n=2)
+def _hint(reference: Reference, identities: Iterable[Identity]) -> str:
+    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(identities)]
+    near = difflib.get_close_matches(str(reference), names, n=2)
     if near:
         return f"did you mean {' or '.join(near)}?"
     shown = ", ".join(names[:_NAMES_LIMIT]) + (", ..." if len(names) > _NAMES_LIMIT else "")
     return f"rendered are {shown}" if names else "nothing else is rendered"
-
-
-def placed(result: Document | RenderProblem | Wait, inquiry: TemplateAPI) -> Document | RenderProblem | Wait:
-    """A result whose identity, if it waits, is the one that it will have."""
-    if isinstance(result, Wait) and result.identity is not None:
-        return replace(result, identity=inquiry.placed(result.identity))
-    return result

@@ -1,10 +1,10 @@
-"""One render: a folder's templates and a parent to documents.
+"""Renders a folder's templates for one parent to documents and to its own status fields.
 
 Promises:
-- Rendering never raises for a template's or a value's fault: each is a problem with its place.
-- Each file is rendered on its own: a failed one leaves the others alone.
+- A fault of a template or a value never raises an exception: it is a problem with its template line.
+- Each file renders on its own: a file that fails changes no other file.
 - The same templates, the same parent and the same answers of the cluster give the same documents.
-- A document that can't be made yet waits alone, where that can be told, and else its file does.
+- A document with an unknown value waits alone. If control flow depends on the value, the whole file waits.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
 from ssa_operator.core.policies.adoption import LAST_APPLIED
-from ssa_operator.rendering.error_locations import line_of, problem_of
-from ssa_operator.rendering.generated_documents import kept
+from ssa_operator.rendering.error_locations import location_of_error, problem_of
+from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
-from ssa_operator.rendering.jinja.templates import Entry, Templates
-from ssa_operator.rendering.references import placed, resolved, uncounted
-from ssa_operator.rendering.status_redaction import discreet, secrecy_of
+from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
+from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
+from ssa_operator.rendering.status_redaction import redact_status, redactor_of
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.template_text import Composition
-from ssa_operator.rendering.values.tracked_containers import known, settled
+from ssa_operator.rendering.values.template_text import RenderedText
+from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue
-from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node
-from ssa_operator.rendering.yaml.validation import dependencies, joined, manifests
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues
+from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
 
 
-def render(templates: Templates | Folder, parent: Mapping[str, Any], world: ClusterView = OFFLINE) -> Rendered:
-    """The documents of one parent, as the API server returned it, in a world that answers what its templates ask.
+def render(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
+    """The documents of one parent, as the API server returned it; `cluster` answers the queries of its templates.
 
-    A folder whose files failed to load gives their problems too, beside what its last good templates render.
+    If the files of a folder failed to load, the result has their problems and the documents of the last good templates.
     """
     failed: tuple[RenderProblem, ...] = ()
     if not isinstance(templates, Templates):
@@ -45,156 +45,153 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], world: Clus
             return Rendered(problems=templates.problems)
         failed = tuple(replace(problem, outdated=True) for problem in templates.problems)
         templates = templates.templates
-    inquiry = TemplateAPI(world, parent)
-    results = _all_results(templates, parent, inquiry)
-    known: set[Reference] = set()
-    # What a child's readiness counts for is known only once its manifest is rendered.
-    while inquiry.unready and not (more := inquiry.unready & uncounted(results)) <= known:
-        known |= more
-        inquiry = TemplateAPI(world, parent, uncounted=known)
-        results = _all_results(templates, parent, inquiry)
-    results = resolved(results, inquiry)
+    api = TemplateAPI(cluster, parent)
+    results = _render_files(templates, parent, api)
+    no_wait: set[Reference] = set()
+    # The annotation `wait` of a child is known only after its manifest is rendered.
+    while api.unready and not (more := api.unready & no_wait_children(results)) <= no_wait:
+        no_wait |= more
+        api = TemplateAPI(cluster, parent, no_wait=no_wait)
+        results = _render_files(templates, parent, api)
+    results = resolve_references(results, api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, RenderProblem)]),
-        asked=tuple(inquiry.asked),
-        read_unready=frozenset(inquiry.read_unready),
-        generated=tuple(inquiry.holders),
-        again_at=inquiry.again_at,
-        aged=inquiry.aged,
+        asked=tuple(api.asked),
+        read_unready=frozenset(api.read_unready),
+        generated=tuple(api.objects_with_generated_values),
+        again_at=api.again_at,
+        aged=api.aged,
         digest=templates.digest,
-        secrets=tuple(inquiry.secrets),
-        generated_values=tuple(inquiry.generated_values),
+        secrets=tuple(api.secrets),
+        generated_values=tuple(api.generated_values),
     )
 
 
-def _all_results(
-    templates: Templates, parent: Mapping[str, Any], inquiry: TemplateAPI
-) -> list[Document | RenderProblem | Wait]:
-    variables = _variables(templates, parent, inquiry)
-    return [result for entry in templates.entries for result in _results(templates, entry, variables, inquiry)]
+def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
+    variables = _variables(templates, parent, api)
+    return [result for file in templates.manifest_files for result in _render_file(templates, file, variables, api)]
 
 
-def _variables(templates: Templates, parent: Mapping[str, Any], inquiry: TemplateAPI) -> dict[str, Any]:
-    metadata = _part(parent, "metadata")
+def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
+    metadata = _mapping_field(parent, "metadata")
     variables = {
         **templates.globals,
         "object": parent,
         "metadata": metadata,
-        "spec": _part(parent, "spec"),
-        "status": _part(parent, "status"),
+        "spec": _mapping_field(parent, "spec"),
+        "status": _mapping_field(parent, "status"),
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
-        "labels": _part(metadata, "labels"),
-        "annotations": _copyable(_part(metadata, "annotations")),
+        "labels": _mapping_field(metadata, "labels"),
+        "annotations": _copyable_annotations(_mapping_field(metadata, "annotations")),
     }
-    if templates.asks:
-        variables.update(inquiry.functions())
+    if templates.queries_cluster:
+        variables.update(api.functions())
     return variables
 
 
-def _copyable(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The annotations that a child may have too: without the operator's own, and without kubectl's copy."""
+def _copyable_annotations(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The annotations that a template can copy to a child, without the operator's and kubectl's own."""
     return {key: value for key, value in annotations.items() if not key.startswith(PREFIX) and key != LAST_APPLIED}
 
 
-def _part(body: Mapping[str, Any], field: str) -> Any:
+def _mapping_field(body: Mapping[str, Any], field: str) -> Any:
     part = body.get(field)
     return {} if part is None else part
 
 
-def _results(
-    templates: Templates, entry: Entry, variables: dict[str, Any], inquiry: TemplateAPI
-) -> list[Document | RenderProblem | Wait]:
-    """What one file gives."""
+def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI) -> list[Result]:
+    """The results of one file."""
 
-    def once(given: Sequence[str] = ()) -> list[Document | RenderProblem | Wait]:
-        inquiry.begin(given)
-        nodes, filling = _nodes(templates, entry, variables)
-        results = [result for node in nodes for result in manifests(node, filling)]
-        if filling.carried:
-            results = [placed(result, inquiry) for result in results]
-        return (
-            [_of_whole(result, dependencies(inquiry.branches)) for result in results] if inquiry.branches else results
-        )
+    def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
+        api.start_file(generated_values)
+        nodes, slots = _nodes(templates, file, variables)
+        results: list[Result] = [result for node in nodes for result in manifests(node, slots)]
+        if slots.tracked:
+            results = [resolve_wait_namespace(result, api) for result in results]
+        if api.file_provenance:
+            file_dependencies = dependencies_of(api.file_provenance)
+            results = [_with_file_dependencies(result, file_dependencies) for result in results]
+        return results
 
-    with limits.bounded():
+    with limits.enforced():
         try:
-            results = once()
-            return kept(results, inquiry.generation.values, once, inquiry) if inquiry.generation else results
+            results = render_with()
+            return use_live_values(results, api.generator.values, render_with, api) if api.generator else results
         except AwaitedError as error:
-            made_of = dependencies((*inquiry.branches, *error.unknown.sources))
-            return [Wait(location=line_of(error, entry.name), awaited=error.unknown.awaited, dependencies=made_of)]
-        except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
-            return [problem_of(error, templates, entry.name, variables)]
+            location = location_of_error(error, file.name)
+            dependencies = dependencies_of((*api.file_provenance, *error.unknown.provenance))
+            return [Wait(location=location, awaited=error.unknown.awaited, dependencies=dependencies)]
+        except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
+            return [problem_of(error, templates, file.name, variables)]
         finally:
-            if inquiry.generation:
-                inquiry.generated_values.update(dict.fromkeys(inquiry.generation.values))
+            if api.generator:
+                api.generated_values.update(dict.fromkeys(api.generator.values))
 
 
-def _of_whole(result: Document | RenderProblem | Wait, more: tuple[Dependency, ...]) -> Document | RenderProblem | Wait:
-    """A result with what its whole file depends on."""
+def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Result:
+    """A result with the dependencies of its whole file."""
     if isinstance(result, RenderProblem):
         return result
-    return replace(result, dependencies=joined(result.dependencies, more))
+    return replace(result, dependencies=merge_dependencies(result.dependencies, more))
 
 
-def _nodes(templates: Templates, entry: Entry, variables: dict[str, Any]) -> tuple[tuple[Node, ...], Filling]:
-    if entry.template is None:
-        return entry.documents, Filling()
-    context = entry.template.new_context(variables, shared=True)
-    composition = Composition(entry.template.root_render_func(context))
-    return templates.skeleton(composition.marked, entry.name), Filling(
-        composition.values, composition.texts, composition.carried
-    )
+def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) -> tuple[tuple[Node, ...], SlotValues]:
+    """The parsed documents of one file, and the values for their slots."""
+    if file.template is None:
+        return file.documents, SlotValues()
+    context = file.template.new_context(variables, shared=True)
+    text = RenderedText(file.template.root_render_func(context))
+    return templates.parse_rendered(text.marked, file.name), SlotValues(text.values, text.texts, text.tracked)
 
 
-def render_status(templates: Templates | Folder, parent: Mapping[str, Any], world: ClusterView) -> StatusFields:
-    """The fields of `_status.yaml.j2`, empty where there is none; what is unknown is left out."""
+def render_status(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView) -> StatusFields:
+    """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template."""
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return StatusFields(problems=templates.problems)
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
-    inquiry = TemplateAPI(world, parent, lenient=True)
-    variables = _variables(templates, parent, inquiry) | {"status": inquiry.former(parent)}
+    api = TemplateAPI(cluster, parent, lenient=True)
+    variables = _variables(templates, parent, api) | {"status": api.previous_status(parent)}
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
-    with limits.bounded():
+    with limits.enforced():
         try:
-            nodes, filling = _nodes(templates, templates.status, variables)
-            status = _status(nodes, filling)
-            if inquiry.secrets:
-                redactor = secrecy_of(inquiry.secrets, templates, parent)
-                status, left_out = discreet(status, redactor, inquiry.branches)
-            fields = _fields(status, nodes, filling)
-        except Exception as error:  # noqa: BLE001 - whatever a template does is its problem, not ours
+            nodes, slots = _nodes(templates, templates.status, variables)
+            status = _status(nodes, slots)
+            if api.secrets:
+                redactor = redactor_of(api.secrets, templates, parent)
+                status, left_out = redact_status(status, redactor, api.file_provenance)
+            fields = _fields(status, nodes, slots)
+        except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             problems = (problem_of(error, templates, templates.status.name, variables),)
     return StatusFields(
         fields=fields,
         problems=problems,
-        asked=tuple(inquiry.asked),
-        again_at=inquiry.again_at,
+        asked=tuple(api.asked),
+        again_at=api.again_at,
         left_out=left_out,
-        secrets=tuple(inquiry.secrets),
+        secrets=tuple(api.secrets),
     )
 
 
-def _status(nodes: tuple[Node, ...], filling: Filling) -> Any:
-    """What the status template says, not settled yet."""
+def _status(nodes: tuple[Node, ...], slots: SlotValues) -> Any:
+    """The value of the status template, with provenance."""
     if not nodes:
         return {}
     if len(nodes) > 1:
         raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].location)
-    return nodes[0].build(filling)
+    return nodes[0].build(slots)
 
 
-def _fields(status: Any, nodes: tuple[Node, ...], filling: Filling) -> Mapping[str, Any]:
-    if filling.carried:
-        status = known(settled(status, []))
+def _fields(status: Any, nodes: tuple[Node, ...], slots: SlotValues) -> Mapping[str, Any]:
+    if slots.tracked:
+        status = drop_unknown(strip_provenance(status, []))
     if isinstance(status, UnknownValue):
         return {}
     if not isinstance(status, dict):

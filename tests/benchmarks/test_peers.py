@@ -16,8 +16,8 @@ import pytest
 from benchmarks import plot, workload
 from benchmarks.machine import Spread
 from benchmarks.peers import contenders, job
-from benchmarks.peers.board import Board
-from benchmarks.peers.ground import Latency
+from benchmarks.peers.measured_cluster import Latency
+from benchmarks.peers.observations import Observations
 from benchmarks.process import Process, StuckError
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
@@ -31,15 +31,15 @@ def deployment(generation: int) -> LiveObject:
 
 def test_a_reaction_is_seen_when_the_child_has_a_newer_generation_and_not_before() -> None:
     async def watch() -> None:
-        board = Board()
-        board.see(None, deployment(1))
-        seen = asyncio.ensure_future(board.newer((job.DEPLOYMENT, "echo"), 1))
-        board.see(deployment(1), deployment(1))
+        observations = Observations()
+        observations.see(None, deployment(1))
+        seen = asyncio.ensure_future(observations.newer((job.DEPLOYMENT, "echo"), 1))
+        observations.see(deployment(1), deployment(1))
         await asyncio.sleep(0)
         assert not seen.done()
-        board.see(deployment(1), deployment(2))
-        assert await seen == board.times[job.DEPLOYMENT, "echo"]
-        assert await board.newer((job.DEPLOYMENT, "echo"), 1) == board.times[job.DEPLOYMENT, "echo"]
+        observations.see(deployment(1), deployment(2))
+        assert await seen == observations.times[job.DEPLOYMENT, "echo"]
+        assert await observations.newer((job.DEPLOYMENT, "echo"), 1) == observations.times[job.DEPLOYMENT, "echo"]
 
     asyncio.run(watch())
 

@@ -316,8 +316,8 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
         operate(templates=two, conflict_policy=HASTY),
     ):
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator rewrites this status"))
-        await desk.until(ECHOES, "web", not_ready_because("Ready", "another ssa-operator rewrites this status"))
+        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator repeatedly overwrites this status"))
+        await desk.until(ECHOES, "web", not_ready_because("Ready", "another ssa-operator repeatedly overwrites this status"))
 
 
 async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_bounded_number_of_times(

@@ -160,7 +160,7 @@ async def test_what_somebody_else_made_is_never_said_to_have_gone_while_it_is_th
         assert holds(a="theirs")(await desk.read("configmaps", "web-once"))
         await desk.kubectl("delete", "configmap", "web-once")
         await desk.apply(echo("web", 3))
-        words = "existed before it would have been made once, became ready and went"
+        words = "existed before it would have been made once, became ready and is gone"
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
 
 

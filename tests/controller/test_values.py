@@ -13,7 +13,7 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api.client import Client
 from tests.controller.harness import Desk, Operate, definition
-from tests.rendering.hostile_values import NASTY
+from tests.rendering.hostile_values import HOSTILE_VALUES
 
 pytestmark = pytest.mark.cluster
 
@@ -73,13 +73,13 @@ SPEC: dict[str, Any] = {
 async def test_every_nasty_value_comes_back_exactly_in_every_position(
     client: Client, desk: Desk, operate: Operate
 ) -> None:
-    assert len(NASTY) >= 50
+    assert len(HOSTILE_VALUES) >= 50
     group = f"v{uuid.uuid4().hex[:8]}.example.com"
     await desk.define(definition("values", group, "Value"))
     resource = await desk.mapper.resource(GroupKind(group, "Value"))
     async with operate() as running:
         running.write(f"values.{group}/map.yaml.j2", POSITIONS)
-        names = {f"v{number}": value for number, value in enumerate(NASTY.values())}
+        names = {f"v{number}": value for number, value in enumerate(HOSTILE_VALUES.values())}
         for name, value in names.items():
             body = {
                 "apiVersion": f"{group}/v1",

@@ -14,7 +14,7 @@ from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.folder.sources import load
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status
-from tests.rendering.template_files import FakeWorld
+from tests.rendering.template_files import FakeClusterView
 
 ROOT = Path(__file__).parents[2]
 UID = "0f3b1c52-7f2e-4c39-9c0e-5d8f2a7b6e41"
@@ -54,8 +54,8 @@ class Stage:
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     waves: list[set[str]] = field(default_factory=list)
 
-    def world(self) -> FakeWorld:
-        return FakeWorld(children=tuple(self.objects.values()), others=self.others)
+    def world(self) -> FakeClusterView:
+        return FakeClusterView(children=tuple(self.objects.values()), others=self.others)
 
     def rendered(self) -> Rendered:
         found = render(templates(), self.parent, self.world())

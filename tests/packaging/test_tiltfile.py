@@ -203,5 +203,5 @@ def test_tilt_check_says_what_it_lacks(program: str, variable: str) -> None:
         check=False,
     )
     assert run.returncode == 1
-    assert f"there is no no-{program}-here" in run.stderr
+    assert f"no-{program}-here was not found" in run.stderr
     assert variable in run.stderr

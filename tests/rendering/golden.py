@@ -1,4 +1,4 @@
-"""Golden cases: a folder with a parent, what the cluster holds, and what the templates make of it.
+"""Golden cases: a folder with a parent, the objects of the cluster, and the expected render.
 
 `resource.yaml` is the parent, `expected.yaml` the manifests. Where there are: `children.yaml` are its live children,
 `others.yaml` other live objects, `now.txt` the moment; `problems.txt` and `waits.txt` have one sentence a line;
@@ -13,33 +13,33 @@ from typing import Any
 
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render, render_status
-from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import Filling
-from tests.rendering.template_files import FakeWorld
+from ssa_operator.rendering.yaml.nodes import SlotValues
+from tests.rendering.template_files import FakeClusterView
 
 
 def read(path: Path) -> list[Any]:
-    """The documents of a file; none where there is no such file."""
-    return [node.build(Filling()) for node in parse(Lines(_text(path), path.name))]
+    """The documents of a file; none if there is no such file."""
+    return [node.build(SlotValues()) for node in parse(StaticText(_text(path), path.name))]
 
 
 def check(case: Path, folder: Folder) -> None:
-    """Fail where the folder makes something else of the case's parent."""
+    """Fail if the folder renders something else for the case's parent."""
     assert folder.problems == ()
     (owner,) = read(case / "resource.yaml")
     now = _text(case / "now.txt").strip()
-    world = FakeWorld(
+    cluster = FakeClusterView(
         children=tuple(read(case / "children.yaml")),
         others=tuple(read(case / "others.yaml")),
         now=datetime.fromisoformat(now).timestamp() if now else 0.0,
     )
-    result = render(folder, owner, world)
+    result = render(folder, owner, cluster)
     assert [str(problem) for problem in result.problems] == _text(case / "problems.txt").splitlines()
     assert [f"{wait.location}: {wait}" for wait in result.waits] == _text(case / "waits.txt").splitlines()
     assert [document.body for document in result.documents] == read(case / "expected.yaml")
     if (case / "status.yaml").exists():
-        status = render_status(folder, owner, world)
+        status = render_status(folder, owner, cluster)
         assert status.problems == ()
         assert [status.fields] == read(case / "status.yaml")
 

@@ -1,4 +1,4 @@
-"""Strings that break templates which paste text, and the positions of a manifest in which a value can stand.
+"""Strings that break templates which paste text, and the positions of a manifest at which a value can stand.
 
 The table is also sent through a real API server; there a NUL is legal in a JSON string, but no ConfigMap holds one
 through all of its clients, so it stands apart.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-NASTY: Mapping[str, str] = {
+HOSTILE_VALUES: Mapping[str, str] = {
     "empty": "",
     "space": " ",
     "leading space": "  a",
@@ -130,16 +130,16 @@ POSITIONS: Mapping[str, tuple[str, str]] = {
     "set block": ("{% set x %}a{{ spec.v }}{% endset %}{{ x }}", "a{}"),
     "filter block": ("{% filter string %}a{{ spec.v }}{% endfilter %}", "a{}"),
 }
-"""By name: what a template has after `key: `, in a mapping that is indented by four, and what it reads as."""
+"""By name: the template text after `key: ` in a mapping that is indented by four, and the text of the field."""
 
 
 def wanted(position: str, value: str) -> str:
-    """What the field at a position holds."""
+    """The expected value of the field at a position."""
     return POSITIONS[position][1].replace("{}", value)
 
 
 def config_map(name: str) -> str:
-    """The template of a ConfigMap that holds `spec.v` at every position, one key a position."""
+    """The template of a ConfigMap with `spec.v` at every position, one key for each position."""
     lines = [f"    p{number}: {text}" for number, (text, _) in enumerate(POSITIONS.values())]
     head = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n"
     return head + "\n".join(lines) + "\n"

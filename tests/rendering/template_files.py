@@ -1,4 +1,4 @@
-"""What a template author does in these tests: write files, render them for a parent, read the fields."""
+"""The steps of a template author in these tests: write files, render them for a parent, read the fields."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ def parent(spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FakeWorld:
-    """A cluster that holds these children of the parent and these other objects, at this time.
-
-    unsynced: kinds whose objects aren't known. finished: the names of what was made once. announced: the
-    kinds whose status a controller writes. draws: the numbers that are
-    drawn, over and over.
-    """
+class FakeClusterView:
+    """A cluster view with these objects, at this time."""
 
     children: tuple[Mapping[str, Any], ...] = ()
+    """The live children of the parent."""
     others: tuple[Mapping[str, Any], ...] = ()
+    """All other live objects."""
     unsynced: frozenset[str] = frozenset()
-    finished: frozenset[str] = frozenset()
+    """The kinds whose watch is not synced."""
+    applied_once: frozenset[str] = frozenset()
+    """The names of children that were applied once and need not exist."""
     status_kinds: frozenset[str] = frozenset()
+    """The kinds whose status a controller writes."""
     now: float = 0.0
-    draws: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
+    """Seconds since the epoch."""
+    random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
     def synced(self, kind: GroupKind, /) -> bool:
         return kind.kind not in self.unsynced
@@ -57,7 +58,7 @@ class FakeWorld:
         return next(found, None)
 
     def done(self, _: str, name: str, /) -> bool:
-        return name in self.finished
+        return name in self.applied_once
 
     def reports_status(self, kind: GroupKind, /) -> bool:
         return kind.kind in self.status_kinds
@@ -82,7 +83,7 @@ class FakeWorld:
         )
 
     def random(self, below: int, /) -> int:
-        return next(self.draws) % below
+        return next(self.random_numbers) % below
 
 
 def identity_of(body: Mapping[str, Any]) -> Identity:
@@ -99,15 +100,16 @@ def live(kind: str, name: str, **fields: Any) -> dict[str, Any]:
 
 
 def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | None = None) -> StatusFields:
-    """What `_status.yaml.j2` with this text gives."""
+    """The status fields of a `_status.yaml.j2` with this text."""
     files = {"_status.yaml.j2": text, "a.yaml": HEAD}
-    return render_status(templates(files), parent(spec), FakeWorld(children=children))
+    return render_status(templates(files), parent(spec), FakeClusterView(children=children))
 
 
-def in_world(
-    files: Mapping[str, str], world: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
+def render_with(
+    files: Mapping[str, str], cluster: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
 ) -> Rendered:
-    return render(templates(files), parent(spec, **more), world)
+    """The render of files with this cluster view."""
+    return render(templates(files), parent(spec, **more), cluster)
 
 
 def manifest(kind: str, name: str, rest: str = "", api_version: str = "v1") -> str:
@@ -144,12 +146,12 @@ def field(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Any
 
 
 def value(expression: str, spec: Mapping[str, Any] | None = None) -> Any:
-    """What an expression gives as a whole scalar."""
+    """The value of an expression as a whole scalar."""
     return field(f"v: {{{{ {expression} }}}}\n", spec)
 
 
 def problem(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> str:
-    """The only problem of one template that gives nothing."""
+    """The only problem of one template that renders nothing."""
     result = rendered({"a.yaml.j2": text, **_named(files)}, spec)
     assert result.documents == ()
     (found,) = result.problems

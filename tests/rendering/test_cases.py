@@ -1,4 +1,4 @@
-"""The golden cases of tests/cases: a case without templates of its own has those of the project."""
+"""The golden cases of tests/cases: a case without its own templates uses those of the project."""
 
 from __future__ import annotations
 

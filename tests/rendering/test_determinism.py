@@ -1,4 +1,4 @@
-"""The same manifests each time: what would differ is refused, where it is written or where it shows."""
+"""Templates render the same manifests each time: the render refuses expressions and documents that would differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.render import render
-from tests.rendering.template_files import FakeWorld, fault, manifest, parent, templates, value
+from tests.rendering.template_files import FakeClusterView, fault, manifest, parent, templates, value
 
 SPEC = {"n": "name", "l": ["a", "b"], "m": {"x": 1, "y": 2, "z": 3, "w": 4, "v": 5}}
 
@@ -42,7 +42,7 @@ SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
     ],
 )
 def test_what_python_writes_with_an_address_is_refused(expression: str) -> None:
-    """An address stays the same within a process: two renders don't tell."""
+    """An address stays the same within a process, so that two renders would not differ."""
     message = fault(expression, SPEC)
     assert " at 0x" not in message
     assert any(words in message for words in ("is a function; call it", "can't be put into a manifest", "as a key"))
@@ -54,7 +54,7 @@ def test_what_is_read_one_after_the_other_is_a_list_wherever_it_is_written() -> 
     assert value("spec.m.keys() | pprint", SPEC) == "['x', 'y', 'z', 'w', 'v']"
 
 
-def test_keys_without_some_others_keep_their_order() -> None:
+def test_a_difference_of_keys_keeps_their_order() -> None:
     assert value("spec.m.keys() - ['y']", SPEC) == ["x", "z", "w", "v"]
     assert value("spec.m.items() - [('x', 1)] | list", SPEC) == [["y", 2], ["z", 3], ["w", 4], ["v", 5]]
     assert value("(['q', 'x', 'r', 's', 'q'] - spec.m.keys()) | join", SPEC) == "qrs"
@@ -76,10 +76,10 @@ def test_the_order_is_the_same_in_every_process() -> None:
     assert outputs == {"['x', 'z', 'w', 'v']\n"}
 
 
-def checked(files: Mapping[str, str], world: FakeWorld) -> tuple[Rendered, Rendered]:
-    """A render, and what is left of it after the proof."""
-    rendered = render(templates(files), parent(), world)
-    return rendered, verified(templates(files), parent(), world, rendered)
+def checked(files: Mapping[str, str], cluster: FakeClusterView) -> tuple[Rendered, Rendered]:
+    """A render, and the same render after the check."""
+    rendered = render(templates(files), parent(), cluster)
+    return rendered, verified(templates(files), parent(), cluster, rendered)
 
 
 def test_a_render_that_is_the_same_again_is_left_as_it_is() -> None:
@@ -88,47 +88,47 @@ def test_a_render_that_is_the_same_again_is_left_as_it_is() -> None:
         {"a.yaml.j2": ""},
         {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ spec.x }}\n")},
     ):
-        rendered, proven = checked(files, FakeWorld())
-        assert proven is rendered
+        rendered, checked_render = checked(files, FakeClusterView())
+        assert checked_render is rendered
 
 
-def test_generated_values_do_not_differ_from_render_to_render() -> None:
-    rendered, proven = checked({"a.yaml.j2": SECRET}, FakeWorld())
-    assert proven is rendered
+def test_generated_values_are_no_difference() -> None:
+    rendered, checked_render = checked({"a.yaml.j2": SECRET}, FakeClusterView())
+    assert checked_render is rendered
     assert rendered.documents
 
 
 @dataclass(frozen=True, slots=True)
-class Fickle(FakeWorld):
-    """A cluster whose answers are other ones each time."""
+class VaryingClusterView(FakeClusterView):
+    """A cluster view whose answers differ each time."""
 
     def lookup(self, _: Identity, /) -> Mapping[str, Any]:
-        return {"data": {"n": next(self.draws)}}
+        return {"data": {"n": next(self.random_numbers)}}
 
 
 LOOKUP = "lookup('v1', 'ConfigMap', 'x').data.n"
 
 
-def test_a_document_that_differs_is_a_problem_at_the_place_of_the_difference_and_the_others_stay() -> None:
+def test_a_document_that_differs_is_a_problem_at_the_location_of_the_difference_and_the_others_stay() -> None:
     text = manifest("ConfigMap", "c", f"data:\n  a: b\n  n: {{{{ {LOOKUP} }}}}\n")
-    rendered, proven = checked({"a.yaml.j2": text, "b.yaml": manifest("Secret", "s")}, Fickle())
+    rendered, checked_render = checked({"a.yaml.j2": text, "b.yaml": manifest("Secret", "s")}, VaryingClusterView())
     assert len(rendered.documents) == 2
-    assert [document.body["kind"] for document in proven.documents] == ["Secret"]
-    (found,) = proven.problems
+    assert [document.body["kind"] for document in checked_render.documents] == ["Secret"]
+    (found,) = checked_render.problems
     assert str(found).startswith("echoes.example.com/a.yaml.j2:7: data.n is another one in each render")
     assert found.of == (Identity("", "ConfigMap", "", "c"),)
-    assert not proven.complete
+    assert not checked_render.complete
 
 
 def test_a_document_that_is_not_there_each_time_is_a_problem() -> None:
     text = f"{{% if {LOOKUP} % 2 == 0 %}}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
-    rendered, proven = checked({"a.yaml.j2": text, "b.yaml": manifest("Secret", "s")}, Fickle())
+    rendered, checked_render = checked({"a.yaml.j2": text, "b.yaml": manifest("Secret", "s")}, VaryingClusterView())
     assert len(rendered.documents) == 2
-    assert [document.body["kind"] for document in proven.documents] == ["Secret"]
-    assert "the document is not there in each render of the same input" in str(proven.problems[0])
+    assert [document.body["kind"] for document in checked_render.documents] == ["Secret"]
+    assert "the document is not there in each render of the same input" in str(checked_render.problems[0])
 
 
 def test_a_document_that_differs_beside_generated_values_is_found_too() -> None:
     text = manifest("ConfigMap", "c", f"data:\n  n: {{{{ {LOOKUP} }}}}\n")
-    _, proven = checked({"a.yaml.j2": text, "b.yaml.j2": SECRET}, Fickle())
-    assert [document.body["kind"] for document in proven.documents] == ["Secret"]
+    _, checked_render = checked({"a.yaml.j2": text, "b.yaml.j2": SECRET}, VaryingClusterView())
+    assert [document.body["kind"] for document in checked_render.documents] == ["Secret"]

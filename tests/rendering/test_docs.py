@@ -1,4 +1,4 @@
-"""The examples of docs/templates.md do what the page says.
+"""The examples of docs/templates.md render what the page shows.
 
 A `jinja` block is a template, or the part of one below its head; the block that follows it is what it renders, or the
 text of its error or wait. The first block is the parent, and the one that begins with `objects:` is in the cluster.
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ssa_operator.rendering.render import render
-from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import Filling
-from tests.rendering.template_files import HEAD, FakeWorld, live, manifest, templates
+from ssa_operator.rendering.yaml.nodes import SlotValues
+from tests.rendering.template_files import HEAD, FakeClusterView, live, manifest, templates
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "templates.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -24,8 +24,8 @@ EXAMPLES = [(text, BLOCKS[at + 1]) for at, (kind, text) in enumerate(BLOCKS) if 
 
 
 def read(text: str) -> Any:
-    (node,) = parse(Lines(text, PAGE.name))
-    return node.build(Filling())
+    (node,) = parse(StaticText(text, PAGE.name))
+    return node.build(SlotValues())
 
 
 def test_the_page_has_examples() -> None:
@@ -33,7 +33,7 @@ def test_the_page_has_examples() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_does_what_the_page_says(number: int) -> None:
+def test_an_example_renders_what_the_page_shows(number: int) -> None:
     template, (kind, expected) = EXAMPLES[number]
     head = re.sub("metadata:.*", "", HEAD, flags=re.DOTALL) + "metadata: {name: c}\n\n"
     if template.startswith("metadata:"):
@@ -44,7 +44,7 @@ def test_an_example_does_what_the_page_says(number: int) -> None:
     files = {"example.yaml.j2": head + template, "service.yaml": manifest("Service", "hello")}
     (objects,) = (read(text)["objects"] for _, text in BLOCKS if text.startswith("objects:"))
     secret = live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"})
-    result = render(templates(files), read(BLOCKS[0][1]), FakeWorld(children=(*objects, secret)))
+    result = render(templates(files), read(BLOCKS[0][1]), FakeClusterView(children=(*objects, secret)))
     if kind == "text":
         waits = [f"{wait.location}: {wait}" for wait in result.waits]
         assert [*map(str, result.problems), *waits] == [expected.strip()]

@@ -1,4 +1,4 @@
-"""Values that are drawn once, and moments at which a parent is rendered again."""
+"""Generated values, and the times at which a parent is rendered again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered
-from tests.rendering.template_files import FakeWorld, in_world, live, manifest
+from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
 ENCODED = manifest("Secret", "s", "data:\n  password: {{ generated() | b64encode }}\n")
@@ -29,74 +29,74 @@ def secret(name: str = "s", **data: str) -> dict[str, Any]:
     return live("Secret", name, data={key: encoded(value) for key, value in data.items()})
 
 
-def world(*others: Mapping[str, Any], start: int = 0) -> FakeWorld:
-    return FakeWorld(others=others, draws=itertools.count(start))
+def cluster(*others: Mapping[str, Any], start: int = 0) -> FakeClusterView:
+    return FakeClusterView(others=others, random_numbers=itertools.count(start))
 
 
-def render(text: str, in_: FakeWorld | OfflineClusterView) -> Rendered:
-    return in_world({"a.yaml.j2": text}, in_)
+def render(text: str, view: FakeClusterView | OfflineClusterView) -> Rendered:
+    return render_with({"a.yaml.j2": text}, view)
 
 
-def body(text: str, in_: FakeWorld | OfflineClusterView, position: int = 0) -> Any:
-    result = render(text, in_)
+def body(text: str, view: FakeClusterView | OfflineClusterView, position: int = 0) -> Any:
+    result = render(text, view)
     assert (result.problems, result.waits) == ((), ())
     return result.documents[position].body
 
 
-def problem(text: str, in_: FakeWorld) -> str:
-    (found,) = render(text, in_).problems
+def problem(text: str, view: FakeClusterView) -> str:
+    (found,) = render(text, view).problems
     return str(found)
 
 
 def test_a_generated_value_is_letters_and_digits_of_the_length() -> None:
     for length in (8, 24, 1024):
-        value = body(manifest("Secret", "s", f"stringData: {{p: {{{{ generated({length}) }}}}}}\n"), world())[
+        value = body(manifest("Secret", "s", f"stringData: {{p: {{{{ generated({length}) }}}}}}\n"), cluster())[
             "stringData"
         ]["p"]
         assert len(value) == length
         assert value.isalnum()
         assert value.isascii()
-    assert len(body(SECRET, world())["stringData"]["password"]) == 24
+    assert len(body(SECRET, cluster())["stringData"]["password"]) == 24
 
 
-def test_each_call_draws_another_value() -> None:
+def test_each_call_generates_another_value() -> None:
     text = manifest("Secret", "s", "stringData: {a: {{ generated() }}, b: {{ generated() }}}\n")
-    for generated_values in (world(), OfflineClusterView()):
+    for generated_values in (cluster(), OfflineClusterView()):
         data = body(text, generated_values)["stringData"]
         assert data["a"] != data["b"]
 
 
 @pytest.mark.parametrize("text", [SECRET, ENCODED])
-def test_the_value_that_a_secret_has_is_kept(text: str) -> None:
-    fields = body(text, world(secret(password="the one: ä")))
+def test_a_value_that_a_live_secret_has_never_changes(text: str) -> None:
+    fields = body(text, cluster(secret(password="the one: ä")))
     assert fields.get("stringData", {}).get("password", "the one: ä") == "the one: ä"
     assert fields.get("data", {}).get("password", encoded("the one: ä")) == encoded("the one: ä")
 
 
-def test_what_is_rendered_is_kept_by_the_next_render_for_ever() -> None:
-    first = body(SECRET, world())["stringData"]["password"]
-    assert body(SECRET, world(secret(password=first), start=7))["stringData"]["password"] == first
+def test_the_next_render_reuses_a_generated_value() -> None:
+    first = body(SECRET, cluster())["stringData"]["password"]
+    assert body(SECRET, cluster(secret(password=first), start=7))["stringData"]["password"] == first
 
 
 @pytest.mark.parametrize("other", [secret(), secret(password=""), secret("t", password="x"), live("Secret", "s")])
-def test_a_value_that_is_not_there_is_drawn(other: dict[str, Any]) -> None:
-    assert body(SECRET, world(other, start=3)) == body(SECRET, world(start=3))
+def test_a_value_that_no_live_object_has_is_generated(other: dict[str, Any]) -> None:
+    assert body(SECRET, cluster(other, start=3)) == body(SECRET, cluster(start=3))
 
 
-def test_a_value_of_any_kind_is_kept_at_its_field() -> None:
+def test_a_live_value_of_any_kind_is_reused_at_its_field() -> None:
     text = manifest("ConfigMap", "c", "data: {id: {{ generated(8) }}}\n")
-    assert body(text, world(live("ConfigMap", "c", data={"id": "mine"})))["data"]["id"] == "mine"
+    assert body(text, cluster(live("ConfigMap", "c", data={"id": "mine"})))["data"]["id"] == "mine"
 
 
-def test_a_value_in_a_list_is_kept_by_the_name_of_its_item() -> None:
+def test_a_live_value_in_a_list_is_found_by_the_name_of_its_item() -> None:
     text = manifest(
         "Pod", "p", "spec:\n  containers:\n  - {name: b, x: {{ generated() }}}\n  args: [a, {{ generated() }}]\n"
     )
     spec = {"containers": [{"name": "injected", "x": "no"}, {"name": "b", "x": "yes"}], "args": ["a", "b"]}
-    fields = body(text, world(live("Pod", "p", spec=spec)))["spec"]
+    fields = body(text, cluster(live("Pod", "p", spec=spec)))["spec"]
     assert (fields["containers"][0]["x"], fields["args"][1]) == ("yes", "b")
     other = {"containers": [{"name": "injected", "x": "no"}]}
-    assert body(text, world(live("Pod", "p", spec=other)))["spec"]["containers"][0]["x"] not in ("no", "yes")
+    assert body(text, cluster(live("Pod", "p", spec=other)))["spec"]["containers"][0]["x"] not in ("no", "yes")
 
 
 SEVERAL = (
@@ -109,17 +109,17 @@ SEVERAL = (
 
 @pytest.mark.parametrize("kept", [secret(password="old", url="of another host"), secret("t", again="old")])
 def test_one_call_is_one_value_wherever_it_is_written(kept: dict[str, Any]) -> None:
-    result = in_world({"a.yaml.j2": SEVERAL}, world(kept), {"host": "h"})
+    result = render_with({"a.yaml.j2": SEVERAL}, cluster(kept), {"host": "h"})
     one, other = result.documents
     assert one.body["stringData"] == {"password": "old", "url": "postgres://u:old@h"}
     assert other.body["data"]["again"] == encoded("old")
     assert result.problems == ()
 
 
-def test_only_a_document_that_its_value_is_found_again_in_is_a_holder() -> None:
+def test_only_a_document_with_a_value_alone_in_a_field_holds_it() -> None:
     text = SEVERAL + "---\n" + manifest("ConfigMap", "c", "data: {a: b}\n")
     text += "---\n" + manifest("Secret", "u", "stringData: {url: 'u:{{ p }}'}\n")
-    result = in_world({"a.yaml.j2": text}, world(), {"host": "h"})
+    result = render_with({"a.yaml.j2": text}, cluster(), {"host": "h"})
     holders = {(each.body["kind"], each.body["metadata"]["name"]): each.holder for each in result.documents}
     expected = {("Secret", "s"): True, ("Secret", "t"): True, ("ConfigMap", "c"): False, ("Secret", "u"): False}
     assert holders == expected
@@ -127,9 +127,9 @@ def test_only_a_document_that_its_value_is_found_again_in_is_a_holder() -> None:
 
 
 @given(known=st.dictionaries(st.sampled_from(["a", "b", "c"]), st.text(min_size=1, max_size=30)))
-def test_whatever_the_cluster_has_of_several_values_is_kept(known: dict[str, str]) -> None:
+def test_each_of_several_values_that_the_cluster_has_is_reused(known: dict[str, str]) -> None:
     text = manifest("Secret", "s", "stringData:\n" + "".join(f"  {key}: {{{{ generated(8) }}}}\n" for key in "abc"))
-    data = body(text, world(secret(**known)))["stringData"]
+    data = body(text, cluster(secret(**known)))["stringData"]
     assert {key: data[key] for key in known} == known
     assert all(len(data[key]) == 8 for key in data if key not in known)
 
@@ -139,7 +139,7 @@ def test_whatever_the_cluster_has_of_several_values_is_kept(known: dict[str, str
     [
         (
             "stringData:\n  url: u:{{ generated() }}@h\n",
-            "6: stringData.url is made of a generated value; to be found again",
+            "6: stringData.url is made of a generated value; the operator finds it again only in",
         ),
         (
             "stringData:\n  a: b\n  hash: {{ generated() | sha256 }}\n",
@@ -149,30 +149,30 @@ def test_whatever_the_cluster_has_of_several_values_is_kept(known: dict[str, str
         ("data: {a: {{ generated(7) }}}\n", "5: generated: length must be a number from 8 to 1024, and this is 7"),
     ],
 )
-def test_a_value_that_could_not_be_found_again_is_a_problem(fields: str, message: str) -> None:
-    for cluster in (world(), world(secret(a="b"))):
-        assert problem(manifest("Secret", "s", fields), cluster).startswith(f"echoes.example.com/a.yaml.j2:{message}")
+def test_a_value_that_no_live_object_could_return_is_a_problem(fields: str, message: str) -> None:
+    for view in (cluster(), cluster(secret(a="b"))):
+        assert problem(manifest("Secret", "s", fields), view).startswith(f"echoes.example.com/a.yaml.j2:{message}")
 
 
 def test_a_generated_name_is_a_problem() -> None:
     text = manifest("Secret", "s-{{ p }}", "stringData: {p: {{ p }}}\n")
-    found = problem("{% set p = generated(8) %}\n" + text, world())
+    found = problem("{% set p = generated(8) %}\n" + text, cluster())
     assert found.startswith("echoes.example.com/a.yaml.j2:5: metadata.name can't be generated")
 
 
-def test_a_live_value_that_is_no_text_is_a_problem_that_does_not_show_it() -> None:
+def test_a_live_value_that_is_not_text_is_a_problem_that_does_not_show_it() -> None:
     other = live("Secret", "s", data={"password": base64.b64encode(b"\xff\xfe").decode()})
-    found = problem(SECRET, world(other))
-    assert "the live value of data.password is no text in base64; remove it to have another one drawn" in found
+    found = problem(SECRET, cluster(other))
+    assert "the live value of data.password is not base64 of text; remove it to generate another one" in found
     assert base64.b64encode(b"\xff\xfe").decode() not in found
 
 
 def test_a_value_that_is_not_used_is_no_problem() -> None:
-    assert body("{% set p = generated() %}\n" + manifest("ConfigMap", "c"), world())["kind"] == "ConfigMap"
+    assert body("{% set p = generated() %}\n" + manifest("ConfigMap", "c"), cluster())["kind"] == "ConfigMap"
 
 
-def test_nothing_is_drawn_while_it_is_not_known_what_the_cluster_has() -> None:
-    result = render(SECRET, replace(world(secret(password="x")), unsynced=frozenset({"Secret"})))
+def test_no_value_is_generated_before_the_clusters_objects_are_known() -> None:
+    result = render(SECRET, replace(cluster(secret(password="x")), unsynced=frozenset({"Secret"})))
     assert result.documents == ()
     assert str(result.waits[0]) == "waiting for Secret n/s to be known: the watch of Secret is not synced"
     assert result.waits[0].identity == Identity("", "Secret", "n", "s")
@@ -187,7 +187,7 @@ def test_a_value_whose_own_field_waits_makes_the_others_wait() -> None:
         + "---\n"
         + manifest("Secret", "u", "stringData: {a: b}\n")
     )
-    result = render(text, world())
+    result = render(text, cluster())
     assert [wait.identity and wait.identity.name for wait in result.waits] == ["s", "t"]
     assert [document.body["metadata"]["name"] for document in result.documents] == ["u"]
     assert result.problems == ()
@@ -206,7 +206,7 @@ def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
 ) -> None:
     text = manifest("ConfigMap", "c", "v: {{ expired('1m') }}\n")
     metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
-    result = in_world({"a.yaml.j2": text}, FakeWorld(now=NOW + after), metadata=metadata)
+    result = render_with({"a.yaml.j2": text}, FakeClusterView(now=NOW + after), metadata=metadata)
     assert result.documents[0].body["v"] is expired
     assert result.aged is expired
     assert result.again_at == again
@@ -215,18 +215,18 @@ def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
 def test_the_earliest_moment_is_the_next_one() -> None:
     text = "{% if not expired('7d') and not expired('30s') %}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
     metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
-    result = in_world({"a.yaml.j2": text}, FakeWorld(now=NOW), metadata=metadata)
+    result = render_with({"a.yaml.j2": text}, FakeClusterView(now=NOW), metadata=metadata)
     assert result.again_at == NOW + 30
 
 
-def test_a_duration_that_is_none_is_a_problem() -> None:
+def test_an_invalid_duration_is_a_problem() -> None:
     text = manifest("ConfigMap", "c", "v: {{ expired('soon') }}\n")
-    assert "a.yaml.j2:5: expired: 'soon' is not a duration; write one like 500ms" in problem(text, world())
-    assert "expired: duration must be a string" in problem(text.replace("'soon'", "60"), world())
+    assert "a.yaml.j2:5: expired: 'soon' is not a duration; write one like 500ms" in problem(text, cluster())
+    assert "expired: duration must be a string" in problem(text.replace("'soon'", "60"), cluster())
 
 
-def test_a_pod_that_will_count_as_failed_is_looked_at_again_then() -> None:
+def test_a_parent_is_rendered_again_when_a_pod_counts_as_failed() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": BORN}
     pod = live("Pod", "p", status={"conditions": [condition]})
     text = manifest("Pod", "p") + "---\n" + manifest("ConfigMap", "c", "v: {{ ready(child('Pod', 'p')) }}\n")
-    assert in_world({"a.yaml.j2": text}, FakeWorld(children=(pod,), now=NOW)).again_at == NOW + 15
+    assert render_with({"a.yaml.j2": text}, FakeClusterView(children=(pod,), now=NOW)).again_at == NOW + 15

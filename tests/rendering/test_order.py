@@ -1,4 +1,4 @@
-"""Order without a value, and children whose readiness counts for nobody, as templates ask for them."""
+"""The annotations `after` and `wait: "false"` in templates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Dependency, Rendered
-from tests.rendering.template_files import FakeWorld, in_world, live, manifest
+from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 JOB = Reference("Job", "j")
 JOB_FILE = {"job.yaml.j2": manifest("Job", "j", api_version="batch/v1")}
 NO_WAIT = f'  annotations: {{{PREFIX}wait: "false"}}\n'
 RUNNING = live("Job", "j", api_version="batch/v1", spec={}, status={"active": 1})
-EMPTY = FakeWorld()
+EMPTY = FakeClusterView()
 
 
 def after(value: str, rest: str = "") -> str:
@@ -28,28 +28,30 @@ def problems(result: Rendered) -> list[str]:
     return [str(problem) for problem in result.problems]
 
 
-def test_after_is_a_use_of_the_document_with_the_line_that_says_it() -> None:
-    result = in_world({"a.yaml.j2": after('"Job/{{ spec.n }}, Job/j"'), **JOB_FILE}, EMPTY, {"n": "j"})
+def test_after_is_a_dependency_of_the_document_with_its_line() -> None:
+    result = render_with({"a.yaml.j2": after('"Job/{{ spec.n }}, Job/j"'), **JOB_FILE}, EMPTY, {"n": "j"})
     (use,) = result.documents[0].dependencies
     assert use == Dependency(JOB, awaited=True, after=True)
     assert str(use.location) == "echoes.example.com/a.yaml.j2:6"
 
 
-def test_after_and_a_value_of_the_same_child_are_one_use() -> None:
-    result = in_world(
+def test_after_and_a_value_of_the_same_child_are_one_dependency() -> None:
+    result = render_with(
         {"a.yaml.j2": after("Job/j", "v: {{ child('Job', 'j').spec.x | default(1) }}\n"), **JOB_FILE}, EMPTY
     )
     assert result.documents[0].dependencies == (Dependency(JOB, awaited=True, after=True),)
 
 
-def test_after_is_known_of_a_document_that_waits_for_a_value() -> None:
-    result = in_world({"a.yaml.j2": after("Job/j", "v: {{ lookup('v1', 'Secret', 'x').data }}\n"), **JOB_FILE}, EMPTY)
+def test_a_document_that_waits_for_a_value_has_its_after_dependency() -> None:
+    result = render_with(
+        {"a.yaml.j2": after("Job/j", "v: {{ lookup('v1', 'Secret', 'x').data }}\n"), **JOB_FILE}, EMPTY
+    )
     (wait,) = result.waits
     assert Dependency(JOB, awaited=True, after=True) in wait.dependencies
 
 
-def test_after_a_manifest_that_nobody_renders_is_a_problem_that_suggests_names() -> None:
-    result = in_world(
+def test_after_a_manifest_that_no_template_renders_is_a_problem_that_suggests_names() -> None:
+    result = render_with(
         {"a.yaml.j2": after("Job/jj"), "b.yaml": after("Secret/zzz").replace(": c\n", ": d\n"), **JOB_FILE}, EMPTY
     )
     assert names(result) == ["j"]
@@ -62,19 +64,19 @@ def test_after_a_manifest_that_nobody_renders_is_a_problem_that_suggests_names()
 
 def test_after_one_of_two_manifests_of_that_name_is_a_problem() -> None:
     both = manifest("Secret", "s") + "---\n" + manifest("Secret", "s\n  namespace: far")
-    (found,) = problems(in_world({"a.yaml.j2": after("Secret/s"), "b.yaml": both}, EMPTY))
+    (found,) = problems(render_with({"a.yaml.j2": after("Secret/s"), "b.yaml": both}, EMPTY))
     assert found.endswith("Secret/s could be Secret n/s or Secret far/s; give one of them another name")
 
 
 def test_after_a_manifest_of_a_template_that_failed_is_no_problem_of_its_own() -> None:
     failing = {"job.yaml.j2": manifest("Job", "j", "v: {{ spec.nope }}\n")}
-    result = in_world({"a.yaml.j2": after("Job/j"), **failing}, EMPTY)
+    result = render_with({"a.yaml.j2": after("Job/j"), **failing}, EMPTY)
     assert names(result) == ["c"]
     assert len(result.problems) == 1
 
 
-def test_after_a_kind_whose_objects_are_not_known_yet_waits() -> None:
-    result = in_world({"a.yaml.j2": after("Job/j"), **JOB_FILE}, FakeWorld(unsynced=frozenset({"Job"})))
+def test_after_a_kind_that_is_not_synced_waits() -> None:
+    result = render_with({"a.yaml.j2": after("Job/j"), **JOB_FILE}, FakeClusterView(unsynced=frozenset({"Job"})))
     assert [str(wait) for wait in result.waits] == [
         "waiting for Job/j to be known: the watch of Job.batch is not synced"
     ]
@@ -83,7 +85,7 @@ def test_after_a_kind_whose_objects_are_not_known_yet_waits() -> None:
 def test_after_a_finalize_hook_is_a_problem_but_for_another_hook() -> None:
     hook = manifest("Job", "j", f"  annotations: {{{PREFIX}on: finalize}}\n", "batch/v1")
     other = f"  annotations: {{{PREFIX}on: finalize, {PREFIX}after: Job/j}}\n"
-    result = in_world({"a.yaml": after("Job/j"), "job.yaml": hook, "z.yaml": manifest("Job", "z", other)}, EMPTY)
+    result = render_with({"a.yaml": after("Job/j"), "job.yaml": hook, "z.yaml": manifest("Job", "z", other)}, EMPTY)
     assert names(result) == ["j", "z"]
     (found,) = problems(result)
     assert found.startswith("echoes.example.com/a.yaml:6: Job/j is applied only when the parent is being deleted; ")
@@ -93,39 +95,45 @@ def test_a_file_that_waits_by_way_of_others_for_what_only_it_can_render_is_a_pro
     branch = "{% if child('ConfigMap', 'b').data.x %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
     reads = manifest("ConfigMap", "b", "x: {{ child('ConfigMap', 'c').data.x }}\n")
     last = manifest("ConfigMap", "c", "x: {{ child('ConfigMap', 'a').data.x }}\n")
-    result = in_world({"a.yaml.j2": branch, "b.yaml.j2": reads, "c.yaml.j2": last}, EMPTY)
+    result = render_with({"a.yaml.j2": branch, "b.yaml.j2": reads, "c.yaml.j2": last}, EMPTY)
     (found,) = problems(result)
-    assert found.startswith("echoes.example.com/c.yaml.j2:5: no template renders ConfigMap/a but those that wait")
+    assert found.startswith(
+        "echoes.example.com/c.yaml.j2:5: no template renders ConfigMap/a but files that wait as a whole, and one"
+    )
 
 
 READS = {"a.yaml.j2": manifest("ConfigMap", "c", "v: {{ child('Job', 'j').status.active }}\n")}
-CARELESS = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
+NO_WAIT_JOB = manifest("Job", "j", NO_WAIT, api_version="batch/v1")
 
 
 @pytest.mark.parametrize("name", ["0.yaml", "0.yaml.j2", "z.yaml.j2"])
-def test_a_field_of_a_child_whose_readiness_counts_for_nobody_only_has_to_be_there(name: str) -> None:
-    world = FakeWorld(children=(RUNNING,))
-    result = in_world({**READS, name: CARELESS}, world)
+def test_a_document_reads_a_no_wait_child_that_is_not_ready(name: str) -> None:
+    cluster = FakeClusterView(children=(RUNNING,))
+    result = render_with({**READS, name: NO_WAIT_JOB}, cluster)
     assert {document.body.get("v") for document in result.documents} == {1, None}
-    assert [str(wait) for wait in in_world({**READS, **JOB_FILE}, world).waits] == ["waiting for Job/j to be ready"]
-    assert [str(wait) for wait in in_world({**READS, name: CARELESS}, EMPTY).waits] == ["waiting for Job/j to be ready"]
+    assert [str(wait) for wait in render_with({**READS, **JOB_FILE}, cluster).waits] == [
+        "waiting for Job/j to be ready"
+    ]
+    assert [str(wait) for wait in render_with({**READS, name: NO_WAIT_JOB}, EMPTY).waits] == [
+        "waiting for Job/j to be ready"
+    ]
 
 
-def test_the_child_itself_may_wait_meanwhile() -> None:
+def test_a_no_wait_child_may_wait_itself() -> None:
     waiting = manifest("Job", "j", NO_WAIT + "v: {{ lookup('v1', 'Secret', 'x').data }}\n", api_version="batch/v1")
-    result = in_world({**READS, "job.yaml.j2": waiting}, FakeWorld(children=(RUNNING,)))
+    result = render_with({**READS, "job.yaml.j2": waiting}, FakeClusterView(children=(RUNNING,)))
     assert names(result) == ["c"]
 
 
-def test_ready_still_tells_the_truth_of_a_child_whose_readiness_counts_for_nobody() -> None:
+def test_ready_reports_the_readiness_of_a_no_wait_child() -> None:
     text = READS["a.yaml.j2"] + "ready: {{ ready(child('Job', 'j')) }}\n"
-    result = in_world({"a.yaml.j2": text, "job.yaml": CARELESS}, FakeWorld(children=(RUNNING,)))
+    result = render_with({"a.yaml.j2": text, "job.yaml": NO_WAIT_JOB}, FakeClusterView(children=(RUNNING,)))
     assert result.documents[0].body["ready"] is False
 
 
-def test_children_that_are_known_only_by_others_need_not_be_ready_either() -> None:
+def test_no_wait_works_for_a_child_whose_manifest_reads_another_no_wait_child() -> None:
     second = "{% if child('Job', 'j').status.active %}\n" + manifest("Job", "k", NO_WAIT, "batch/v1") + "{% endif %}\n"
     third = manifest("ConfigMap", "d", "v: {{ child('Job', 'k').status.active }}\n")
     running = live("Job", "k", api_version="batch/v1", spec={}, status={"active": 2})
-    files = {"b.yaml.j2": second, "c.yaml.j2": third, "d.yaml": CARELESS}
-    assert names(in_world(files, FakeWorld(children=(RUNNING, running)))) == ["k", "d", "j"]
+    files = {"b.yaml.j2": second, "c.yaml.j2": third, "d.yaml": NO_WAIT_JOB}
+    assert names(render_with(files, FakeClusterView(children=(RUNNING, running)))) == ["k", "d", "j"]

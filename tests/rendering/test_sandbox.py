@@ -1,4 +1,4 @@
-"""What a template can't do, and what stops one that would go on for ever."""
+"""The sandbox refuses access to Python, and the limits stop a template without end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PLACE = "echoes.example.com/a.yaml.j2:5: "
         "macro_text.__class__",
     ],
 )
-def test_a_way_out_of_the_sandbox_is_refused_with_its_place(expression: str) -> None:
+def test_a_way_out_of_the_sandbox_is_refused_with_its_location(expression: str) -> None:
     text = (
         "{% macro m() %}x{% endmacro %}{% set macro_text = m() %}{% set loop_of = namespace() %}"
         "{% for x in [1] %}{% set loop_of.x = loop %}{% endfor %}"
@@ -188,13 +188,13 @@ def test_time_is_bounded_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> Non
         assert str(found).startswith("echoes.example.com/a.yaml.j2:2: rendering takes longer than 0 seconds")
 
 
-def test_what_is_usual_is_far_from_the_bounds() -> None:
+def test_a_usual_template_is_far_from_the_limits() -> None:
     text = HEAD + "v:\n{% for i in range(2000) %}\n- {name: n{{ i }}, value: {{ i * 2 }}}\n{% endfor %}\n"
     assert len(document(text).body["v"]) == 2000
     assert value("'x' * 1000000") == "x" * 1000000
 
 
-def test_a_division_by_zero_is_an_error_with_its_place() -> None:
+def test_a_division_by_zero_is_an_error_with_its_location() -> None:
     assert fault("1 / 0") == f"{PLACE}division by zero"
 
 

@@ -1,4 +1,4 @@
-"""The parent's own status fields, and what is left out of them."""
+"""The parent's own status fields: unknown values and the content of Secrets are left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render_status
-from tests.rendering.template_files import HEAD, FakeWorld, in_world, live, parent, rendered, status, templates
+from tests.rendering.template_files import HEAD, FakeClusterView, live, parent, render_with, rendered, status, templates
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})
 JOB = live("Job", "j", api_version="batch/v1", status={"conditions": [{"type": "Complete", "status": "True"}]})
@@ -30,8 +30,11 @@ def test_status_fields_are_no_manifest() -> None:
 
 
 def test_no_status_template_gives_no_fields() -> None:
-    assert render_status(templates({"a.yaml": HEAD}), parent(), FakeWorld()).fields == {}
-    assert render_status(Folder(resource="echoes", group="example.com", files={}), parent(), FakeWorld()).fields == {}
+    assert render_status(templates({"a.yaml": HEAD}), parent(), FakeClusterView()).fields == {}
+    assert (
+        render_status(Folder(resource="echoes", group="example.com", files={}), parent(), FakeClusterView()).fields
+        == {}
+    )
     assert fields("") == {}
     assert fields("# only a comment\n") == {}
 
@@ -93,7 +96,7 @@ def test_a_status_that_fails_is_a_problem(text: str, message: str) -> None:
         ("ready(child('Deployment', 'no'))", False),
     ],
 )
-def test_what_is_known_of_a_child_is_a_value(expression: str, value: Any) -> None:
+def test_a_field_of_a_live_child_is_a_value(expression: str, value: Any) -> None:
     assert fields(f"v: {{{{ {expression} }}}}\n") == {"v": value}
 
 
@@ -125,7 +128,7 @@ def test_what_is_known_of_a_child_is_a_value(expression: str, value: Any) -> Non
         "range(child('Service', 's').status.x) | list",
     ],
 )
-def test_what_is_unknown_leaves_its_key_out_and_its_siblings_stay(expression: str) -> None:
+def test_an_unknown_value_is_left_out_and_its_siblings_stay(expression: str) -> None:
     value = "{{ " + expression + " }}"
     assert fields(f"a: 1\nv: {value}\nb: 2\n") == {"a": 1, "b": 2}
     assert fields(f"v: 'http://{value}'\nb: 2\n") == {"b": 2}
@@ -135,19 +138,19 @@ def test_what_is_unknown_leaves_its_key_out_and_its_siblings_stay(expression: st
     assert fields(f"v: {value}\n") == {}
 
 
-def test_a_mapping_or_list_of_which_nothing_is_known_is_left_out() -> None:
+def test_a_mapping_or_list_of_unknown_values_is_left_out() -> None:
     value = "{{ child('Service', 'no').spec.clusterIP }}"
     assert fields(f"v:\n  ip: {value}\n  more: [{value}]\nb: 2\n") == {"b": 2}
     assert fields("v: {}\nw: []\n") == {"v": {}, "w": []}
 
 
-def test_a_part_of_a_literal_that_is_unknown_is_left_out() -> None:
+def test_an_unknown_part_of_a_literal_is_left_out() -> None:
     unknown = "child('Service', 'no').spec.clusterIP"
     assert fields(f"v: {{{{ [{unknown}, 1, {{'a': {unknown}, 'b': 2}}] }}}}\n") == {"v": [1, {"b": 2}]}
     assert fields("v: {{ child('Service', 's').spec.ports | map(attribute='nodePort') | list }}\n") == {"v": [3000]}
 
 
-def test_loops_and_conditions_take_what_is_unknown_as_empty_and_false() -> None:
+def test_an_unknown_value_is_empty_in_a_loop_and_false_in_a_condition() -> None:
     text = (
         "{% set ports = child('Service', 'no').spec.ports %}\n"
         "ports: [{% for p in ports %}{{ p.port }},{% endfor %}]\n"
@@ -156,7 +159,7 @@ def test_loops_and_conditions_take_what_is_unknown_as_empty_and_false() -> None:
     assert fields(text) == {"ports": [], "ip": 0}
 
 
-def test_a_loop_over_what_is_known_sees_each_item() -> None:
+def test_a_loop_over_a_live_list_sees_each_item() -> None:
     text = (
         "l:\n{% for p in child('Service', 's').spec.ports %}\n- {port: {{ p.port }}, node: {{ p.nodePort }}}\n"
         "{% endfor %}\n{% for k, v in child('Service', 's').spec.items() %}\n{{ k }}: {{ v is string }}\n{% endfor %}\n"
@@ -177,40 +180,42 @@ def test_a_missing_field_of_the_parent_is_an_error_beside_an_unknown_one() -> No
     assert str(result.problems[0]).startswith("echoes.example.com/_status.yaml.j2:2: spec.replicas is missing")
 
 
-GOING = live("Pod", "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, status={"podIP": "10.0.0.9"})
+DELETING = live("Pod", "p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, status={"podIP": "10.0.0.9"})
 
 
 def after(former: Any, text: str, *children: Any) -> Any:
     """The fields of a parent that has a status already."""
     files = {"_status.yaml.j2": text, "a.yaml": HEAD}
-    result = render_status(templates(files), parent(status=former), FakeWorld(children=children))
+    result = render_status(templates(files), parent(status=former), FakeClusterView(children=children))
     assert result.problems == ()
     return result.fields
 
 
-def test_a_status_can_keep_what_it_said_before() -> None:
+def test_a_status_can_keep_its_previous_fields() -> None:
     text = "ip: {{ child('Pod', 'p').status.podIP | default(status.ip) }}\nfirst: {{ status.a.b | default(1) }}\n"
     assert after({"ip": "10.0.0.1"}, text) == {"ip": "10.0.0.1", "first": 1}
-    assert after({"ip": "10.0.0.1", "a": {"b": 2}}, text, GOING) == {"ip": "10.0.0.9", "first": 2}
+    assert after({"ip": "10.0.0.1", "a": {"b": 2}}, text, DELETING) == {"ip": "10.0.0.9", "first": 2}
 
 
-def test_what_a_status_never_said_is_left_out() -> None:
+def test_a_field_that_the_previous_status_lacks_is_left_out() -> None:
     text = "ip: {{ status.ip }}\n{% if status.ip == '1' %}\nx: 1\n{% endif %}\nall: {{ status }}\n"
     assert after({}, text) == {"all": {}}
     assert after(None, text) == {"all": {}}
     assert after({"ip": "1"}, text) == {"ip": "1", "x": 1, "all": {"ip": "1"}}
 
 
-def test_a_child_on_its_way_out_is_still_known_to_the_status() -> None:
+def test_a_status_reads_a_child_that_is_being_deleted() -> None:
     text = "gone: {{ child('Pod', 'p').metadata.deletionTimestamp }}\nready: {{ ready(child('Pod', 'p')) }}\n"
-    assert after({}, text, GOING) == {"gone": "2026-01-01T00:00:00Z", "ready": False}
+    assert after({}, text, DELETING) == {"gone": "2026-01-01T00:00:00Z", "ready": False}
 
 
-def test_a_manifest_waits_for_the_child_that_comes_after_the_one_on_its_way_out() -> None:
+def test_a_manifest_waits_for_the_child_after_the_one_that_is_being_deleted() -> None:
     unready = HEAD + "v: {{ ready(child('Pod', 'p')) }}\n"
     reading = HEAD + "v: {{ child('Pod', 'p').status.podIP }}\n"
     pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {ssa-operator.dev/wait: 'false'}\n"
-    result = in_world({"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeWorld(children=(GOING,)))
+    result = render_with(
+        {"a.yaml.j2": unready, "b.yaml.j2": reading, "p.yaml": pod}, FakeClusterView(children=(DELETING,))
+    )
     assert [document.body.get("v") for document in result.documents] == [False, None]
     assert [str(wait) for wait in result.waits] == ["waiting for Pod/p to be ready"]
 
@@ -242,7 +247,7 @@ def test_a_secrets_content_is_left_out(text: str, left_out: tuple[str, ...] | No
     assert "TEVBS01F" not in str(found.fields)
 
 
-def test_what_is_told_of_a_secret_without_its_content_stays() -> None:
+def test_a_field_about_a_secret_without_its_content_stays() -> None:
     text = (
         "{% set s = child('Secret', 'leaky') %}\nname: {{ s.metadata.name }}\nsum: {{ s.data.pw | sha256 }}\n"
         "there: {{ s.data.pw is defined }}\nlength: {{ s.data.pw | length }}\nuser: {{ spec.user }}\n"

@@ -1,4 +1,4 @@
-"""Values are data: nothing that a value holds becomes YAML."""
+"""Values are data: no part of a value becomes YAML syntax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
-from tests.rendering.hostile_values import NASTY, POSITIONS, config_map, config_map_data, wanted
+from tests.rendering.hostile_values import HOSTILE_VALUES, POSITIONS, config_map, config_map_data, wanted
 from tests.rendering.template_files import HEAD, document, fault, field, parent, problem, rendered, templates, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -22,24 +22,24 @@ STRUCTURES = st.recursive(
 EVERYWHERE = templates({"a.yaml.j2": config_map("c")})
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_nasty_value_comes_out_as_it_went_in(name: str, position: str) -> None:
+def test_a_hostile_value_comes_out_as_it_went_in(name: str, position: str) -> None:
     text = f"data:\n    p: {POSITIONS[position][0]}\n    after: 1\n"
-    body = document(HEAD + text, {"v": NASTY[name]}).body
-    assert body["data"] == {"p": wanted(position, NASTY[name]), "after": 1}
+    body = document(HEAD + text, {"v": HOSTILE_VALUES[name]}).body
+    assert body["data"] == {"p": wanted(position, HOSTILE_VALUES[name]), "after": 1}
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("key", ["{{ spec.v }}", "'{{ spec.v }}'", '"{{ spec.v }}"', "? {{ spec.v }}\n  "])
-def test_a_nasty_value_can_be_a_key(name: str, key: str) -> None:
-    body = document(f"{HEAD}data:\n  {key}: 1\n  b{key[:0]}: 2\n", {"v": NASTY[name]}).body
-    assert body["data"] == {NASTY[name]: 1, "b": 2}
+def test_a_hostile_value_can_be_a_key(name: str, key: str) -> None:
+    body = document(f"{HEAD}data:\n  {key}: 1\n  b{key[:0]}: 2\n", {"v": HOSTILE_VALUES[name]}).body
+    assert body["data"] == {HOSTILE_VALUES[name]: 1, "b": 2}
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_a_nasty_value_within_structure_comes_out_as_it_went_in(name: str) -> None:
-    nested = {NASTY[name]: [NASTY[name], {"a": NASTY[name]}]}
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
+def test_a_hostile_value_within_structure_comes_out_as_it_went_in(name: str) -> None:
+    nested = {HOSTILE_VALUES[name]: [HOSTILE_VALUES[name], {"a": HOSTILE_VALUES[name]}]}
     assert value("spec.v", {"v": nested}) == nested
     assert value("spec.v | tojson", {"v": nested}) == nested
     assert field("v:\n  {{ spec.v | to_yaml | indent(2) }}\n", {"v": nested}) == nested
@@ -133,7 +133,7 @@ def test_a_whole_manifest_can_be_a_value() -> None:
     assert document("{{ spec.m }}", {"m": manifest}).body == manifest
 
 
-def test_what_json_has_no_word_for_is_refused_by_name() -> None:
+def test_a_value_that_json_can_not_express_is_refused_by_name() -> None:
     assert "range is a function; call it" in fault("range").replace("safe_range", "range")
     assert "a.yaml.j2:5: the number inf does not exist in JSON" in fault("1e308 * 10")
     assert "64 bits" in fault("2 ** 63")
@@ -141,7 +141,7 @@ def test_what_json_has_no_word_for_is_refused_by_name() -> None:
     assert "a mapping has the key 1" in fault("{1: 2}")
 
 
-def test_lists_in_python_clothes_are_lists() -> None:
+def test_tuples_ranges_views_and_generators_are_lists() -> None:
     assert value("range(3)") == [0, 1, 2]
     assert value("(1, 'a')") == [1, "a"]
     assert value("spec.a | map('upper')", {"a": ["x"]}) == ["X"]

@@ -202,7 +202,7 @@ class Observer:
 
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
-        if templates is not None and templates.asks:
+        if templates is not None and templates.queries_cluster:
             await self._cluster.lookups.prepare()
 
     def _view(self, parent: Parent, children: Sequence[LiveObject]) -> ParentView:

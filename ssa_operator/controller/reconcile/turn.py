@@ -15,7 +15,7 @@ from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.redaction.known_secrets import with_secrets
 from ssa_operator.core.redaction.secret_values import Redactor
-from ssa_operator.rendering.status_redaction import spelled
+from ssa_operator.rendering.status_redaction import public_text
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Turn:
             (*secrets, live.body) if self.parent.resource.confidential else secrets,
             generated_values,
             (live.metadata.generation, folder.digest),
-            partial(spelled, folder.templates, live.body),
+            partial(public_text, folder.templates, live.body),
         )
         if known is not self.state.secrets:
             self.state = replace(self.state, secrets=known)

@@ -1,1 +1,1 @@
-"""The templates folder on disk: its files, its settings, and hot reload."""
+"""Reads the templates folder: its files, its settings, and its changes."""

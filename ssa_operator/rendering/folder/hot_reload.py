@@ -1,9 +1,9 @@
-"""Changes of the templates folder, for hot reload.
+"""Watches the templates folder for hot reload.
 
 Promises:
-- It yields once at the start, and then after each burst of changes: who loads at each yield misses none.
-- The folder need not exist yet, and may vanish, return, or be replaced by another one.
-- Where the file system gives no events, changes are still found, within a second.
+- `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change.
+- The folder doesn't have to exist. It may vanish, return, or be replaced by another one.
+- Without events from the file system, `changes` finds changes by polling, within a second.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from watchfiles import awatch
 
 from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
 
-_LOOK_EVERY = 1000
-"""Milliseconds without an event after which the folder is looked at."""
+_POLL_INTERVAL = 1000
+"""Milliseconds without an event after which the folder is polled."""
 
-_QUIET = 50
+_BURST_GAP = 50
 """Milliseconds without a change that end a burst."""
 
-_BURST = 500
-"""Milliseconds after which a burst is reported even though it goes on."""
+_BURST_LIMIT = 500
+"""Milliseconds after which a burst that continues is reported."""
 
 
 async def changes(root: Path) -> AsyncIterator[None]:
     """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
-    known = await asyncio.to_thread(_state, root)
+    known = await asyncio.to_thread(_current_state, root)
     while True:
         yield None
-        # What changed while the caller was busy is found here, before anything is watched again.
-        found = await asyncio.to_thread(_state, root)
+        # Find the changes during the caller's load here, before the next watch begins.
+        found = await asyncio.to_thread(_current_state, root)
         while found == known:
             found = await _next_state(root, known)
         known = found
 
 
 async def _next_state(root: Path, known: FolderState | None) -> FolderState | None:
-    """The state that follows `known`; maybe the same where what was watched went away."""
+    """The state that follows `known`; may be the same if the watched folder was deleted."""
     watched = root if known is not None else _nearest(root)
     events = awatch(
         watched,
         recursive=watched is root,
-        step=_QUIET,
-        debounce=_BURST,
-        rust_timeout=_LOOK_EVERY,
+        step=_BURST_GAP,
+        debounce=_BURST_LIMIT,
+        rust_timeout=_POLL_INTERVAL,
         yield_on_timeout=True,
     )
     async with aclosing(events):
         try:
             async for _ in events:
-                found = await asyncio.to_thread(_state, root)
+                found = await asyncio.to_thread(_current_state, root)
                 if found != known:
                     return found
         except FileNotFoundError:
             pass
-    return await asyncio.to_thread(_state, root)
+    return await asyncio.to_thread(_current_state, root)
 
 
-def _state(root: Path) -> FolderState | None:
-    """The state of the folder with the mark of the folder itself, None where there is none."""
+def _current_state(root: Path) -> FolderState | None:
+    """The state of the folder and of the files in it, None if it doesn't exist."""
     try:
         found = root.stat()
         return {"": (found.st_dev, found.st_ino), **folder_state(root)}

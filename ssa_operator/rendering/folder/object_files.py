@@ -1,7 +1,8 @@
-"""Plain YAML files of objects: CRDs, examples, what a command is pointed at.
+"""Reads static YAML files of objects: CRDs, examples, and the files of a command line.
 
 Promises:
-- They are read by the same rules as templates' manifests, and every fault names its file and line.
+- The files follow the same YAML rules as the manifests of templates.
+- Every fault names its file and line.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from pathlib import Path
 
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import DocumentError, Filling
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
 from ssa_operator.rendering.yaml.validation import manifests
 
 SUFFIXES = (".yaml", ".yml")
 
 
 class FileError(ValueError):
-    """Files that can't be used; `problems` has every fault."""
+    """Files that are no valid manifests; `problems` has every fault."""
 
     def __init__(self, problems: Iterable[RenderProblem]) -> None:
         self.problems = tuple(problems)
@@ -28,12 +29,12 @@ class FileError(ValueError):
 
 
 def objects(text: str, name: str) -> list[Document]:
-    """The objects of one text; `name` is what places call it. Raises FileError."""
+    """The objects of one text; `name` is the file in its locations. Raises FileError."""
     try:
-        nodes = parse(Lines(text, name))
+        nodes = parse(StaticText(text, name))
     except DocumentError as error:
         raise FileError([RenderProblem(str(error), error.location)]) from error
-    found = [each for node in nodes for each in manifests(node, Filling())]
+    found = [each for node in nodes for each in manifests(node, SlotValues())]
     problems = [each for each in found if isinstance(each, RenderProblem)]
     if problems:
         raise FileError(problems)
@@ -41,8 +42,9 @@ def objects(text: str, name: str) -> list[Document]:
 
 
 def load_objects(paths: Iterable[Path]) -> list[Document]:
-    """The objects of files, and of the YAML files directly in folders, in the order of their names. Raises FileError
-    with every fault.
+    """The objects of files, and of the YAML files directly in folders, in the order of their names.
+
+    Raises FileError with every fault.
     """
     documents: list[Document] = []
     problems: list[RenderProblem] = []

@@ -1,7 +1,7 @@
-"""The settings of a folder: `_settings.yaml`.
+"""Parses the settings of a folder: `_settings.yaml`.
 
 Promises:
-- A setting that doesn't exist or can't be obeyed is an error with its line; it is never taken for its default.
+- An unknown or invalid setting is an error with its line. The default never replaces it silently.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.rendering.values.line_marks import Lines
+from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 SETTINGS = "_settings.yaml"
 
@@ -23,17 +23,16 @@ _KEYS = ("interval", "version", "clusterScope", "formerManagers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a folder says of itself.
-
-    interval: seconds between two ticks, None for the operator's own. version: the resource's version to read, None for
-    the preferred one. cluster_scope: whether children may be outside of the parent's namespace. former_managers: field
-    managers whose fields become ours when an object that exists is taken over.
-    """
+    """The settings of one resource's folder."""
 
     interval: float | None = None
+    """Seconds between two resyncs; None for the operator's interval."""
     version: str | None = None
+    """The version of the resource to read; None for the preferred one."""
     cluster_scope: bool = False
+    """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
+    """Field managers whose fields the operator takes over when it adopts an existing object."""
 
 
 DEFAULT = Settings()
@@ -41,12 +40,12 @@ DEFAULT = Settings()
 
 def parse_settings(name: str, text: str) -> Settings:
     """The settings in a file's text. Raises DocumentError."""
-    nodes = parse(Lines(text, name))
+    nodes = parse(StaticText(text, name))
     if not nodes:
         return DEFAULT
     if len(nodes) > 1:
         raise DocumentError("there may be only one document", nodes[1].location)
-    return _settings(nodes[0].build(Filling()), nodes[0])
+    return _settings(nodes[0].build(SlotValues()), nodes[0])
 
 
 def _settings(found: Any, node: Node) -> Settings:
@@ -56,12 +55,12 @@ def _settings(found: Any, node: Node) -> Settings:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
-            raise DocumentError(f"{key} is not a setting; {hint}", find(node, (key,), Filling()))
+            raise DocumentError(f"{key} is not a setting; {hint}", find_location(node, (key,), SlotValues()))
     version, cluster_scope = found.get("version"), found.get("clusterScope", False)
     if version is not None and (not isinstance(version, str) or not version):
-        raise DocumentError("version must be a name such as v1", find(node, ("version",), Filling()))
+        raise DocumentError("version must be a name such as v1", find_location(node, ("version",), SlotValues()))
     if not isinstance(cluster_scope, bool):
-        raise DocumentError("clusterScope must be true or false", find(node, ("clusterScope",), Filling()))
+        raise DocumentError("clusterScope must be true or false", find_location(node, ("clusterScope",), SlotValues()))
     return Settings(
         interval=_interval(found.get("interval"), node),
         version=version,
@@ -72,10 +71,10 @@ def _settings(found: Any, node: Node) -> Settings:
 
 def _former_managers(value: Any, node: Node) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        location = find(node, ("formerManagers",), Filling())
+        location = find_location(node, ("formerManagers",), SlotValues())
         raise DocumentError("formerManagers must be a list of field managers such as [helm]", location)
     if MANAGER in value:
-        location = find(node, ("formerManagers",), Filling())
+        location = find_location(node, ("formerManagers",), SlotValues())
         raise DocumentError(f"formerManagers: {MANAGER} is the operator itself; remove it", location)
     return frozenset(value)
 
@@ -86,7 +85,7 @@ def _interval(value: Any, node: Node) -> float | None:
     try:
         seconds = parse_duration(str(value))
     except ValueError as error:
-        raise DocumentError(f"interval: {error}", find(node, ("interval",), Filling())) from None
+        raise DocumentError(f"interval: {error}", find_location(node, ("interval",), SlotValues())) from None
     if seconds <= 0:
-        raise DocumentError("interval must be longer than 0", find(node, ("interval",), Filling()))
+        raise DocumentError("interval must be longer than 0", find_location(node, ("interval",), SlotValues()))
     return seconds

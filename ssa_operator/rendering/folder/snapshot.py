@@ -1,10 +1,10 @@
-"""The files of the templates folder as they were at one moment.
+"""Reads all files of the templates folder in one consistent state.
 
 Promises:
-- All files come from one state of the folder: when something changes while it is read (a ConfigMap's `..data` link is
-  swapped, an editor writes), it is read again.
-- Only `.j2`, `.yaml` and `.yml` files are read; hidden ones and those that editors leave beside them are not.
-- A file that can't be read is a problem with its name; it hides no other file.
+- All files come from one state of the folder. If a file changes during the read (the kubelet swaps a ConfigMap's
+  `..data` link, an editor writes), the operator reads the folder again.
+- The operator reads `.j2`, `.yaml` and `.yml` files, and ignores hidden files and the backup files of editors.
+- A file that can't be read is a problem with its name. The other files are read nevertheless.
 """
 
 from __future__ import annotations
@@ -24,42 +24,45 @@ SUFFIXES = (".j2", ".yaml", ".yml")
 _ATTEMPTS = 10
 
 FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
-"""What tells one state of the folder from another: inode, size and times of each folder and file, by relative path."""
+"""One state of the folder: device, inode, size and time of each folder and file, by relative path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Texts and problems by path relative to the root, and the names of the folders."""
+    """The files of the templates folder at one moment; paths are relative to it."""
 
     folders: tuple[str, ...]
+    """The names of its folders."""
     files: Mapping[str, str]
+    """The text of each file."""
     problems: Mapping[str, RenderProblem]
+    """The problem of each file that can't be read."""
 
 
-class UnsteadyError(OSError):
-    """The folder never stood still long enough to be read."""
+class FolderChangingError(OSError):
+    """The folder changed during every attempt to read it."""
 
 
-def read(root: Path) -> Snapshot:
+def read_snapshot(root: Path) -> Snapshot:
     """All files below `root`.
 
-    Raises OSError where `root` itself can't be read, UnsteadyError where it changes faster than it can be read.
+    Raises OSError if `root` itself can't be read, and FolderChangingError if it changes during every attempt.
     """
     for _ in range(_ATTEMPTS):
         before = folder_state(root)
-        snapshot = _read(root, before)
+        snapshot = _read_files(root, before)
         if folder_state(root) == before:
             return snapshot
-    raise UnsteadyError(f"{root} changes while it is read")
+    raise FolderChangingError(f"{root} changes while it is read")
 
 
 def folder_state(root: Path) -> FolderState:
-    """The state of the folder. Raises OSError where `root` itself can't be read."""
+    """The state of the folder. Raises OSError if `root` itself can't be read."""
     next(root.iterdir(), None)
     return dict(sorted(_walk(root, "", frozenset())))
 
 
-def _read(root: Path, paths: FolderState) -> Snapshot:
+def _read_files(root: Path, paths: FolderState) -> Snapshot:
     files: dict[str, str] = {}
     problems: dict[str, RenderProblem] = {}
     for relative, known in paths.items():
@@ -86,7 +89,7 @@ def _read(root: Path, paths: FolderState) -> Snapshot:
 
 
 def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Paths and their marks; a folder's path ends with a slash. `above` guards against links that lead in circles."""
+    """Paths and their file status; a folder's path ends with a slash. `above` stops the walk at circular links."""
     try:
         entries = list((root / relative).iterdir())
     except OSError:
@@ -98,14 +101,14 @@ def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Itera
         try:
             found = entry.stat()
         except OSError:
-            # A link that leads nowhere; reading it says so.
+            # A broken link; the read reports it.
             if entry.name.endswith(SUFFIXES):
                 yield path, ()
             continue
-        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if stat.S_ISDIR(found.st_mode):
-            if mark[:2] not in above:
-                yield f"{path}/", mark[:2]
-                yield from _walk(root, f"{path}/", above | {mark[:2]})
+            if status[:2] not in above:
+                yield f"{path}/", status[:2]
+                yield from _walk(root, f"{path}/", above | {status[:2]})
         elif stat.S_ISREG(found.st_mode) and entry.name.endswith(SUFFIXES):
-            yield path, mark
+            yield path, status

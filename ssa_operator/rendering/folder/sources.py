@@ -1,10 +1,10 @@
-"""The templates folders: which resources have one, and what is in it.
+"""Loads the templates folders: one compiled folder for each resource.
 
 Promises:
-- All files are read, from one state of the folder, before the first one is compiled.
-- A folder that fails to load keeps its last good templates and settings; the other folders aren't touched.
-- What did not change is not compiled again.
-- A resource that two templates folders claim has failed to load; neither is taken for the right one.
+- The operator reads all files from one state of the folder before it compiles the first one.
+- A folder that fails to load keeps its last good templates and settings, and the other folders load.
+- A folder that did not change is not compiled again.
+- A resource that has a folder in two templates folders fails to load; the operator uses neither of the two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
-from ssa_operator.rendering.folder.snapshot import Snapshot, read
+from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -27,21 +27,24 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """The templates of one resource.
-
-    problems: why the last load failed; then everything else is of the last good load, and `templates` is None if
-    there was none. digest: names the templates in use, '' where there are none. root: the templates folder that it is
-    in.
-    """
+    """The templates of one resource. If the last load failed, all but `problems` is of the last good load."""
 
     resource: str
+    """The plural name of the resource."""
     group: str
+    """The API group of the resource, '' for the core group."""
     root: Path = Path()
+    """The templates folder that contains this folder."""
     settings: Settings = DEFAULT
+    """The settings in `_settings.yaml`."""
     files: Mapping[str, str]
+    """The text of each file, by its path below this folder."""
     templates: Templates | None = None
+    """The compiled templates, None if no load succeeded."""
     digest: str = ""
+    """Identifies the templates in use, '' if there are none."""
     problems: tuple[RenderProblem, ...] = ()
+    """The problems of the last load."""
 
     @property
     def name(self) -> str:
@@ -50,14 +53,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All folders by name, and the problems that belong to none of them."""
+    """All folders by name, and the problems that concern no single folder."""
 
     folders: Mapping[str, Folder]
     problems: tuple[RenderProblem, ...] = ()
 
 
 def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
-    """Read and compile several templates folders; what fails is as `previous` had it."""
+    """Read and compile several templates folders. A folder that fails keeps its state in `previous`."""
     if len(roots) == 1:
         return load(roots[0], previous)
     folders: dict[str, Folder] = {}
@@ -67,12 +70,12 @@ def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
         problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
-            folders[name] = folder if known is None else _claimed(known, folder, previous)
+            folders[name] = folder if known is None else _with_conflict(known, folder, previous)
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
-    """The folder of a resource that two templates folders have: as it was before, with the problem."""
+def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Folder:
+    """The folder of a resource that is in two templates folders: its previous state, with the problem."""
     problem = RenderProblem(f"{one.name} has a folder in {one.root} and one in {other.root}; remove one of them")
     last = previous.folders.get(one.name) if previous is not None else None
     if last is None:
@@ -81,11 +84,11 @@ def _claimed(one: Folder, other: Folder, previous: Sources | None) -> Folder:
 
 
 def load(root: Path, previous: Sources | None = None) -> Sources:
-    """Read and compile one templates folder; what fails is as `previous` had it."""
+    """Read and compile one templates folder. A folder that fails keeps its state in `previous`."""
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
-        snapshot = read(root)
+        snapshot = read_snapshot(root)
     except FileNotFoundError:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} does not exist; create it"),))
     except OSError as error:
@@ -101,13 +104,13 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if name.startswith("_"):
             continue
         if _NAME.fullmatch(name):
-            folders[name] = _folder(name, root, snapshot, old.get(name))
+            folders[name] = _load_folder(name, root, snapshot, old.get(name))
         else:
-            problems.append(RenderProblem(f"{name} is no name of a resource; call the folder <plural>.<group>"))
+            problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
+def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
@@ -131,9 +134,9 @@ def _folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Fo
         templates = Templates(name, files, digest)
     except LoadError as error:
         problems.extend(error.problems)
-    if templates is not None and not templates.entries and not problems:
+    if templates is not None and not templates.manifest_files and not problems:
         problems.append(
-            RenderProblem(f"{name} has no templates; remove the folder if the resource shall be left alone")
+            RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
         )
     if problems:
         last = old or Folder(resource=resource, group=group, root=root, files=own)

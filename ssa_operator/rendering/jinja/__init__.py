@@ -1,1 +1,1 @@
-"""The template language: the sandboxed environment, its filters and functions."""
+"""The template language: the sandboxed Jinja environment, its filters and its functions."""

@@ -1,10 +1,10 @@
-"""The Jinja environment: a sandbox in which values stay data and nothing grows without end.
+"""The Jinja environment: a sandbox that keeps values as data and counts every operation against the limits.
 
 Promises:
-- A field of a mapping beats the method of the same name; a missing one is an error once it is used.
-- No template reaches Python's internals, changes a value in place, or reads a file outside of its set.
-- Every operator, call and loop is accounted for in the render's budget.
-- Nothing is evaluated while a template is compiled.
+- A field of a mapping hides the method of the same name; the use of a missing field is an error.
+- A template can't reach Python's internals, change a value in place, or read a file outside of its folder.
+- Every operator, call and loop counts against the render's budget.
+- Jinja evaluates no expression while it compiles a template.
 """
 
 from __future__ import annotations
@@ -22,69 +22,69 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, read
-from ssa_operator.rendering.jinja.functions import FUNCTIONS, QUESTIONS, TAKES_OBSERVED, VARIABLES
+from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
+from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, VARIABLES
 from ssa_operator.rendering.jinja.line_tags import LineTags
-from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent
+from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import data, key_text, kind_of, text_of
-from ssa_operator.rendering.values.template_text import Carried, Indented, Json, Text, Value, concat
-from ssa_operator.rendering.values.tracked_containers import gathered, whole
+from ssa_operator.rendering.values.manifest_values import json_data, key_text, kind_of, text_of
+from ssa_operator.rendering.values.template_text import Indented, Json, Text, TrackedPiece, ValuePiece, concat
+from ssa_operator.rendering.values.tracked_containers import track_container, track_data
 from ssa_operator.rendering.values.tracked_values import (
     AwaitedError,
     TrackedValue,
     UnknownValue,
-    carried,
+    call_tracked,
     is_tracked,
-    plain,
+    untracked,
 )
-from ssa_operator.rendering.values.undefined import Missing, refuse_change
+from ssa_operator.rendering.values.undefined import Missing, refuse_mutation
 
 
 @pass_context
 def finalize(_: Context, value: Any) -> Any:
-    """What `{{ value }}` puts among the pieces of the output. It takes the context so that Jinja doesn't fold it."""
+    """The piece of output that `{{ value }}` writes. It takes the context so that Jinja doesn't fold constants."""
     kind = type(value)
     if kind is str or kind is Indented:
-        return Value(value if value.isascii() else data_text(value))
+        return ValuePiece(value if value.isascii() else encodable_text(value))
     if kind is Text:
-        return value.placed()
+        return value.marked_as_included()
     if kind is Json:
         return value
     if kind is int or kind is bool or value is None:
-        return Value(data(value))
+        return ValuePiece(json_data(value))
     if kind is TrackedValue or kind is UnknownValue:
-        return written(value)
-    observed: list[TrackedValue | UnknownValue] = []
-    plain_data = data(value, 0, observed)
-    return Carried(gathered(plain_data, observed)) if observed else Value(plain_data)
+        return output_tracked(value)
+    tracked: list[TrackedValue | UnknownValue] = []
+    plain_data = json_data(value, 0, tracked)
+    return TrackedPiece(track_data(plain_data, tracked)) if tracked else ValuePiece(plain_data)
 
 
-def written(value: TrackedValue | UnknownValue) -> Any:
-    """What a value of the cluster puts among the pieces."""
+def output_tracked(value: TrackedValue | UnknownValue) -> Any:
+    """The piece of output that a value of the cluster writes."""
     if isinstance(value, UnknownValue):
-        return Carried(value)
+        return TrackedPiece(value)
     if isinstance(value.value, Text):
-        return value.branched().placed()
+        return value.read_untracked().marked_as_included()
     if isinstance(value.value, (Json, Indented)):
-        return Carried(value)
-    observed: list[TrackedValue | UnknownValue] = [value]
-    return Carried(gathered(data(value.value, 0, observed), observed))
+        return TrackedPiece(value)
+    tracked: list[TrackedValue | UnknownValue] = [value]
+    return TrackedPiece(track_data(json_data(value.value, 0, tracked), tracked))
 
 
-def data_text(value: str) -> str:
+def encodable_text(value: str) -> str:
     """The string, checked for characters that can't be encoded."""
-    data(str(value))
+    json_data(str(value))
     return value
 
 
 _SCOPES = ("_block_vars", "_loop_vars")
-"""What Jinja adds to the arguments of every call within a block or a loop, for functions that take the context."""
+"""Arguments that Jinja adds to every call within a block or a loop, for functions that take the context."""
 
 
 class _Context(Context):
-    """A context whose variables also reach what is imported: a macro of another file sees the parent too."""
+    """A context whose variables imported files see, too: a macro of another file can read the parent."""
 
     def __init__(
         self,
@@ -95,19 +95,19 @@ class _Context(Context):
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - the name is Jinja's
     ) -> None:
         super().__init__(environment, parent, name, blocks, globals)
-        self.globals_keys = environment.reached
+        self.globals_keys = environment.shared_variables
 
 
 class _Transform(NodeTransformer):
-    """Puts the environment's own operations where Jinja's would mix text and values, or could run without end."""
+    """Replaces the operations of Jinja that would mix text and values, or could run without end."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _operation("concatenated", node.nodes, node)
+        return _operation("concatenate", node.nodes, node)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        node.iter = _operation("counted", [node.iter], node)
+        node.iter = _operation("loop_items", [node.iter], node)
         return node
 
     def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802
@@ -126,7 +126,7 @@ class _Transform(NodeTransformer):
         return _spread(node)
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
-        # `{% filter f %}` writes the result of f as it is; put through `{{ }}`, a value stays a value.
+        # `{% filter f %}` writes the result of f as it is; through `{{ }}`, a value stays a value.
         self.generic_visit(node)
         name = "_filtered"
         innermost = node.filter
@@ -145,23 +145,23 @@ def _operation(name: str, args: list[Any], at: nodes.Node) -> nodes.Call:
 
 
 def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
-    """The call with `*` and `**` before lists and mappings of the environment's own."""
+    """The call, with the environment's own operations on the values after `*` and `**`."""
     if node.dyn_args is not None:
-        node.dyn_args = _operation("listed", [node.dyn_args], node)
+        node.dyn_args = _operation("spread_list", [node.dyn_args], node)
     if node.dyn_kwargs is not None:
-        name = "named" if isinstance(node, nodes.Call) else "named_alone"
+        name = "spread_mapping" if isinstance(node, nodes.Call) else "spread_into_filter"
         node.dyn_kwargs = _operation(name, [node.dyn_kwargs], node)
     return node
 
 
 _SPREAD = "\ud800"
-"""The argument of a call that is the whole mapping behind `**`, where that came from the cluster; no object has a field
-of this name, which is no text.
+"""The argument with the whole mapping after `**` if it comes from the cluster. It is not valid text, so that no object
+has a field of this name.
 """
 
 
 class Environment(ImmutableSandboxedEnvironment):
-    """One environment serves one set of templates; `numbers` gives each of them its number in line marks."""
+    """The environment of one set of templates; `numbers` has the number of each template in line marks."""
 
     code_generator_class = NativeCodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
@@ -169,9 +169,9 @@ class Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 
-    def __init__(self, sources: Mapping[str, str], names: Callable[[str], str], asks: bool) -> None:
-        """`sources` are template texts by name; `names` gives the full name of an imported one; `asks` says whether one
-        of them asks the cluster.
+    def __init__(self, sources: Mapping[str, str], resolve_name: Callable[[str], str], queries_cluster: bool) -> None:
+        """`sources` are template texts by name; `resolve_name` returns the full name of an imported template;
+        `queries_cluster` is whether one of them calls a function that queries the cluster.
         """
         super().__init__(
             extensions=[LineTags],
@@ -184,14 +184,14 @@ class Environment(ImmutableSandboxedEnvironment):
             loader=DictLoader(sources),
         )
         self.numbers = {name: number for number, name in enumerate(sources)}
-        self._names = names
+        self._resolve_name = resolve_name
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
-        self.reached = VARIABLES | QUESTIONS if asks else VARIABLES
+        self.shared_variables = VARIABLES | CLUSTER_FUNCTIONS if queries_cluster else VARIABLES
 
     def join_path(self, template: str, _: str) -> str:
-        return self._names(template)
+        return self._resolve_name(template)
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -207,48 +207,48 @@ class Environment(ImmutableSandboxedEnvironment):
             except KeyError:
                 return self._missing(obj, attribute)
         if type(obj) is TrackedValue:
-            return obj.below(self.getattr(obj.value, attribute))
+            return obj.field_value(self.getattr(obj.value, attribute))
         if isinstance(obj, Missing):
-            return self._below(obj, attribute)
+            return self._missing_below(obj, attribute)
         if isinstance(obj, Mapping):
             return obj[attribute] if attribute in obj else self._missing(obj, attribute)
         if attribute[:2] == "__":
             self.unsafe_undefined(obj, attribute)
         if type(obj) is Text:
-            return self.getattr(read(obj), attribute)
-        return super().getattr(read(obj), attribute)
+            return self.getattr(text_as_string(obj), attribute)
+        return super().getattr(text_as_string(obj), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        argument = read(argument)
+        argument = text_as_string(argument)
         if isinstance(argument, (list, dict)):
             raise TemplateRuntimeError(f"{kind_of(argument)} can't name a field or an item")
         if type(argument) is TrackedValue and isinstance(obj, UnknownValue):
             self._check_name(obj, argument.value)
-            return obj.at(argument)
+            return obj.field_named_by(argument)
         if type(argument) is TrackedValue or isinstance(argument, UnknownValue):
-            found = carried(self.getitem, (obj, argument), {})
+            found = call_tracked(self.getitem, (obj, argument), {})
             hidden = isinstance(found, UnknownValue) and type(argument) is TrackedValue and argument.secret
-            return found.nameless() if hidden else found
+            return found.without_name() if hidden else found
         if isinstance(argument, Missing):
             str(argument)
         if type(obj) is TrackedValue:
-            return obj.below(self.getitem(obj.value, argument))
+            return obj.field_value(self.getitem(obj.value, argument))
         if isinstance(obj, Missing):
-            return self._below(obj, argument)
+            return self._missing_below(obj, argument)
         if isinstance(obj, Mapping):
             try:
                 return obj[argument]
             except (KeyError, TypeError):
                 return self._missing(obj, argument)
         if type(obj) is Text:
-            return self.getitem(read(obj), argument)
-        return super().getitem(read(obj), argument)
+            return self.getitem(text_as_string(obj), argument)
+        return super().getitem(text_as_string(obj), argument)
 
     def _missing(self, obj: Any, name: Any) -> Missing:
         self._check_name(obj, name)
         return Missing(None, obj, name)
 
-    def _below(self, obj: Missing, name: Any) -> Missing:
+    def _missing_below(self, obj: Missing, name: Any) -> Missing:
         self._check_name(obj, name)
         return obj.field(name)
 
@@ -257,42 +257,44 @@ class Environment(ImmutableSandboxedEnvironment):
             self.unsafe_undefined(obj, name)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
-        refuse_change(obj, attribute)
+        refuse_mutation(obj, attribute)
         raise SecurityError(f"{attribute} is not accessible to templates: it leads out of the data into Python")
 
     def get_or_select_template(self, template_name_or_list: Any, *args: Any, **kwargs: Any) -> Template:
         name = template_name_or_list
-        return super().get_or_select_template(name.branched() if type(name) is TrackedValue else name, *args, **kwargs)
+        return super().get_or_select_template(
+            name.read_untracked() if type(name) is TrackedValue else name, *args, **kwargs
+        )
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(obj) is MethodType and obj.__self__ is self:
-            return obj(*args)  # one of `_operation`'s: it reads its arguments itself
+            return obj(*args)  # one of `_operation`'s: it resolves its arguments itself
         limits.current().step()
         if _SPREAD in kwargs:
             return self._call_spread(context, obj, args, kwargs, kwargs.pop(_SPREAD))
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
-            # `{% call %}` writes the result without `{{ }}`, which else does this.
-            return result.placed() if "caller" in kwargs else result
+            # `{% call %}` writes the result without `{{ }}`, which marks it otherwise.
+            return result.marked_as_included() if "caller" in kwargs else result
         if isinstance(obj, Missing):
-            return obj.call(*map(read, args), **_own(kwargs))
+            return obj.call(*map(text_as_string, args), **_written_arguments(kwargs))
         if isinstance(kwargs.get("caller"), Macro):
-            raise TemplateRuntimeError("{% call %} calls a macro, and this is none")
-        args = tuple([read(arg) for arg in args])
-        kwargs = {name: read(arg) for name, arg in kwargs.items()}
+            raise TemplateRuntimeError("{% call %} calls a macro, and this is not a macro")
+        args = tuple([text_as_string(arg) for arg in args])
+        kwargs = {name: text_as_string(arg) for name, arg in kwargs.items()}
         if isinstance(obj, BlockReference):
             return context.call(obj, *args, **kwargs)
         if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
-            args = tuple(map(whole, args))
+            args = tuple(map(track_container, args))
         if type(obj) is TrackedValue or (
             (is_tracked(args) or (kwargs and is_tracked(kwargs.values())))
-            and not hasattr(obj, TAKES_OBSERVED)
+            and not hasattr(obj, ACCEPTS_TRACKED)
             and obj is not Namespace
         ):
-            return carried(partial(self.call, context), (obj, *args), kwargs)
+            return call_tracked(partial(self.call, context), (obj, *args), kwargs)
         try:
             if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
-                return self._call_string(obj, args, _own(kwargs))
+                return self._call_string(obj, args, _written_arguments(kwargs))
             if not callable(obj):
                 message = f"{kind_of(obj)} can't be called; a field beats the method of its name"
                 raise TemplateRuntimeError(message)
@@ -308,15 +310,15 @@ class Environment(ImmutableSandboxedEnvironment):
         kwargs: dict[str, Any],
         spread: TrackedValue | UnknownValue,
     ) -> Any:
-        """A call with `**` and a mapping of the cluster: an empty one is a value of the cluster, too."""
+        """A call with `**` and a mapping of the cluster. The result is tracked even if the mapping is empty."""
         if isinstance(obj, (Macro, LoopContext)) or obj is Namespace:
-            # Nobody knows what template text a macro gives that is not called.
-            _branch(spread)
+            # The template text of a macro is known only after the call.
+            _track_in_file(spread)
             return self.call(context, obj, *args, **kwargs)
-        return carried(lambda _, /, *own, **named: self.call(context, *own, **named), (spread, obj, *args), kwargs)
+        return call_tracked(lambda _, /, *own, **named: self.call(context, *own, **named), (spread, obj, *args), kwargs)
 
     def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A method of a string, once its result is known to be within the bounds."""
+        """Call a method of a string after its result is known to be within the limits."""
         text: str = method.__self__
         numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
         budget = limits.current()
@@ -330,7 +332,7 @@ class Environment(ImmutableSandboxedEnvironment):
             case "join" if args:
                 items = [*limits.counted(args[0])]
                 budget.produce(sum(len(str(item)) + len(text) for item in items))
-                return text.join([read(item) for item in items])
+                return text.join([text_as_string(item) for item in items])
             case "translate" | "maketrans":
                 raise SecurityError(f"{method.__name__} is not accessible to templates; use replace")
             case _:
@@ -338,7 +340,7 @@ class Environment(ImmutableSandboxedEnvironment):
         return method(*args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """What `text.format` is to a template."""
+        """The function that a template calls as `text.format`."""
         if isinstance(value, BuiltinMethodType) and value.__name__ in ("format", "format_map"):
             text = value.__self__
             if isinstance(text, str):
@@ -347,11 +349,11 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         try:
-            left, right = read(left), read(right)
+            left, right = text_as_string(left), text_as_string(right)
         except AwaitedError as error:
             return error.unknown
         if is_tracked((left, right)):
-            return carried(partial(self.call_binop, context, operator), (left, right), {})
+            return call_tracked(partial(self.call_binop, context, operator), (left, right), {})
         budget = limits.current()
         sized = (str, list, tuple)
         match operator:
@@ -362,7 +364,7 @@ class Environment(ImmutableSandboxedEnvironment):
             case "*" if isinstance(right, sized) and isinstance(left, int):
                 budget.produce(limits.size_of(right) * max(left, 0))
             case "%" if isinstance(left, str):
-                return percent(left, right)
+                return percent_format(left, right)
             case "*" if isinstance(left, int) and isinstance(right, int):
                 _check_bits(left.bit_length() + right.bit_length())
             case "**" if isinstance(left, int) and isinstance(right, int):
@@ -370,50 +372,52 @@ class Environment(ImmutableSandboxedEnvironment):
             case _:
                 budget.step()
         result = super().call_binop(context, operator, left, right)
-        # The keys or items of a mapping without some others; Python gives a set, whose order is another one after each
-        # start.
+        # A difference of keys or items is a set in Python, whose order differs between processes.
         return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
 
-    def counted(self, iterable: Any) -> Iterator[Any]:
-        """What `{% for %}` goes through."""
+    def loop_items(self, iterable: Any) -> Iterator[Any]:
+        """The items of a `{% for %}`; each one counts as a step."""
         limits.current().step()
-        return limits.counted(read(iterable))
+        return limits.counted(text_as_string(iterable))
 
-    def listed(self, value: Any) -> list[Any]:
-        """What `*` puts among the arguments of a call."""
-        value = read(value)
-        listable = (list, tuple, range, MappingView, GeneratorType, Missing)  # a missing one says so
-        if not isinstance(plain(value), listable):
-            raise TemplateRuntimeError(f"* needs a list, and this is {kind_of(plain(value))}")
+    def spread_list(self, value: Any) -> list[Any]:
+        """The arguments that `*` adds to a call."""
+        value = text_as_string(value)
+        listable = (list, tuple, range, MappingView, GeneratorType, Missing)  # Missing raises its own error
+        if not isinstance(untracked(value), listable):
+            raise TemplateRuntimeError(f"* needs a list, and this is {kind_of(untracked(value))}")
         return [*limits.counted(value)]
 
-    def named(self, value: Any) -> dict[str, Any]:
-        """What `**` puts among the arguments of a call."""
-        value = read(value)
+    def spread_mapping(self, value: Any) -> dict[str, Any]:
+        """The arguments that `**` adds to a call."""
+        value = text_as_string(value)
         if isinstance(value, UnknownValue):
             return {_SPREAD: value}
         if isinstance(value, Missing):
             str(value)
-        mapping = plain(value)
+        mapping = untracked(value)
         if not isinstance(mapping, Mapping):
             raise TemplateRuntimeError(f"** needs a mapping, and this is {kind_of(mapping)}")
         found = {key_text(key): item for key, item in mapping.items()}
         if type(value) is not TrackedValue:
             return found
-        return {**{key: carried(plain, (item,), {}, value.sources) for key, item in found.items()}, _SPREAD: value}
+        return {
+            **{key: call_tracked(untracked, (item,), {}, value.provenance) for key, item in found.items()},
+            _SPREAD: value,
+        }
 
-    def named_alone(self, value: Any) -> dict[str, Any]:
-        """What `**` puts among the arguments of a filter or a test, whose file then depends on it as a whole."""
-        found = self.named(value)
+    def spread_into_filter(self, value: Any) -> dict[str, Any]:
+        """The arguments that `**` adds to a filter or a test; the whole file depends on a mapping of the cluster."""
+        found = self.spread_mapping(value)
         if _SPREAD in found:
-            _branch(found.pop(_SPREAD))
+            _track_in_file(found.pop(_SPREAD))
         return found
 
-    def concatenated(self, *parts: Any) -> Any:
-        """What `a ~ b` gives: a value, never text, each part as it reads within text."""
-        parts = tuple([whole(read(part)) for part in parts])
+    def concatenate(self, *parts: Any) -> Any:
+        """The result of `a ~ b`: a value, never template text; each part as text."""
+        parts = tuple([track_container(text_as_string(part)) for part in parts])
         if is_tracked(parts):
-            return carried(self.concatenated, parts, {})
+            return call_tracked(self.concatenate, parts, {})
         limits.current().step()
         try:
             texts = [text_of(part) for part in parts]
@@ -423,16 +427,16 @@ class Environment(ImmutableSandboxedEnvironment):
         return "".join(texts)
 
 
-def _branch(value: TrackedValue | UnknownValue) -> None:
-    """Have the whole file depend on a value. Raises AwaitedError where it can't be read and something waits."""
+def _track_in_file(value: TrackedValue | UnknownValue) -> None:
+    """Make the whole file depend on a value. Raises AwaitedError if it is unknown and the render is not lenient."""
     if isinstance(value, TrackedValue):
-        value.branched()
+        value.read_untracked()
     elif not value.lenient:
         raise AwaitedError(value)
 
 
-def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the template wrote."""
+def _written_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the template wrote, without those that Jinja adds."""
     return {name: arg for name, arg in kwargs.items() if name not in _SCOPES} if kwargs else kwargs
 
 

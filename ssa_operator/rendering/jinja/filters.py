@@ -1,9 +1,9 @@
-"""The filters of a template: Jinja's own, and those that manifests need.
+"""The filters and tests of a template: Jinja's own within the limits, and those that manifests need.
 
 Promises:
-- A filter gets plain values: template text is read before it reaches one, except by those that only change its layout.
-- No filter's result can become YAML syntax but `to_yaml`'s and `tojson`'s, which exist for it.
-- No filter gives another result for the same input, and none can make more than the bounds allow.
+- A filter gets plain values: template text becomes a string, except for filters that only change its layout.
+- Only the results of `to_yaml` and `tojson` can become YAML syntax.
+- A filter gives the same result for the same input, and no result exceeds the limits.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED
-from ssa_operator.rendering.jinja.string_formatting import percent
+from ssa_operator.rendering.jinja.string_formatting import percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
-from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, data, text_of
-from ssa_operator.rendering.values.python_errors import ERRORS, sentence
-from ssa_operator.rendering.values.template_text import Json, Text, Value, indent, spoken, trim
-from ssa_operator.rendering.values.tracked_containers import whole
+from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, json_data, text_of
+from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
+from ssa_operator.rendering.values.template_text import Json, Text, ValuePiece, indent, tracked_string, trim
+from ssa_operator.rendering.values.tracked_containers import track_container
 from ssa_operator.rendering.values.tracked_values import (
     AwaitedError,
     TrackedValue,
     UnknownValue,
-    carried,
+    call_tracked,
     is_tracked,
-    plain,
-    taken,
-    union,
+    mark_read_unready,
+    merge_provenance,
+    untracked,
 )
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
 
@@ -57,27 +57,29 @@ _TEXTUAL = frozenset({
     "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
     "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
-"""Filters of text: what isn't a string reaches them as it reads within text, not as Python writes it."""
-_PYTHONIC = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
-"""Filters that write values as Python does: only plain data reaches them, for all else is written with its address."""
-_READING = _TEXTUAL | _PYTHONIC | {
+"""Filters of text: a value that isn't a string reaches them as text in a manifest, not as Python's str()."""
+_WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
+"""Filters that write values with Python's repr(): only plain data reaches them, because the repr of other values
+contains addresses.
+"""
+_READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
     "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
 }  # fmt: skip
-"""Filters that read all that is in a list or a mapping; others hand its items on as they are."""
+"""Filters that read the items of a list or a mapping; other filters return the items as they are."""
 
 
 def to_yaml(value: Any) -> Text:
     """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
-    text = yaml_text(data(value))
+    text = yaml_text(json_data(value))
     if text in EMPTY:
         return Text((EMPTY[text],))
     limits.current().produce(len(text))
-    # The characters that marks are made of must not be in template text; as values they may.
-    return Text(tuple(Value(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
+    # Template text can't contain the reserved characters of marks; values can.
+    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
 
 
 def to_json(value: Any, indent: int | None = None) -> Json:
-    """The value as JSON: the structure where it is a whole scalar, JSON text within other text."""
+    """The value as JSON: the structure if it is a whole scalar, JSON text within other text."""
     _check_spaces(indent or 0)
     return Json(value, indent)
 
@@ -88,7 +90,7 @@ def b64encode(value: Any) -> str:
 
 
 def b64decode(value: Any) -> str:
-    """The text that was encoded. Raises UnfitValueError where that is no UTF-8 text; never shows it."""
+    """The text that was encoded. Raises UnfitValueError if it is not UTF-8 text; the error never contains it."""
     try:
         return base64.b64decode(_text("b64decode", value), validate=True).decode()
     except binascii.Error:
@@ -98,19 +100,19 @@ def b64decode(value: Any) -> str:
 
 
 def sha256(value: Any) -> str:
-    """The SHA-256 of a text's UTF-8 bytes (of anything else: of its compact JSON), in hexadecimal."""
+    """The SHA-256 of a text's UTF-8 bytes, or of another value's compact JSON, in hexadecimal."""
     return hashlib.sha256(text_of(value).encode()).hexdigest()
 
 
 def md5(value: Any) -> str:
-    """As `sha256`, with MD5; for names and checksums, not for secrets."""
+    """The same as `sha256` with MD5; for names and checksums, not for secrets."""
     return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
 
 
 def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
     """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
 
-    A longer one is shortened, with a hash of the whole at its end.
+    A longer one is shortened and ends with a hash of the whole text.
     """
     if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
         raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
@@ -125,19 +127,19 @@ def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
 
 
 def later(value: Any, duration: Any) -> str:
-    """The moment a duration (`90s`, `1h30m`, `7d`) after another, as Kubernetes writes moments (RFC 3339, in UTC)."""
+    """The time a duration (`90s`, `1h30m`, `7d`) after another one, in Kubernetes' format (RFC 3339, in UTC)."""
     text = _text("later", value)
     moment: datetime | None = None
     with contextlib.suppress(ValueError):
         moment = datetime.fromisoformat(text)
     if moment is None or moment.tzinfo is None:
-        raise UnfitValueError("later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
+        raise UnfitValueError("later needs a time such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
     try:
         moment = moment.astimezone(UTC) + timedelta(seconds=parse_duration(_text("later", duration)))
     except ValueError as error:
         raise UnfitValueError(f"later: {error}") from None
     except OverflowError:
-        raise UnfitValueError("later: that moment is beyond the year 9999") from None
+        raise UnfitValueError("later: that time is beyond the year 9999") from None
     text = moment.replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if moment.microsecond else text) + "Z"
 
@@ -166,37 +168,35 @@ def _trim(value: Any, chars: str | None = None) -> Any:
     return trim(value) if isinstance(value, Text) and chars is None else text_of(value).strip(chars)
 
 
-def _keep(value: Any) -> Any:
+def _safe(value: Any) -> Any:
     """`safe`: a value stays a value and text stays text."""
     return value
 
 
 def _string(value: Any) -> Any:
-    """The value as it reads within text; JSON stays JSON."""
+    """The value as text; JSON stays JSON."""
     if type(value) is Text:
-        return spoken(value)
+        return tracked_string(value)
     return value if isinstance(value, Json) else text_of(value)
 
 
 def _default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
-    """Jinja's default. What is made of a value with a default doesn't wait for it: one that is there is taken as it is,
-    ready or not.
-    """
+    """Jinja's `default`. A document doesn't wait for a value with a default: the live value counts, ready or not."""
     if not is_tracked((value, default_value, boolean)):
         return do_default(value, default_value, boolean)
     if isinstance(value, UnknownValue) and value.unanswered:
         return value
-    sources = boolean.sources if type(boolean) is TrackedValue else ()
+    provenance = boolean.provenance if type(boolean) is TrackedValue else ()
     if isinstance(value, (TrackedValue, UnknownValue)):
-        sources = union(taken(value.sources), sources)
-    if isinstance(value, Undefined) or (plain(boolean) and not plain(value)):
-        return carried(plain, (default_value,), {}, sources)
-    return TrackedValue(plain(value), sources) if sources else value
+        provenance = merge_provenance(mark_read_unready(value.provenance), provenance)
+    if isinstance(value, Undefined) or (untracked(boolean) and not untracked(value)):
+        return call_tracked(untracked, (default_value,), {}, provenance)
+    return TrackedValue(untracked(value), provenance) if provenance else value
 
 
 @pass_environment
 def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
-    """Jinja's join, with each item as it reads within text."""
+    """Jinja's `join`, with each item as text."""
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
     texts = [text_of(item) for item in limits.counted(items)]
     between = text_of(d)
@@ -205,18 +205,18 @@ def _join(environment: Environment, value: Any, d: Any = "", attribute: str | in
 
 
 def _format(value: Any, *args: Any, **kwargs: Any) -> str:
-    """Jinja's format, within the bounds."""
-    return percent(text_of(value), kwargs or args)
+    """Jinja's `format`, within the limits."""
+    return percent_format(text_of(value), kwargs or args)
 
 
 LAYOUT: Mapping[str, Callable[..., Any]] = {
     "indent": _indent,
-    "safe": _keep,
+    "safe": _safe,
     "string": _string,
     "tojson": to_json,
     "trim": _trim,
 }
-"""Filters that get template text as it is."""
+"""Filters that accept template text as it is."""
 
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
@@ -230,8 +230,8 @@ OWN: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
-    """Refuse arguments that would make a filter produce more than the bounds."""
+def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
+    """Raise LimitError for arguments with which a filter would exceed the limits."""
     budget = limits.current()
     numbers = [number for number in rest if type(number) is int]
     texts = [text for text in rest if isinstance(text, str)]
@@ -251,32 +251,32 @@ def _bound(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
             budget.step()
 
 
-def read(value: Any) -> Any:
-    """Template text as the string that it will be, with its origins; anything else as it is."""
+def text_as_string(value: Any) -> Any:
+    """Template text as a string with its provenance; another value as it is."""
     if type(value) is Text:
-        return spoken(value)
+        return tracked_string(value)
     return str(value) if isinstance(value, Stringlike) else value
 
 
-def _result(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a filter's function gives. Raises UnfitValueError with the filter's name for what it can't be used with."""
+def _call_filter(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a filter's function. Raises UnfitValueError with the filter's name for values that it can't be used with."""
     try:
         return function(*args, **kwargs)
     except ERRORS as error:
-        found = sentence(error)
+        found = translate_error(error)
         raise UnfitValueError(found if found.startswith(f"{name} ") else f"{name}: {found}") from error
 
 
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, given plain values, within the bounds, never giving markup."""
+    """A filter that gets plain values, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
-        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
+        args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
         if kwargs:
-            kwargs = {key: read(arg) for key, arg in kwargs.items()}
+            kwargs = {key: text_as_string(arg) for key, arg in kwargs.items()}
         if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
-            return carried(applied, args, kwargs)
+            return call_tracked(applied, args, kwargs)
         try:
             return applied(*args, **kwargs)
         except AwaitedError as error:
@@ -288,11 +288,11 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             str(subject)
         if name in _TEXTUAL and not isinstance(subject, str):
             args = (*args[:passed], text_of(subject), *args[passed + 1 :])
-        if name in _PYTHONIC:
-            args = (*args[:passed], *[data(arg) for arg in args[passed:]])
-            kwargs = {key: data(arg) for key, arg in kwargs.items()}
-        _bound(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
-        result = _result(name, function, args, kwargs)
+        if name in _WRITES_REPR:
+            args = (*args[:passed], *[json_data(arg) for arg in args[passed:]])
+            kwargs = {key: json_data(arg) for key, arg in kwargs.items()}
+        _check_size(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
+        result = _call_filter(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
             return limits.counted(result)
         if isinstance(result, str):
@@ -305,32 +305,32 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     return filtered
 
 
-def _reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, whose result carries the origins of all that it is given, however deep."""
+def _item_reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose result has the provenance of all values in its arguments, however deep."""
 
     def reading(*args: Any, **kwargs: Any) -> Any:
-        return filtered(*map(whole, args), **{key: whole(arg) for key, arg in kwargs.items()})
+        return filtered(*map(track_container, args), **{key: track_container(arg) for key, arg in kwargs.items()})
 
     if hasattr(filtered, "jinja_pass_arg"):
         reading.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
     return reading
 
 
-def _observed_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _tracked_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if isinstance(args[0], (TrackedValue, UnknownValue)) and function in (
         JINJA_TESTS["defined"],
         JINJA_TESTS["undefined"],
     ):
         if isinstance(args[0], UnknownValue) and args[0].unanswered:
             return args[0]
-        return TrackedValue(function(args[0]), taken(args[0].sources))
-    return carried(tested, args, {})
+        return TrackedValue(function(args[0]), mark_read_unready(args[0].provenance))
+    return call_tracked(tested, args, {})
 
 
 def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     def filtered(*args: Any, **kwargs: Any) -> Any:
         if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
-            return carried(function, args, kwargs)
+            return call_tracked(function, args, kwargs)
         try:
             return function(*args, **kwargs)
         except AwaitedError as error:
@@ -340,7 +340,10 @@ def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_yaml(value: Any) -> Any:
-    """`to_yaml`, whose structure can't be left open: what is unknown is awaited by the whole file, or empty."""
+    """`to_yaml`. The whole file waits for an unknown value, because its structure is unknown, too.
+
+    In a lenient render the value is empty.
+    """
     found = _layout_filter(to_yaml)(value)
     if isinstance(found, UnknownValue):
         return str(found) if not found.lenient else Text((EMPTY["{}"],))
@@ -351,8 +354,8 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def tested(*args: Any) -> Any:
-        args = (*args[:passed], *[read(arg) for arg in args[passed:]])
-        return _observed_test(function, tested, args) if is_tracked(args) else function(*args)
+        args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
+        return _tracked_test(function, tested, args) if is_tracked(args) else function(*args)
 
     if passed:
         tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
@@ -366,7 +369,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     }
     for name, filtered in made.items():
         if name not in REMOVED:
-            yield name, _reading_filter(filtered) if name in _READING else filtered
+            yield name, _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
     yield from {"d": _default, "default": _default, "to_yaml": _to_yaml}.items()
 
 

@@ -1,10 +1,9 @@
-"""The functions that a template can call: this table is where one is added.
+"""The variables and functions of a template: a new function is one entry in these tables.
 
 Promises:
-- A template sees the functions of `FUNCTIONS` and `QUESTIONS` and no other; a name that is not here is undefined and
-  its use an error.
-- A function that gives something random, or looks at the clock or at the machine, has no place here: two renders of
-  the same parent must be the same.
+- A template can call the functions in `FUNCTIONS` and `CLUSTER_FUNCTIONS` and no other; the use of another name is an
+  error.
+- No function here returns random data or reads the clock or the machine, so that two renders of a parent are the same.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
-"""What every template sees of its parent, imported and included ones too."""
+"""The variables of every template, also of imported and included ones."""
 
-QUESTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
-"""What every template can ask; these functions belong to one render (see `inquiry`)."""
+CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+"""Functions that query the cluster view; each render has its own (see `template_api`)."""
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,
@@ -28,8 +27,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "range": safe_range,
 }
 
-TAKES_OBSERVED = "takes_observed"
-"""The attribute of a function that is given values of the cluster as they are, with their origins."""
+ACCEPTS_TRACKED = "accepts_tracked"
+"""The attribute of a function that accepts tracked values as its arguments."""
 
 REMOVED: Mapping[str, str] = {
     "do": "values can't be changed in a template, so there is nothing to do; write list + [item] or "
@@ -37,4 +36,4 @@ REMOVED: Mapping[str, str] = {
     "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",
     "random": "random gives another item each time, so every render would be a change; use first, or an index",
 }
-"""Names of Jinja's own that are left out on purpose, and why."""
+"""Names of Jinja that templates can't use, each with the reason and the replacement."""

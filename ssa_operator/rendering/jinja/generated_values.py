@@ -1,10 +1,11 @@
-"""Values that are drawn once and kept as long as the cluster has them.
+"""Generated values: random once, then read back from the live object.
 
 Promises:
-- One call of `generated` is one value, wherever it is written. It is found again where it stands alone, as it is or in
-  base64: in the live object that has the identity of the document, at the same field.
-- A value that could not be found again is refused instead of being drawn anew at each render.
-- Nothing is drawn while it isn't known what the cluster has.
+- One call of `generated` is one value, wherever the template writes it.
+- The render reads the value back from the live object of the document, from the field that contains the value alone, as
+  it is or in base64.
+- A template that writes a generated value to no such field is refused, because each render would generate another one.
+- No value is generated before the cluster's objects are known.
 """
 
 from __future__ import annotations
@@ -26,75 +27,75 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 ALPHABET = string.ascii_letters + string.digits
 
 LENGTHS = range(8, 1025)
-"""Characters of a generated value; a shorter one could be found by accident in another field, and be guessed."""
+"""Characters of a generated value; a shorter one could equal another field by accident, and could be guessed."""
 
 _IDENTITY = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
-class Generation:
-    """The generated values of one file: the first ones as `given`, the rest drawn in a world."""
+class ValueGenerator:
+    """The generated values of one file: the first ones are `reused`, the others random."""
 
-    __slots__ = ("_given", "_world", "values")
+    __slots__ = ("_cluster", "_reused", "values")
 
-    def __init__(self, world: ClusterView, given: Sequence[str] = ()) -> None:
-        self._world = world
-        self._given = given
+    def __init__(self, cluster: ClusterView, reused: Sequence[str] = ()) -> None:
+        self._cluster = cluster
+        self._reused = reused
         self.values: list[str] = []
 
     def value(self, length: int) -> str:
-        """The next value. Raises TemplateRuntimeError for a length that is none."""
+        """The next value. Raises TemplateRuntimeError for an invalid length."""
         if type(length) is not int or length not in LENGTHS:
-            bounds = f"{LENGTHS[0]} to {LENGTHS[-1]}"
-            raise TemplateRuntimeError(f"generated: length must be a number from {bounds}, and this is {length}")
+            lengths = f"{LENGTHS[0]} to {LENGTHS[-1]}"
+            raise TemplateRuntimeError(f"generated: length must be a number from {lengths}, and this is {length}")
         position = len(self.values)
-        if position < len(self._given):
-            value = self._given[position]
+        if position < len(self._reused):
+            value = self._reused[position]
         else:
-            value = "".join([ALPHABET[self._world.random(len(ALPHABET))] for _ in range(length)])
+            value = "".join([ALPHABET[self._cluster.random(len(ALPHABET))] for _ in range(length)])
             while value in self.values:
-                value = changed(value)
+                value = different_value(value)
         self.values.append(value)
         return value
 
 
-def changed(value: str) -> str:
+def different_value(value: str) -> str:
     """Another value of the same length."""
     return "".join([ALPHABET[(ALPHABET.find(letter) + 1) % len(ALPHABET)] for letter in value])
 
 
 @dataclass(frozen=True, slots=True)
 class ValueLocation:
-    """Where a generated value stands alone in a document; `encoded` in base64."""
+    """A field of a document that contains a generated value alone; `encoded` if in base64."""
 
     document: Document
     path: FieldPath
     encoded: bool
 
     def live_value(self, live: Mapping[str, Any] | None) -> str | None:
-        """What the live object has there, None where it has nothing.
+        """The value that the live object has at this field, None if it has none.
 
-        Raises DocumentError where that is no text.
+        Raises DocumentError if the value is not text.
         """
         path, encoded = self.path, self.encoded
         body = self.document.body
         if body["apiVersion"] == "v1" and body["kind"] == "Secret" and path[0] == "stringData":
             # The API server turns stringData into data.
             path, encoded = ("data", *path[1:]), True
-        found = _at(live, body, path)
+        found = _live_field(live, body, path)
         if not isinstance(found, str) or not found or not encoded:
             return found if isinstance(found, str) and found else None
         try:
             return base64.b64decode(found, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             location = self.document.location_of(self.path)
-            message = f"the live value of {field_text(path)} is no text in base64; remove it to have another one drawn"
+            message = f"the live value of {field_text(path)} is not base64 of text; remove it to generate another one"
             raise DocumentError(message, location) from None
 
 
-def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[ValueLocation]]:
-    """For each value the places where it stands alone, in the order of the documents.
+def value_locations(values: Sequence[str], documents: Sequence[Document]) -> list[list[ValueLocation]]:
+    """For each value the fields that contain it alone, in the order of the documents.
 
-    Raises DocumentError where a value is part of a document's identity.
+    Raises DocumentError if a value is part of a document's identity.
     """
     positions: dict[str, tuple[int, bool]] = {}
     for position, value in enumerate(values):
@@ -102,9 +103,9 @@ def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list
         positions[base64.b64encode(value.encode()).decode()] = (position, True)
     found: list[list[ValueLocation]] = [[] for _ in values]
     for document in documents:
-        for path, leaf in _texts(document.body, ()):
+        for path, leaf in _string_fields(document.body, ()):
             if path in _IDENTITY and any(value in leaf for value in values):
-                message = f"{field_text(path)} can't be generated: the object would never be found again"
+                message = f"{field_text(path)} can't be generated, because the operator would not find the object again"
                 raise DocumentError(message, document.location_of(path))
             if leaf in positions:
                 position, encoded = positions[leaf]
@@ -112,19 +113,19 @@ def locations(values: Sequence[str], documents: Sequence[Document]) -> list[list
     return found
 
 
-def _texts(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+def _string_fields(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(item, (*path, key))
+            yield from _string_fields(item, (*path, key))
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _texts(item, (*path, at))
+            yield from _string_fields(item, (*path, at))
 
 
-def _at(live: Any, body: Any, path: FieldPath) -> Any:
-    """The field of a live object; an item of a list that has a name is the one of the same name."""
+def _live_field(live: Any, body: Any, path: FieldPath) -> Any:
+    """The field of a live object; the item of a list with a name is the live item of the same name."""
     for part in path:
         if isinstance(part, str):
             live = live.get(part) if isinstance(live, Mapping) else None

@@ -1,10 +1,10 @@
-"""What happens to the lines of a template before Jinja reads it: line marks, and tags that stand alone.
+"""A Jinja extension that adds line marks to a template and removes lines that contain only tags.
 
 Promises:
-- A line that holds nothing but `{% tags %}` and comments leaves nothing behind, neither its indentation nor its line
-  break. A tag within a line takes nothing of the line with it.
-- Before the first character of each line there is a mark of that line, and around each include the marks that lead
-  back to the line that included.
+- A line that contains only `{% tags %}` and comments renders nothing, neither its indentation nor its line break.
+- A tag within a line removes nothing of the line.
+- The first character of each line follows the mark of that line.
+- Marks around each include lead back to the line that included it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jinja2.lexer import Token, TokenStream
 
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
-_DATA, _TAG, _VALUE, _HIDDEN = "data", "tag", "value", "hidden"
+_DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
 _BLANK_END = re.compile(r"(?:\A|(?<=\n))[ \t]*\Z")
 _BLANK_START = re.compile(r"[ \t]*(?:\n|\Z)")
 _LINE_START = re.compile(r"^([ \t]*)(?=\S)", re.MULTILINE)
@@ -36,14 +36,14 @@ class _Segment:
 
 
 class LineTags(Extension):
-    """The Jinja extension that does it; the environment says which number a template has."""
+    """The Jinja extension; the environment has the number of each template."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """The source as it is. Raises TemplateSyntaxError where it holds a character that marks are made of."""
-        odd = RESERVED.search(source)
-        if odd:
-            line = source.count("\n", 0, odd.start()) + 1
-            message = f"the character U+{ord(odd[0]):04X} is reserved; write it as an escape in a string"
+        """The source unchanged. Raises TemplateSyntaxError if it contains a character that is reserved for marks."""
+        reserved = RESERVED.search(source)
+        if reserved:
+            line = source.count("\n", 0, reserved.start()) + 1
+            message = f"the character U+{ord(reserved[0]):04X} is reserved; write it as an escape in a string"
             raise TemplateSyntaxError(message, line, name, filename)
         return source
 
@@ -58,8 +58,8 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
     for token in stream:
         if token.type == "data":
             if before is not None and before.kind == _DATA:
-                # Only a comment or a raw tag is silently left out by the lexer.
-                yield _Segment(_HIDDEN, token.lineno)
+                # The lexer leaves out only comments and raw tags.
+                yield _Segment(_SKIPPED, token.lineno)
             before = _Segment(_DATA, token.lineno, token.value, [token])
             yield before
         elif token.type in ("block_begin", "variable_begin"):
@@ -71,7 +71,7 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
 
 
 def _drop_lone_tags(segments: list[_Segment]) -> None:
-    """Take the blanks around tags that have a line for themselves out of the text around."""
+    """Remove the blanks around tags that have a line for themselves from the text around them."""
     texts = [segment.text for segment in segments]
     at = 0
     while at < len(segments):
@@ -99,7 +99,7 @@ def _drop_lone_tags(segments: list[_Segment]) -> None:
 
 
 def _within_line(segment: _Segment) -> bool:
-    return segment.kind in (_TAG, _HIDDEN) or (segment.kind == _DATA and not segment.text.strip(" \t"))
+    return segment.kind in (_TAG, _SKIPPED) or (segment.kind == _DATA and not segment.text.strip(" \t"))
 
 
 def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
@@ -127,7 +127,7 @@ def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
                 yield Token(segment.line, "data", text)
             yield from segment.tokens
         elif segment.kind == _TAG:
-            # Which branch of the tag is taken isn't known here: what follows is marked anew.
+            # Which branch of the tag runs isn't known here, so the text after it gets a mark again.
             name = segment.tokens[1].value if len(segment.tokens) > 1 else ""
             marked = 0
             if name == "include":

@@ -1,8 +1,8 @@
-"""String formatting within the bounds of a render.
+"""String formatting (`%` and `format`) within the limits of a render.
 
 Promises:
-- A width or precision never makes more text than the bounds allow; nothing is formatted before that is known.
-- A format string reaches no attribute that the sandbox refuses.
+- A width or a precision can't produce more text than the limits allow: the size is checked before the text is made.
+- A format string can't reach an attribute that the sandbox refuses.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")
 _NESTED_NAME = re.compile(r"%\([^()]*\(")
 
 
-def percent(template: str, args: Any) -> str:
-    """What `template % args` gives: each value as it reads within text. Raises LimitError."""
+def percent_format(template: str, args: Any) -> str:
+    """The result of `template % args`, with each value as text. Raises LimitError."""
     if _NESTED_NAME.search(template):
         raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
     size = len(template)
@@ -34,23 +34,23 @@ def percent(template: str, args: Any) -> str:
         size += sum(int(number[-20:]) for number in _NUMBERS.findall(conversion[1]))
     fields: Any
     if isinstance(args, Mapping):
-        fields = {name: _spoken(arg) for name, arg in args.items()}
+        fields = {name: _formattable(arg) for name, arg in args.items()}
         size += max((limits.size_of(arg) for arg in fields.values()), default=0) * template.count("%")
     else:
-        fields = tuple(_spoken(arg) for arg in (args if isinstance(args, tuple) else (args,)))
+        fields = tuple(_formattable(arg) for arg in (args if isinstance(args, tuple) else (args,)))
         size += sum(limits.size_of(arg) for arg in fields)
     limits.current().produce(size)
     return str(template % fields)
 
 
-def _spoken(value: Any) -> Any:
-    """Numbers can be formatted as such; anything else is formatted as it reads within text."""
+def _formattable(value: Any) -> Any:
+    """A number as it is; another value as text."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else text_of(value)
 
 
 class _BoundedFormatter(SandboxedFormatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
-        value = _spoken(value)
+        value = _formattable(value)
         numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
         limits.current().produce(numbers + limits.size_of(value))
         return super().format_field(value, format_spec)
@@ -60,7 +60,7 @@ class _BoundedFormatter(SandboxedFormatter):
 
 
 def bounded_format(environment: SandboxedEnvironment, text: str, mapping: bool) -> Callable[..., str]:
-    """What `str.format` (`mapping`: `str.format_map`) of a template does."""
+    """The function behind `str.format` (with `mapping`: `str.format_map`) in a template."""
     formatter = _BoundedFormatter(environment)
 
     def formatted(*args: Any, **kwargs: Any) -> str:

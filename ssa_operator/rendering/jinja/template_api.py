@@ -1,10 +1,12 @@
-"""What the templates of one render ask the cluster.
+"""The functions with which templates query the cluster, and the record of the queries of one render.
 
 Promises:
-- Asking never waits; reading what was asked for does, where the cluster does not have it. Of a child, it also waits
-  until the child is ready, unless its readiness counts for nobody. `default` and `is defined` wait for neither.
-- In a lenient render nothing waits: a child need not be ready for its fields to be read, and may be on its way out.
-- Everything that was asked is recorded, with the template line that asked.
+- A query alone never waits. A document that reads a field waits until the cluster has the object and the field.
+- A document that reads a field of a child also waits until the child is ready, except for a child with the annotation
+  `wait: "false"`.
+- `default` and `is defined` wait for neither.
+- In a lenient render nothing waits: it reads the fields of a child that is not ready or that is being deleted.
+- The render records every query with the template line that sent it.
 """
 
 from __future__ import annotations
@@ -27,80 +29,83 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_ve
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
-from ssa_operator.rendering.jinja.functions import TAKES_OBSERVED
-from ssa_operator.rendering.jinja.generated_values import Generation
+from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
+from ssa_operator.rendering.jinja.generated_values import ValueGenerator
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.rendering.values.tracked_containers import gathered, settled
+from ssa_operator.rendering.values.tracked_containers import strip_provenance, track_data
 from ssa_operator.rendering.values.tracked_values import (
     Provenance,
     TrackedValue,
     UnknownValue,
-    carried,
-    plain,
-    unawaited,
+    call_tracked,
+    untracked,
+    without_waiting,
 )
 
 
 class TemplateAPI:
-    """What one render of one parent asks; `lenient` where nothing waits.
-
-    asked: each question with the line that asked it first. again_at: when time alone may change an answer. aged:
-    whether it has changed one since the parent was made. branches:
-    what the control flow of the file in progress depends on. generation: its generated values, None where it has none.
-    holders: the objects that hold generated values, of all files; drawn: those values. secrets: the Secrets that were
-    looked at. taken: the questions whose answers are taken as they are, by `default` or `is defined`. unready: the
-    children that are there and are not ready; `uncounted` are those that need not be.
-    """
+    """The queries of one render of one parent."""
 
     __slots__ = (
         "_done",
-        "_given",
         "_lenient",
         "_metadata",
-        "_uncounted",
+        "_no_wait",
+        "_reused_values",
         "again_at",
         "aged",
         "asked",
-        "branches",
+        "cluster",
+        "file_provenance",
         "generated_values",
-        "generation",
-        "holders",
+        "generator",
+        "objects_with_generated_values",
         "read_unready",
         "secrets",
         "unready",
-        "world",
     )
 
     def __init__(
         self,
-        world: ClusterView,
+        cluster: ClusterView,
         parent: Mapping[str, Any],
         lenient: bool = False,
-        uncounted: AbstractSet[Reference] = frozenset(),
+        no_wait: AbstractSet[Reference] = frozenset(),
     ) -> None:
-        self.world = world
+        """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready."""
+        self.cluster = cluster
         self.asked: dict[Query, SourceLocation | None] = {}
+        """The queries, each with the first template line that sent it."""
         self.again_at: float | None = None
+        """The next time at which time alone may change an answer, in seconds since the epoch."""
         self.aged = False
-        self.holders: dict[Identity, None] = {}
+        """Whether time alone has changed an answer since the parent was created."""
+        self.objects_with_generated_values: dict[Identity, None] = {}
+        """The objects that contain generated values, of all files."""
         self.unready: set[Reference] = set()
+        """The children that exist and are not ready."""
         self.secrets: list[Body] = []
+        """The Secrets that the templates read."""
         self.read_unready: set[Query] = set()
+        """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
-        self._uncounted = uncounted
+        """The generated values of all files."""
+        self._no_wait = no_wait
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
-        self.begin()
+        self.start_file()
 
-    def begin(self, given: Sequence[str] = ()) -> None:
-        """Another file begins, or the same one again with the first of its generated values given."""
-        self._given = given
-        self.branches: list[Provenance] = []
-        self.generation: Generation | None = None
+    def start_file(self, reused_values: Sequence[str] = ()) -> None:
+        """Begin a file, or begin it again with the first of its generated values."""
+        self._reused_values = reused_values
+        self.file_provenance: list[Provenance] = []
+        """The provenance of the whole file in progress: what its control flow depends on."""
+        self.generator: ValueGenerator | None = None
+        """The generated values of the file in progress, None if it has none."""
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions that templates call, one for each of QUESTIONS."""
+        """The functions that templates call, one for each name in CLUSTER_FUNCTIONS."""
         return {
             "child": self._child,
             "expired": self._expired,
@@ -110,8 +115,8 @@ class TemplateAPI:
             "ready": self._ready,
         }
 
-    def former(self, parent: Mapping[str, Any]) -> TrackedValue:
-        """The status that the parent has: to its next status, a field that isn't there is unknown and no error."""
+    def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
+        """The current status of the parent, for its next status: a missing field is unknown and no error."""
         metadata = self._metadata
         query = Lookup(
             api_version=parent.get("apiVersion", ""),
@@ -122,34 +127,36 @@ class TemplateAPI:
         source = Provenance(
             query=query,
             body=parent,
-            branches=self.branches,
+            file_provenance=self.file_provenance,
             read_unready=self.read_unready,
             awaited=False,
             lenient=self._lenient,
         )
         return TrackedValue(parent.get("status") or {}, (source,))
 
-    def placed(self, identity: Identity) -> Identity:
-        """An identity as a template of this parent means it: in the parent's namespace where it names none."""
-        if self.world.namespaced(identity.group_kind) is False:
+    def resolve_namespace(self, identity: Identity) -> Identity:
+        """The identity of an object that a template renders: in the parent's namespace if the template names none."""
+        if self.cluster.namespaced(identity.group_kind) is False:
             return replace(identity, namespace="")
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
-        query = Reference(_text("child", "kind", kind), _text("child", "name", name))
-        body = self.world.child(kind, name)
-        # What waits for a child that is being deleted waits for the one that comes after it.
-        leaving = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
-        if (body is None or leaving) and self.world.done(kind, name):
+        query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
+        body = self.cluster.child(kind, name)
+        # A document that waits for a child that is being deleted waits for the next one.
+        deleting = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
+        if (body is None or deleting) and self.cluster.done(kind, name):
             self._done.add(query)
             body = body or {"kind": kind, "metadata": {"name": name}}
         if body is None:
-            return UnknownValue((self._source(query, None),), [WaitTarget(query, state="be ready")], whole=True)
-        counts = not self._lenient and query not in self._done
-        unready = counts and (leaving or (query not in self._uncounted and not self._judged(body).usable))
-        if unready and not leaving:
+            return UnknownValue(
+                (self._record_query(query, None),), [WaitTarget(query, state="be ready")], is_answer=True
+            )
+        readiness_counts = not self._lenient and query not in self._done
+        unready = readiness_counts and (deleting or (query not in self._no_wait and not self._readiness(body).usable))
+        if unready and not deleting:
             self.unready.add(query)
-        return TrackedValue(body, (self._source(query, body, unready=unready),))
+        return TrackedValue(body, (self._record_query(query, body, unready=unready),))
 
     def _lookup(
         self,
@@ -159,22 +166,24 @@ class TemplateAPI:
         namespace: str | None = None,
         optional: bool = False,
     ) -> TrackedValue | UnknownValue:
-        group = split_api_version(_text("lookup", "apiVersion", apiVersion))[0]
-        own = "" if namespace is None else _text("lookup", "namespace", namespace)
-        identity = self.placed(Identity(group, _text("lookup", "kind", kind), own, _text("lookup", "name", name)))
-        if not identity.namespace and self.world.namespaced(identity.group_kind):
+        group = split_api_version(_string_argument("lookup", "apiVersion", apiVersion))[0]
+        own = "" if namespace is None else _string_argument("lookup", "namespace", namespace)
+        identity = self.resolve_namespace(
+            Identity(group, _string_argument("lookup", "kind", kind), own, _string_argument("lookup", "name", name))
+        )
+        if not identity.namespace and self.cluster.namespaced(identity.group_kind):
             raise TemplateRuntimeError(
                 f"lookup: {kind} lives in namespaces and the parent has none; write namespace=..."
             )
         query = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
-        answer = self.world.answer(query)
+        answer = self.cluster.answer(query)
         body = answer.objects[0] if answer.objects else None
-        source = self._source(query, body, awaited=not optional, unanswered=bool(answer.unknown))
+        source = self._record_query(query, body, awaited=not optional, unanswered=bool(answer.unknown))
         if answer.unknown:
-            return self._unknown(source, answer)
+            return self._unknown_answer(source, answer)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
-            return UnknownValue((source,), [WaitTarget(query, state=state)], whole=True)
+            return UnknownValue((source,), [WaitTarget(query, state=state)], is_answer=True)
         return TrackedValue(source.body, (source,))
 
     def _lookup_all(
@@ -185,69 +194,73 @@ class TemplateAPI:
         namespace: str | None = None,
     ) -> Any:
         if type(labels) is dict:
-            observed: list[TrackedValue | UnknownValue] = []
-            read = settled({plain(name): value for name, value in labels.items()}, observed)
-            if observed:
-                return carried(self._lookup_all, (apiVersion, kind, gathered(read, observed), namespace), {})
-        group_kind = GroupKind(split_api_version(_text("lookup_all", "apiVersion", apiVersion))[0], kind)
+            tracked: list[TrackedValue | UnknownValue] = []
+            plain_labels = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
+            if tracked:
+                return call_tracked(
+                    self._lookup_all, (apiVersion, kind, track_data(plain_labels, tracked), namespace), {}
+                )
+        group_kind = GroupKind(split_api_version(_string_argument("lookup_all", "apiVersion", apiVersion))[0], kind)
         own = self._metadata.get("namespace", "") if namespace is None else namespace
         wanted = {} if labels is None else labels
         if not isinstance(wanted, Mapping) or not all(isinstance(value, str) for value in wanted.values()):
             raise TemplateRuntimeError("lookup_all: labels must be a mapping of strings, as in {'app': name}")
         query = Selection(
             api_version=apiVersion,
-            kind=_text("lookup_all", "kind", kind),
-            namespace="" if self.world.namespaced(group_kind) is False else own,
+            kind=_string_argument("lookup_all", "kind", kind),
+            namespace="" if self.cluster.namespaced(group_kind) is False else own,
             labels=tuple(sorted(wanted.items())),
         )
-        answer = self.world.answer(query)
+        answer = self.cluster.answer(query)
         found = sorted(answer.objects, key=_by_name)
-        source = self._source(query, found, awaited=False, unanswered=bool(answer.unknown))
-        return self._unknown(source, answer) if answer.unknown else TrackedValue(found, (source,))
+        source = self._record_query(query, found, awaited=False, unanswered=bool(answer.unknown))
+        return self._unknown_answer(source, answer) if answer.unknown else TrackedValue(found, (source,))
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
         if isinstance(asked, UnknownValue) and asked.derived:
-            return asked  # what is asked for isn't known itself
-        source, body = _answer(asked)
+            return asked  # the query depends on an unknown value
+        source, body = _answer_of(asked)
         if not isinstance(source.query, Reference):
-            answer = self.world.answer(source.query)
+            answer = self.cluster.answer(source.query)
             if answer.unknown:
-                return self._unknown(source, answer)
+                return self._unknown_answer(source, answer)
         found = source.query in self._done or (body is not None and self._is_ready(body))
-        others = tuple(each for each in asked.sources if each is not source)
-        return TrackedValue(found, (*others, *unawaited((source,))))
+        others = tuple(each for each in asked.provenance if each is not source)
+        return TrackedValue(found, (*others, *without_waiting((source,))))
 
     def _generated(self, length: int = 24) -> str:
         if self._lenient:
-            raise TemplateRuntimeError("generated has no place in a status; read the object that has the value")
-        if self.generation is None:
-            self.generation = Generation(self.world, self._given)
-        return self.generation.value(length)
+            raise TemplateRuntimeError(
+                "generated can't be used in a status; read the field of the object that has the value"
+            )
+        if self.generator is None:
+            self.generator = ValueGenerator(self.cluster, self._reused_values)
+        return self.generator.value(length)
 
     def _expired(self, duration: str) -> bool:
         try:
-            seconds = parse_duration(_text("expired", "duration", duration))
+            seconds = parse_duration(_string_argument("expired", "duration", duration))
         except ValueError as error:
             raise TemplateRuntimeError(f"expired: {error}") from None
-        made = creation_time(self._metadata)
-        ends = (self.world.now if made is None else made) + seconds
-        if ends <= self.world.now and made is not None:
+        created = creation_time(self._metadata)
+        ends = (self.cluster.now if created is None else created) + seconds
+        if ends <= self.cluster.now and created is not None:
             self.aged = True
             return True
-        self._again(ends)
+        self._render_again_at(ends)
         return False
 
-    def _source(
+    def _record_query(
         self, query: Query, body: Any, *, awaited: bool = True, unready: bool = False, unanswered: bool = False
     ) -> Provenance:
-        location = _asking_line()
+        location = _calling_line()
         self.asked.setdefault(query, location)
         if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, list) else [body]
         return Provenance(
             query=query,
             body=body,
-            branches=self.branches,
+            file_provenance=self.file_provenance,
             read_unready=self.read_unready,
             awaited=awaited,
             lenient=self._lenient,
@@ -256,56 +269,55 @@ class TemplateAPI:
             location=location,
         )
 
-    def _unknown(self, source: Provenance, answer: Answer) -> UnknownValue:
-        """What an answer is that can't be given; where somebody has to do something, with the line that asks."""
+    def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
+        """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""
         location = self.asked[source.query]
         where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
         awaited = WaitTarget(
             source.query, state=f"be known{where}: {answer.unknown}", needs_permission=answer.needs_permission
         )
-        return UnknownValue((source,), [awaited], whole=True)
+        return UnknownValue((source,), [awaited], is_answer=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        return self._judged(body).state is ReadinessState.CURRENT
+        return self._readiness(body).state is ReadinessState.CURRENT
 
-    def _judged(self, body: Mapping[str, Any]) -> Readiness:
+    def _readiness(self, body: Mapping[str, Any]) -> Readiness:
         group = split_api_version(body.get("apiVersion", ""))[0]
-        status_kinds = self.world.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.world.now, reports_status=status_kinds)
+        status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
+        found = readiness(body, self.cluster.now, reports_status=status_kinds)
         if found.again_at is not None:
-            self._again(found.again_at)
+            self._render_again_at(found.again_at)
         return found
 
-    def _again(self, moment: float) -> None:
+    def _render_again_at(self, moment: float) -> None:
         self.again_at = moment if self.again_at is None else min(self.again_at, moment)
 
 
-setattr(TemplateAPI._ready, TAKES_OBSERVED, True)  # noqa: SLF001 - its own module
+setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own module
 
 
 def creation_time(metadata: Mapping[str, Any]) -> float | None:
-    """When an object was made, in seconds since the epoch; None where it isn't yet."""
+    """The creation time of an object in seconds since the epoch; None if the object does not exist yet."""
     text = metadata.get("creationTimestamp")
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
-def _answer(asked: Any) -> tuple[Provenance, Any]:
-    """The answer that a template passes on as it is, and the body in it that is meant.
+def _answer_of(asked: Any) -> tuple[Provenance, Any]:
+    """The provenance and the object of a value that is the whole answer of `child` or `lookup`.
 
-    Where the question was made of other answers, its own source is the last one. Raises TemplateRuntimeError for
-    anything else.
+    If the query used other answers, its own provenance is the last one. Raises TemplateRuntimeError for another value.
     """
-    if isinstance(asked, UnknownValue) and asked.whole:
-        return asked.sources[-1], asked.sources[-1].body
+    if isinstance(asked, UnknownValue) and asked.is_answer:
+        return asked.provenance[-1], asked.provenance[-1].body
     if isinstance(asked, TrackedValue):
-        for source in reversed(asked.sources):
+        for source in reversed(asked.provenance):
             bodies = source.body if isinstance(source.query, Selection) else (source.body,)
             if any(asked.value is body for body in bodies):
                 return source, asked.value
     raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
 
 
-def _text(function: str, argument: str, value: Any) -> str:
+def _string_argument(function: str, argument: str, value: Any) -> str:
     if not isinstance(value, str) or (not value and argument != "namespace"):
         what = "empty" if value == "" else kind_of(value)
         raise TemplateRuntimeError(f"{function}: {argument} must be a string, and this is {what}")
@@ -318,17 +330,17 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _place(template: Template, name: str, line: int) -> SourceLocation:
-    """Where a line of a template's code comes from; jinja2 works it out anew each time that it is asked."""
+def _template_line(template: Template, name: str, line: int) -> SourceLocation:
+    """The template line of a line of compiled code; cached, because jinja2 computes it on each call."""
     return SourceLocation(name, template.get_corresponding_lineno(line))
 
 
-def _asking_line() -> SourceLocation | None:
+def _calling_line() -> SourceLocation | None:
     """The template line that is being rendered."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own callers
     while frame is not None:
         template = frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template) and template.name is not None:
-            return _place(template, template.name, frame.f_lineno)
+            return _template_line(template, template.name, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -1,8 +1,8 @@
-"""The compiled templates of one folder.
+"""Compiles the templates of one folder.
 
 Promises:
-- A set is compiled as a whole or not at all; all faults of its files are known at once, each with its place.
-- Compiling is done once; what a render adds is a cache of parsed YAML, bounded, of texts without values in them.
+- A folder compiles as a whole or not at all, and all faults of its files are reported at once, each with its line.
+- A template is compiled once. A bounded cache keeps the parsed YAML of rendered text, which contains no values.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from jinja2 import Template, TemplateSyntaxError, nodes
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
-from ssa_operator.rendering.jinja.functions import QUESTIONS, REMOVED
-from ssa_operator.rendering.values.line_marks import Lines, Places
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
+from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 
 SHARED = "_shared"
-"""The folder beside the others whose files every folder can import."""
+"""The folder whose files every other folder can import."""
 
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
 
-_ASKS = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONS))})\b")
+_CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
 
 
 class LoadError(ValueError):
-    """Files that make no set of templates; `problems` has every fault."""
+    """The files of a folder don't compile; `problems` has every fault."""
 
     def __init__(self, problems: tuple[RenderProblem, ...]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -44,8 +44,8 @@ class LoadError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One file that gives manifests: a template, or the documents of a static one."""
+class ManifestFile:
+    """One file that renders manifests: a template, or the parsed documents of a static file."""
 
     name: str
     template: Template | None = None
@@ -53,10 +53,10 @@ class Entry:
 
 
 class Templates:
-    """A folder's templates, ready to render; `digest` names them, `asks` says whether one may ask the cluster."""
+    """A folder's compiled templates. `digest` identifies them; `queries_cluster`: one of them may query the cluster."""
 
     def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
-        """Compile `files` (name from the templates folder on, and text), those of `_shared` among them.
+        """Compile `files` (text by path below the templates folder), also those in `_shared`.
 
         Raises LoadError.
         """
@@ -64,56 +64,58 @@ class Templates:
         self.digest = digest
         self._files = files
         self._names = list(files)
-        self._known = lru_cache(_CACHED_TEXTS)(self._parsed)
-        self.asks = any(_ASKS.search(text) for text in files.values())
-        self._environment = Environment(files, self._full_name, self.asks)
+        self._parse_cached = lru_cache(_CACHED_TEXTS)(self._parse)
+        self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
+        self._environment = Environment(files, self._full_name, self.queries_cluster)
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[RenderProblem] = []
         self._checked: set[str] = set()
         for name in files:
             if name.startswith(f"{folder}/") and name.endswith(".j2"):
                 self._check(name)
-        static = {name: self._static(name) for name in files if is_manifest(folder, name) and not name.endswith(".j2")}
+        static = {
+            name: self._parse_static(name) for name in files if is_manifest(folder, name) and not name.endswith(".j2")
+        }
         if self._problems:
             raise LoadError(tuple(dict.fromkeys(self._problems)))
-        self.entries = tuple(
-            Entry(name, documents=static[name]) if name in static else self._entry(name)
+        self.manifest_files = tuple(
+            ManifestFile(name, documents=static[name]) if name in static else self._manifest_file(name)
             for name in files
             if is_manifest(folder, name)
         )
         status = f"{folder}/{STATUS}"
-        self.status = self._entry(status) if status in files else None
+        self.status = self._manifest_file(status) if status in files else None
 
     @property
     def text(self) -> str:
-        """All files."""
+        """The text of all files."""
         return "\n".join(self._files.values())
 
-    def skeleton(self, marked: str, name: str) -> tuple[Node, ...]:
-        """The parsed documents of a rendered text with its marks. Raises DocumentError."""
-        return self._known(marked, name) if len(marked) <= _CACHED_LENGTH else self._parsed(marked, name)
+    def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
+        """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
+        return self._parse_cached(marked, name) if len(marked) <= _CACHED_LENGTH else self._parse(marked, name)
 
-    def _parsed(self, marked: str, name: str) -> tuple[Node, ...]:
-        return parse(Places(marked, self._names, SourceLocation(name, 1)))
+    def _parse(self, marked: str, name: str) -> tuple[Node, ...]:
+        return parse(MarkedText(marked, self._names, SourceLocation(name, 1)))
 
     def line(self, location: SourceLocation) -> str:
-        """The text of a template line; '' where the file speaks of Secrets, whose content must not get out."""
+        """The text of a template line; '' if the file mentions Secrets, because their content must not be shown."""
         text = self._files.get(location.file, "")
         lines = text.split("\n")
         return "" if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
 
-    def _entry(self, name: str) -> Entry:
-        return Entry(name, template=self._environment.get_template(name))
+    def _manifest_file(self, name: str) -> ManifestFile:
+        return ManifestFile(name, template=self._environment.get_template(name))
 
-    def _static(self, name: str) -> tuple[Node, ...]:
+    def _parse_static(self, name: str) -> tuple[Node, ...]:
         try:
-            return parse(Lines(self._files[name], name))
+            return parse(StaticText(self._files[name], name))
         except DocumentError as error:
             self._problems.append(RenderProblem(str(error), error.location))
             return ()
 
     def _check(self, name: str) -> None:
-        """Compile a template, and what it names; note what is wrong."""
+        """Compile a template and the templates that it names; add their faults to the problems."""
         if name in self._checked:
             return
         self._checked.add(name)
@@ -121,7 +123,9 @@ class Templates:
             tree = self._environment.parse(self._files[name], name, name)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
-            self._problems.append(RenderProblem(_syntax_fault(error), SourceLocation(error.name or name, error.lineno)))
+            self._problems.append(
+                RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
+            )
             return
         for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
             self._check_reference(reference, name)
@@ -135,28 +139,28 @@ class Templates:
             self._check(full)
         elif not getattr(reference, "ignore_missing", False):
             self._problems.append(
-                RenderProblem(f"{full} {_absence(named.value)}", SourceLocation(name, reference.lineno))
+                RenderProblem(f"{full} {_missing_reason(named.value)}", SourceLocation(name, reference.lineno))
             )
 
     def _full_name(self, name: str) -> str:
-        """The file that `name` means: below the folder, or below `_shared`."""
+        """The file that `name` refers to: below the folder, or below `_shared`."""
         own = f"{self.folder}/{name}"
         return name if name.startswith(f"{SHARED}/") and own not in self._files else own
 
 
-def _absence(name: str) -> str:
+def _missing_reason(name: str) -> str:
     if name.startswith("/") or ".." in name.split("/"):
         return f"is outside of the folder; put what folders share into {SHARED}/"
     return f"does not exist; names start at the folder, or with {SHARED}/"
 
 
-def _syntax_fault(error: TemplateSyntaxError) -> str:
+def _syntax_message(error: TemplateSyntaxError) -> str:
     message = error.message or "syntax error"
     return next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), message)
 
 
 def is_manifest(folder: str, name: str) -> bool:
-    """Whether a file gives manifests: it does unless a name on its way from the folder begins with `_`."""
+    """Whether a file renders manifests: no part of its path below the folder begins with `_`."""
     if not name.startswith(f"{folder}/"):
         return False
     inner = name.removeprefix(f"{folder}/")

@@ -1,1 +1,1 @@
-"""What rendered text is made of: values with their types, marks, and the limits of a render."""
+"""The values in rendered text: their types, their provenance, line marks, and the limits of a render."""

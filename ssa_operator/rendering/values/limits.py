@@ -1,9 +1,9 @@
-"""What one template may use up: time, memory and text.
+"""Limits the time, the memory and the text that one template uses, with a budget for each render.
 
 Promises:
-- A template that loops, recurses or grows without end is stopped with an error that says which bound it met.
-- The bounds hold in every thread and need no signal: they are checked at each step that a template can repeat, and no
-  single step may make anything larger than the bounds.
+- A template that loops, recurses or grows without end fails with an error that names the limit.
+- The limits hold in every thread and need no signal: the render checks them at each step that a template can repeat.
+- No single step makes a value that is larger than the limits.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ OUTPUT_LIMIT = 3 * 2**20
 """Characters that one template may render: the API server takes request bodies of at most 3 MiB."""
 
 WORK_LIMIT = 64 * 2**20
-"""Characters that the expressions of one template may produce in all; a list's entry counts as 8, a step as 64."""
+"""Characters that the expressions of one template may produce in all; an entry of a list counts as 8, a step as 64."""
 
 SECONDS_LIMIT = 2.0
-"""Seconds of the processor that one template may take: a hundred thousand times what a usual one takes."""
+"""Seconds of processor time that one template may take: a hundred thousand times the time of a usual one."""
 
 INTEGER_BITS = 4096
-"""Bits of the largest number that an expression may pass through."""
+"""Bits of the largest number that an expression may compute."""
 
-_STEPS_BETWEEN_LOOKS = 256
+_STEPS_BETWEEN_CHECKS = 256
 _STEP_SIZE = 64
 _ENTRY_SIZE = 8
 
 
 class LimitError(TemplateRuntimeError):
-    """A template met a bound."""
+    """A template reached a limit."""
 
 
 class RenderBudget:
-    """What is left for the template that is being rendered."""
+    """The work and the time that remain for the template that is being rendered."""
 
     __slots__ = ("_deadline", "_steps", "_work")
 
     def __init__(self) -> None:
         self._deadline: float | None = None
-        self._steps = _STEPS_BETWEEN_LOOKS
+        self._steps = _STEPS_BETWEEN_CHECKS
         self._work = WORK_LIMIT
 
     def step(self) -> None:
-        """Account for something that a template can repeat. Raises LimitError when the time is over."""
+        """Count one step that a template can repeat. Raises LimitError when the time is over."""
         self._steps -= 1
         if self._steps <= 0:
-            self._steps = _STEPS_BETWEEN_LOOKS
-            self._spend(_STEPS_BETWEEN_LOOKS * _STEP_SIZE)
-            # The thread's own time: a busy machine stops no template. A usual one never comes here.
+            self._steps = _STEPS_BETWEEN_CHECKS
+            self._spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
+            # The thread's own time, so that a busy machine stops no template. A usual template never reaches this line.
             now = time.thread_time()
             if self._deadline is None:
                 self._deadline = now + SECONDS_LIMIT
@@ -63,9 +63,9 @@ class RenderBudget:
                 )
 
     def produce(self, size: int) -> None:
-        """Account for characters before they are made.
+        """Count the characters of a result before an expression makes it.
 
-        Raises LimitError when one result, or all of them together, would be too large.
+        Raises LimitError when one result, or all results together, would be too large.
         """
         if size > OUTPUT_LIMIT:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
@@ -84,14 +84,14 @@ _current: ContextVar[RenderBudget] = ContextVar("ssa_operator_render_budget")
 
 
 def current() -> RenderBudget:
-    """The budget of the render in progress; a fresh one outside of any."""
+    """The budget of the render in progress; outside of a render, a new one."""
     budget = _current.get(None)
     return RenderBudget() if budget is None else budget
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """Give what is done within, in this thread or task, a budget of its own."""
+def enforced() -> Iterator[None]:
+    """Run the block with a budget of its own, in this thread or task."""
     token = _current.set(RenderBudget())
     try:
         yield
@@ -100,7 +100,7 @@ def bounded() -> Iterator[None]:
 
 
 def counted(iterable: Iterable[Any]) -> Iterator[Any]:
-    """The same items, each one accounted for as a step."""
+    """The same items; each one counts as a step."""
     step = current().step
     for item in iterable:
         step()
@@ -108,7 +108,7 @@ def counted(iterable: Iterable[Any]) -> Iterator[Any]:
 
 
 def size_of(value: object) -> int:
-    """The size of a value in the budget's terms, without looking into it."""
+    """The size of a value in the budget's units, without the items of its items."""
     if isinstance(value, str):
         return len(value)
     return len(value) * _ENTRY_SIZE if isinstance(value, Sized) else 1

@@ -1,9 +1,9 @@
-"""Marks in rendered text that tell which template line wrote what.
+"""Marks in rendered text that lead from each character to the template line that wrote it.
 
 Promises:
-- Marks are invisible to templates: they are taken out before text is read as a value or as YAML.
+- A template never sees a mark: the render removes marks before it reads text as a value or as YAML.
 - Each position of the rendered text leads to a template line and to the lines that included it.
-- The marked characters can't occur in a template (it is refused at load) or in a value (values never are in the text).
+- No mark can be forged: a template with a reserved character doesn't load, and values are never part of the text.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ssa_operator.core.objects.source_location import SourceLocation
 CLOSE = "\ue001"
 LINE = "\ue002"
 PUSH = "\ue003"
-"""What follows was included by the line that is the current one here."""
+"""Begins text that the current line included."""
 POP = "\ue004"
-"""The end of what was included."""
+"""Ends text that a line included."""
 
 EMPTY = {"{}": "\ue005", "[]": "\ue006"}
-"""What stands for the YAML text of an empty mapping or list until its neighbours are known."""
+"""Characters in place of the YAML text of an empty mapping or list until its neighbours are known."""
 
 RESERVED = re.compile("[\ue000-\ue006]")
-"""Characters of the private use area that templates can't hold literally; values can."""
+"""Characters of the private use area: a template can't contain them literally, a value can."""
 
 MARK = rf"{LINE}[0-9]+\.[0-9]+{CLOSE}|{PUSH}|{POP}"
 MARKS = f"{LINE}{PUSH}{POP}"
@@ -39,7 +39,7 @@ def line_mark(file: int, line: int) -> str:
 
 
 def without_marks(text: str) -> str:
-    """The text as it will be read."""
+    """The text as YAML or an expression reads it."""
     if text.isascii():
         return text
     text = _MARK.sub("", text)
@@ -48,38 +48,42 @@ def without_marks(text: str) -> str:
     return text
 
 
-def settled(marked: str) -> str:
-    """The text with its empty mappings and lists written out, or left out among neighbours that they join."""
+def resolve_empty_collections(marked: str) -> str:
+    """The text with each empty mapping or list written out, or left out if the lines around it are its siblings."""
     lines = marked.split("\n")
-    read = [_MARK.sub("", line) for line in lines]
-    for at, line in enumerate(read):
+    unmarked = [_MARK.sub("", line) for line in lines]
+    for at, line in enumerate(unmarked):
         for empty, stand_in in EMPTY.items():
             if stand_in in line:
-                merged = line.strip() == stand_in and _has_siblings(read, at, item=empty == "[]")
-                lines[at] = lines[at].replace(stand_in, "" if merged else empty)
+                joined = line.strip() == stand_in and _has_siblings(unmarked, at, item=empty == "[]")
+                lines[at] = lines[at].replace(stand_in, "" if joined else empty)
     return "\n".join(lines)
 
 
 def _has_siblings(lines: Sequence[str], at: int, item: bool) -> bool:
-    """Whether the nearest line above or below that isn't deeper is an item (else a key) of the same collection."""
-    depth = _depth(lines[at], item)
+    """Whether the nearest line above or below that isn't deeper is an item (or a key) of the same collection."""
+    depth = _indentation(lines[at], item)
     for others in (reversed(lines[:at]), lines[at + 1 :]):
-        nearest = next((line for line in others if _content(line) and _depth(line, item) <= depth), "")
-        if _content(nearest) and _depth(nearest, item) == depth and (not item or nearest.lstrip(" ").startswith("- ")):
+        nearest = next((line for line in others if _has_content(line) and _indentation(line, item) <= depth), "")
+        if (
+            _has_content(nearest)
+            and _indentation(nearest, item) == depth
+            and (not item or nearest.lstrip(" ").startswith("- "))
+        ):
             return True
     return False
 
 
-def _content(line: str) -> bool:
+def _has_content(line: str) -> bool:
     return bool(line.strip()) and line.strip() not in EMPTY.values() and not line.lstrip().startswith("#")
 
 
-def _depth(line: str, item: bool) -> int:
+def _indentation(line: str, item: bool) -> int:
     return len(line) - len(line.lstrip(" " if item else " -"))
 
 
-class Lines:
-    """The places in a file that is taken as it stands."""
+class StaticText:
+    """The text of a static file, and the location of each character."""
 
     __slots__ = ("_breaks", "_file", "_last", "text")
 
@@ -90,19 +94,19 @@ class Lines:
         self._last = text.rstrip().count("\n")
 
     def __call__(self, offset: int) -> SourceLocation:
-        """The place of a character; what is missing at the end is missing in the last line."""
+        """The location of a character. What the file lacks at its end has the location of the last line."""
         return SourceLocation(self._file, min(bisect_left(self._breaks, offset), self._last) + 1)
 
 
-class Places:
-    """The places in rendered text."""
+class MarkedText:
+    """Rendered text without its marks, and the location of each character."""
 
-    __slots__ = ("_offsets", "_places", "text")
+    __slots__ = ("_locations", "_offsets", "text")
 
     def __init__(self, marked: str, files: Sequence[str], start: SourceLocation) -> None:
-        """Take the marks out of `marked`; `start` is the place of what stands before the first one."""
+        """Remove the marks from `marked`; `start` is the location of the text before the first mark."""
         self._offsets: list[int] = [0]
-        self._places: list[SourceLocation] = [start]
+        self._locations: list[SourceLocation] = [start]
         stack: list[SourceLocation] = []
         here = start
         parts: list[str] = []
@@ -120,15 +124,15 @@ class Places:
                 back = stack.pop()
                 here = SourceLocation(back.file, back.line, tuple(reversed(stack)))
             self._offsets.append(offset)
-            self._places.append(here)
+            self._locations.append(here)
         parts.append(marked[end:])
         self.text = "".join(parts)
 
     def __call__(self, offset: int) -> SourceLocation:
-        """The place that wrote a character."""
+        """The location that wrote a character."""
         at = bisect_right(self._offsets, offset) - 1
         if at + 1 < len(self._offsets):
-            # The blanks before the first mark of a line belong to it.
+            # The blanks before the first mark of a line belong to that mark.
             before = self.text[self.text.rfind("\n", 0, offset) + 1 : self._offsets[at + 1]]
             at += not before.strip(" \t")
-        return self._places[at]
+        return self._locations[at]

@@ -1,8 +1,8 @@
-"""Values that a manifest can hold, and how they read within text.
+"""Converts the values of expressions to JSON data for a manifest, and to text within other text.
 
 Promises:
-- Whatever goes into a manifest is plain JSON data: nothing else gets past `data`.
-- Within text, a string reads as it is, anything else as JSON writes it.
+- A manifest holds plain JSON data: `json_data` refuses every other value.
+- Within text, a string stands as it is, and every other value as JSON.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue
 
 DEPTH_LIMIT = 100
-"""Levels of a value; the API server's own limit on nesting is far above any manifest too."""
+"""Levels of nesting in a value: no manifest has as many."""
 
 _CONTAINER_SIZE = 64
 
 INTEGERS = range(-(2**63), 2**63)
-"""Integers that survive the API server (a JSON number there is an int64 or a float64)."""
+"""Integers that the API server keeps: it decodes a JSON number as int64 or float64."""
 
 
 class UnfitValueError(TemplateRuntimeError):
@@ -33,7 +33,7 @@ class UnfitValueError(TemplateRuntimeError):
 
 
 class Stringlike:
-    """What reads as a string wherever an expression uses it."""
+    """A value that acts as a string in every expression."""
 
     __slots__ = ()
 
@@ -71,12 +71,13 @@ class Stringlike:
         return str(self)[index]
 
 
-def data(value: Any, depth: int = 0, observed: list[TrackedValue | UnknownValue] | None = None) -> Any:
+def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownValue] | None = None) -> Any:
     """The value as plain JSON data; tuples, ranges, views and generators become lists, template text becomes strings.
 
-    Values of the cluster that are in it are put into `observed`, the unknown ones among them left as they are; without
-    it, an unknown one raises AwaitedError. Raises UnfitValueError for a value that JSON has no word for, and for a
-    missing one what its use raises.
+    Appends the tracked and the unknown values in it to `tracked`, and leaves the unknown ones as they are. Without
+    `tracked`, an unknown value raises AwaitedError.
+
+    Raises UnfitValueError for a value that JSON can't express, and MissingFieldError for a missing field.
     """
     kind = type(value)
     if kind is str:
@@ -86,27 +87,25 @@ def data(value: Any, depth: int = 0, observed: list[TrackedValue | UnknownValue]
     if kind is int or kind is float:
         return _number(value)
     if kind is not dict and kind is not list:
-        if isinstance(value, (TrackedValue, UnknownValue)) and observed is not None:
-            observed.append(value)
-            return value if isinstance(value, UnknownValue) else data(value.value, depth, observed)
+        if isinstance(value, (TrackedValue, UnknownValue)) and tracked is not None:
+            tracked.append(value)
+            return value if isinstance(value, UnknownValue) else json_data(value.value, depth, tracked)
         if isinstance(value, TrackedValue):
-            return data(value.branched(), depth)
+            return json_data(value.read_untracked(), depth)
         if isinstance(value, (str, Stringlike, Undefined)):
-            return _encodable(str(value))  # str() of a missing field raises what is missing
+            return _encodable(str(value))  # str() of a missing field raises MissingFieldError
     if depth > DEPTH_LIMIT:
         raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
     if kind is dict or isinstance(value, Mapping):
         limits.current().produce(limits.size_of(value) + _CONTAINER_SIZE)
-        return {key_text(key): data(item, depth + 1, observed) for key, item in value.items()}
+        return {key_text(key): json_data(item, depth + 1, tracked) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
-        items: Any = value if isinstance(value, (list, tuple)) else [*_counted(value)]
+        items: Any = value
+        if not isinstance(value, (list, tuple)):
+            items = [*limits.counted(items)]
         limits.current().produce(limits.size_of(items) + _CONTAINER_SIZE)
-        return [data(item, depth + 1, observed) for item in items]
-    raise UnfitValueError(_refusal(value))
-
-
-def _counted(value: Any) -> Iterator[Any]:
-    return limits.counted(value)
+        return [json_data(item, depth + 1, tracked) for item in items]
+    raise UnfitValueError(_refusal_reason(value))
 
 
 def _number(value: float) -> int | float:
@@ -119,15 +118,15 @@ def _number(value: float) -> int | float:
 
 
 def key_text(key: Any) -> str:
-    """The key of a mapping. Raises UnfitValueError for one that is no string."""
+    """The key of a mapping as a string. Raises UnfitValueError for a key of another type."""
     if type(key) is str:
         return key
     if isinstance(key, (str, Stringlike)):
         return str(key)
     if isinstance(key, TrackedValue):
-        return key_text(key.branched())
-    what = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"{kind_of(key)} as a key"
-    raise UnfitValueError(f"a mapping has {what}; keys must be strings")
+        return key_text(key.read_untracked())
+    described = f"the key {key!r}" if isinstance(key, (int, float)) or key is None else f"{kind_of(key)} as a key"
+    raise UnfitValueError(f"a mapping has {described}; keys must be strings")
 
 
 _KINDS: Mapping[str, str] = {
@@ -162,14 +161,14 @@ _KINDS: Mapping[str, str] = {
 
 
 def kind_named(name: str) -> str:
-    """What templates call a value of the type that Python gives this name."""
+    """The words for a value whose Python type has this name: a string, a mapping."""
     if name in ("builtin_function_or_method", "function", "method", "partial", "type"):
         return "a function"
     return _KINDS.get(name, "a value")
 
 
 def kind_of(value: Any) -> str:
-    """What templates call a value of its type: a string, a mapping."""
+    """The words for a value of its type: a string, a mapping."""
     return kind_named(type(value).__name__)
 
 
@@ -181,7 +180,7 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _refusal(value: Any) -> str:
+def _refusal_reason(value: Any) -> str:
     if isinstance(value, Macro):
         return f"{value.name} is a macro; call it: {value.name}(...)"
     if callable(value):
@@ -200,8 +199,8 @@ def json_text(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """The value as it reads within text. Raises as `data` does."""
+    """The value as text within other text. Raises the errors of `json_data`."""
     if isinstance(value, str):
         return str(value)
-    plain = data(value)
+    plain = json_data(value)
     return plain if isinstance(plain, str) else json_text(plain)

@@ -1,9 +1,9 @@
-"""What Python says of an expression that it can't evaluate, in the words of template authors.
+"""Translates Python's errors in expressions into words that template authors know.
 
 Promises:
-- No value is in the sentence, since it may be a Secret's content: only kinds of values and names that the template
-  wrote.
-- No name of a Python class, module or function is in it.
+- The message contains no value, because a value may be a Secret's content: only kinds of values, and names that the
+  template contains.
+- The message contains no name of a Python class, module or function.
 """
 
 from __future__ import annotations
@@ -15,64 +15,64 @@ from typing import TypeAlias
 from ssa_operator.rendering.values.manifest_values import kind_named
 
 ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What Python raises for an expression whose values don't fit."""
+"""The exceptions that Python raises for an expression whose values don't fit."""
 
-_WRONG = "a value is not of the kind, or not in the range, that this needs"
+_OTHER_ERROR = "a value is not of the kind, or not in the range, that this needs"
 
-_Words: TypeAlias = Callable[[re.Match[str]], str]
+_Wording: TypeAlias = Callable[[re.Match[str]], str]
 
 
-def _operated(found: re.Match[str]) -> str:
+def _operation_error(found: re.Match[str]) -> str:
     operator, left, right = found[1].removesuffix(" or pow()"), kind_named(found[2]), kind_named(found[3])
     joining = "; ~ joins values as text" if operator == "+" and "a string" in (left, right) else ""
     return f"{operator} can't be used with {left} and {right}{joining}"
 
 
-def _added(found: re.Match[str]) -> str:
+def _concatenation_error(found: re.Match[str]) -> str:
     left, right = kind_named(found[1]), kind_named(found[2])
     joining = "; ~ joins values as text" if left == "a string" else ""
     return f"+ can't be used with {left} and {right}{joining}"
 
 
-def _compared(found: re.Match[str]) -> str:
+def _comparison_error(found: re.Match[str]) -> str:
     return f"{found[1]} can't compare {kind_named(found[2])} with {kind_named(found[3])}"
 
 
-def _kind(sentence: str) -> _Words:
-    return lambda found: sentence.format(kind_named(found[1]))
+def _kind(message: str) -> _Wording:
+    return lambda found: message.format(kind_named(found[1]))
 
 
-def _function(sentence: str) -> _Words:
-    """A sentence of a function, called as templates call it."""
-    return lambda found: sentence.format(_called(found[1]), *found.groups()[1:])
+def _function(message: str) -> _Wording:
+    """A message about a function, with the name that templates use for it."""
+    return lambda found: message.format(_template_name(found[1]), *found.groups()[1:])
 
 
-def _called(name: str) -> str:
+def _template_name(name: str) -> str:
     plain = name.rpartition(".")[2]
     own = plain.removeprefix("do_").removeprefix("test_").lstrip("_")
-    return "the call" if own in _UNNAMED else own
+    return "the call" if own in _INTERNAL_FUNCTIONS else own
 
 
-_UNNAMED = frozenset({"call", "filtered", "applied", "tested", "reading", "<lambda>"})
-"""Functions of our own between the template and what it calls."""
+_INTERNAL_FUNCTIONS = frozenset({"call", "filtered", "applied", "tested", "reading", "<lambda>"})
+"""Functions of the renderer between the template and the function that it calls."""
 
 
-def _rules() -> Iterator[tuple[str, str | _Words]]:
-    yield r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", _operated
-    yield r"can only concatenate (\w+) \(not \"([\w.]+)\"\)", _added
+def _rules() -> Iterator[tuple[str, str | _Wording]]:
+    yield r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", _operation_error
+    yield r"can only concatenate (\w+) \(not \"([\w.]+)\"\)", _concatenation_error
     yield r"can't multiply sequence by non-int of type '([\w.]+)'", _kind("* can't repeat a string or a list by {}")
-    yield r"'([<>]=?)' not supported between instances of '([\w.]+)' and '([\w.]+)'", _compared
-    yield r"bad operand type for (?:unary .|abs\(\)): '([\w.]+)'", _kind("{} is no number")
-    yield r"'([\w.]+)' object is not (?:iterable|reversible)", _kind("{} has no items to go through")
-    yield r"cannot unpack non-iterable ([\w.]+) object", _kind("{} can't be taken apart into several names")
-    yield r"argument of type '([\w.]+)' is not", _kind("{} holds nothing that `in` could find")
-    yield r"argument of type .* is not a container", "what stands after `in` holds nothing"
+    yield r"'([<>]=?)' not supported between instances of '([\w.]+)' and '([\w.]+)'", _comparison_error
+    yield r"bad operand type for (?:unary .|abs\(\)): '([\w.]+)'", _kind("{} is not a number")
+    yield r"'([\w.]+)' object is not (?:iterable|reversible)", _kind("{} has no items to iterate over")
+    yield r"cannot unpack non-iterable ([\w.]+) object", _kind("{} can't be unpacked into several names")
+    yield r"argument of type '([\w.]+)' is not", _kind("{} has no items that `in` could find")
+    yield r"argument of type .* is not a container", "the value after `in` has no items"
     yield r"object of type '([\w.]+)' has no len\(\)", _kind("{} has no length")
-    yield r"unhashable type: '([\w.]+)'", _kind("{} can't be a key, nor one of several to be told apart")
-    yield r"'([\w.]+)' object cannot be interpreted as an integer", _kind("{} is no whole number")
+    yield r"unhashable type: '([\w.]+)'", _kind("{} can't be a key or a unique item")
+    yield r"'([\w.]+)' object cannot be interpreted as an integer", _kind("{} is not a whole number")
     yield r"type ([\w.]+) doesn't define __round__", _kind("{} can't be rounded")
     yield r"'([\w.]+)' object is not subscriptable", _kind("{} has no fields and no items")
-    yield r"'([\w.]+)' object (?:has no attribute|does not support)", _kind("{} can't be used so")
+    yield r"'([\w.]+)' object (?:has no attribute|does not support)", _kind("{} can't be used this way")
     yield r"attribute name must be string", "the name of a field must be a string"
     yield r"(?:slice|list|tuple|string|range) (?:indices|index) must be integers", "a position must be a whole number"
     yield r"^Range too big.*\((\d+)\)", r"the range has more than \1 numbers"
@@ -102,9 +102,9 @@ def _rules() -> Iterator[tuple[str, str | _Words]]:
         r"unsupported format character|[Uu]nknown format code|[Ii]nvalid format|format specifier",
         ("the format has a part that doesn't exist, or not for this kind of value"),
     )
-    yield r"could not convert string to float|invalid literal for int", "the string is no number"
+    yield r"could not convert string to float|invalid literal for int", "the string is not a number"
     yield r"update sequence element #\d+", "a mapping can be made of a mapping, or of a list of pairs"
-    yield r"is not in list|not in tuple|substring not found", "what is looked for is not in it"
+    yield r"is not in list|not in tuple|substring not found", "the value is not in the list or the text"
     yield r"keywords must be strings", "the names behind ** must be strings"
     yield r"sum\(\) can't sum strings", "sum adds numbers; join joins strings"
     yield (
@@ -113,13 +113,13 @@ def _rules() -> Iterator[tuple[str, str | _Words]]:
     )
 
 
-_RULES: Sequence[tuple[re.Pattern[str], str | _Words]] = [(re.compile(rule), words) for rule, words in _rules()]
+_RULES: Sequence[tuple[re.Pattern[str], str | _Wording]] = [(re.compile(rule), words) for rule, words in _rules()]
 
 
-def sentence(error: Exception) -> str:
-    """What is wrong with the values of an expression, as far as Python's error tells."""
+def translate_error(error: Exception) -> str:
+    """The fault of an expression's values, as far as Python's error names it."""
     for pattern, words in _RULES:
         found = pattern.search(str(error))
         if found is not None:
             return found.expand(words) if isinstance(words, str) else words(found)
-    return _WRONG
+    return _OTHER_ERROR

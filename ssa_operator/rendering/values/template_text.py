@@ -1,10 +1,9 @@
-"""Template text with values in it, as macros, blocks and files make it.
+"""Template text with values in it: the output of macros, blocks and files.
 
 Promises:
-- Text and values are never mixed: a value keeps its place among the pieces until the YAML around it is parsed, so it
-  can't become YAML syntax.
-- Used as a value (compared, measured, encoded, joined), text reads as what it will say in the manifest.
-- `indent` and `trim` change the layout of text and leave the values in it alone.
+- A value can't become YAML syntax: a placeholder stands for it until the YAML around it is parsed.
+- An expression that compares, measures, encodes or joins template text uses the text that the manifest will have.
+- `indent` and `trim` change the layout of text and not the values in it.
 """
 
 from __future__ import annotations
@@ -15,17 +14,27 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, LINE, MARK, MARKS, POP, PUSH, settled, without_marks
-from ssa_operator.rendering.values.manifest_values import Stringlike, data, json_text, text_of
-from ssa_operator.rendering.values.tracked_values import TrackedValue, carried, plain
+from ssa_operator.rendering.values.line_marks import (
+    CLOSE,
+    EMPTY,
+    LINE,
+    MARK,
+    MARKS,
+    POP,
+    PUSH,
+    resolve_empty_collections,
+    without_marks,
+)
+from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, json_text, text_of
+from ssa_operator.rendering.values.tracked_values import TrackedValue, call_tracked, untracked
 
 OPEN = "\ue000"
-"""Opens the stand-in of a value in the text that is parsed as YAML; `places.CLOSE` closes it."""
+"""Opens the placeholder of a value in the text that is parsed as YAML; `line_marks.CLOSE` closes it."""
 
-TOKEN = re.compile(f"{OPEN}([0-9]+){CLOSE}")
+PLACEHOLDER = re.compile(f"{OPEN}([0-9]+){CLOSE}")
 
 
-class Value:
+class ValuePiece:
     """A value among the pieces of a text."""
 
     __slots__ = ("data",)
@@ -34,23 +43,24 @@ class Value:
         self.data = value
 
 
-class Carried(Value):
-    """A value of the cluster among the pieces: `data` is Observed, of plain data or Json, or Unknown.
+class TrackedPiece(ValuePiece):
+    """A value of the cluster among the pieces: `data` is a TrackedValue (of plain data or Json) or an UnknownValue.
 
-    What can't be read yet stays Observed until the file is put together: `default` may still take it as it is.
+    A value of a child that is not ready stays a TrackedValue until the whole file is rendered, because `default` may
+    still read it.
     """
 
     __slots__ = ()
 
 
 class Json(Stringlike):
-    """A structure that was asked for as JSON: the structure where it is a whole scalar, its text anywhere else."""
+    """The result of `tojson`: the structure if it is a whole scalar, and JSON text within other text."""
 
     __slots__ = ("_indent", "_text", "data")
 
     def __init__(self, value: Any, indent: int | None = None, text: str | None = None) -> None:
-        """`indent` is as in `json.dumps`; `text` is the JSON where it is known already."""
-        self.data = data(value)
+        """`indent` is as in `json.dumps`; `text` is the JSON text if it is known already."""
+        self.data = json_data(value)
         self._indent = indent
         self._text = text
 
@@ -68,7 +78,7 @@ class Json(Stringlike):
         return Json(self.data, self._indent, _indented(str(self), width, first, blank))
 
 
-Piece: TypeAlias = "str | Value | Json"
+Piece: TypeAlias = "str | ValuePiece | Json"
 
 
 class Text(Stringlike):
@@ -81,40 +91,40 @@ class Text(Stringlike):
         self._read: str | None = None
 
     def __str__(self) -> str:
-        """What the text says with its values written out."""
+        """The text with its values written out."""
         if self._read is None:
-            self._read = "".join([_read(piece) for piece in self.pieces])
+            self._read = "".join([_piece_text(piece) for piece in self.pieces])
             limits.current().produce(len(self._read))
         return self._read
 
-    def placed(self) -> Text:
-        """The text with its own places, and the place that it is put in as the one that it was included from."""
+    def marked_as_included(self) -> Text:
+        """The text with its own locations; the location that it is written to is the one that included it."""
         return Text((PUSH, *self.pieces, POP))
 
 
-def _read(piece: Piece) -> str:
+def _piece_text(piece: Piece) -> str:
     if isinstance(piece, str):
         return without_marks(piece)
-    return text_of(piece.data) if isinstance(piece, Value) else str(piece)
+    return text_of(piece.data) if isinstance(piece, ValuePiece) else str(piece)
 
 
-def spoken(text: Text) -> Any:
-    """What the text says, with the origins of the values of the cluster that are in it."""
-    values = [piece.data for piece in text.pieces if type(piece) is Carried]
+def tracked_string(text: Text) -> Any:
+    """The text as a string, with the provenance of the values of the cluster in it."""
+    values = [piece.data for piece in text.pieces if type(piece) is TrackedPiece]
     if not values:
         return str(text)
-    return carried(lambda *_: "".join([_read_alone(piece) for piece in text.pieces]), values, {})
+    return call_tracked(lambda *_: "".join([_untracked_piece_text(piece) for piece in text.pieces]), values, {})
 
 
-def _read_alone(piece: Piece) -> str:
-    value = plain(piece.data) if type(piece) is Carried else piece
-    if isinstance(value, (Value, Json)) or value is piece:
-        return _read(value)
+def _untracked_piece_text(piece: Piece) -> str:
+    value = untracked(piece.data) if type(piece) is TrackedPiece else piece
+    if isinstance(value, (ValuePiece, Json)) or value is piece:
+        return _piece_text(value)
     return text_of(value)
 
 
 def concat(pieces: Iterable[Any]) -> Text:
-    """What Jinja calls to join the output of a macro or a block."""
+    """Join the pieces of a macro, a block or a file; Jinja calls it."""
     flat: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -130,18 +140,18 @@ def concat(pieces: Iterable[Any]) -> Text:
     return Text(tuple(flat))
 
 
-class Composition:
-    """The text of one rendered file with numbered stand-ins, and the values that they stand for."""
+class RenderedText:
+    """The text of one rendered file with numbered placeholders, and the values that they stand for."""
 
-    __slots__ = ("carried", "marked", "texts", "values")
+    __slots__ = ("marked", "texts", "tracked", "values")
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         """Raises LimitError for too much text."""
-        self.carried = False
+        self.tracked = False
         self.values: list[Any] = []
         self.texts: dict[int, str] = {}
         marked = "".join(self._parts(pieces))
-        self.marked = settled(marked) if any(empty in marked for empty in EMPTY.values()) else marked
+        self.marked = resolve_empty_collections(marked) if any(empty in marked for empty in EMPTY.values()) else marked
 
     def _parts(self, pieces: Iterable[Any]) -> list[str]:
         parts: list[str] = []
@@ -151,13 +161,13 @@ class Composition:
             if kind is str:
                 size += len(piece)
                 parts.append(piece)
-            elif kind is Value:
+            elif kind is ValuePiece:
                 value = piece.data
                 if type(value) is str:
                     size += len(value)
                 elif type(value) is Indented and value.first:
                     parts.append(" " * value.width)
-                parts.append(_token(len(self.values)))
+                parts.append(_placeholder(len(self.values)))
                 self.values.append(value)
             else:
                 for part in piece.pieces if kind is Text else (piece,):
@@ -166,17 +176,17 @@ class Composition:
                         parts.append(part)
                         continue
                     value = self._unwrapped(part)
-                    origins = value.sources if type(value) is TrackedValue else None
-                    value = plain(value)
-                    said = str(value) if isinstance(value, Json) else value
+                    provenance = value.provenance if type(value) is TrackedValue else None
+                    value = untracked(value)
+                    text = str(value) if isinstance(value, Json) else value
                     if isinstance(value, Json):
-                        self.texts[len(self.values)] = said
+                        self.texts[len(self.values)] = text
                         value = value.data
-                    if isinstance(said, Indented) and said.first:
-                        parts.append(" " * said.width)
+                    if isinstance(text, Indented) and text.first:
+                        parts.append(" " * text.width)
                     size += len(value) if isinstance(value, str) else 1
-                    parts.append(_token(len(self.values)))
-                    self.values.append(value if origins is None else TrackedValue(value, origins))
+                    parts.append(_placeholder(len(self.values)))
+                    self.values.append(value if provenance is None else TrackedValue(value, provenance))
             if size > limits.OUTPUT_LIMIT:
                 raise limits.LimitError(
                     f"the template renders more than {limits.OUTPUT_LIMIT // 2**20} MiB, "
@@ -184,25 +194,25 @@ class Composition:
                 )
         return parts
 
-    def _unwrapped(self, part: Value | Json) -> Any:
-        """The value of a piece, or the Json that it is; unknown where it can't be read yet."""
-        if type(part) is not Carried:
+    def _unwrapped(self, part: ValuePiece | Json) -> Any:
+        """The value of a piece, or the piece itself if it is Json; an UnknownValue if a child is not ready."""
+        if type(part) is not TrackedPiece:
             return part if isinstance(part, Json) else part.data
-        self.carried = True
+        self.tracked = True
         return part.data.readable() if type(part.data) is TrackedValue else part.data
 
 
-_TOKENS = tuple(f"{OPEN}{number}{CLOSE}" for number in range(256))
+_PLACEHOLDERS = tuple(f"{OPEN}{number}{CLOSE}" for number in range(256))
 
 
-def _token(number: int) -> str:
-    return _TOKENS[number] if number < len(_TOKENS) else f"{OPEN}{number}{CLOSE}"
+def _placeholder(number: int) -> str:
+    return _PLACEHOLDERS[number] if number < len(_PLACEHOLDERS) else f"{OPEN}{number}{CLOSE}"
 
 
 class Indented(str):
-    """A value that was indented for the block scalar it stands in.
+    """A value that a template indented for the block scalar around it.
 
-    It is the indented text, but a block scalar takes the indentation of the block off again, as it does with text.
+    It is the indented text. A block scalar removes the indentation of the block from it, as it does with text.
     """
 
     __slots__ = ("first", "width")
@@ -242,7 +252,7 @@ def trim(text: Text) -> Text:
 
 
 def _content_end(raw: str) -> int:
-    """Where the blanks and marks at the end begin; found from the end, for a search from the front is quadratic."""
+    """Where the blanks and marks at the end begin; found from the end, because a search from the front is quadratic."""
     end = len(raw)
     while end:
         last = raw[end - 1]
@@ -266,10 +276,10 @@ def _relayout(text: Text, change: Callable[[str], str]) -> Text:
         if isinstance(piece, str):
             raw += piece
         else:
-            raw += _token(len(values))
+            raw += _placeholder(len(values))
             values.append(piece)
     changed = change(raw)
     limits.current().produce(len(changed))
     # A pattern with one group splits into text, number, text, number, ..., text.
-    parts = TOKEN.split(changed)
+    parts = PLACEHOLDER.split(changed)
     return Text(tuple(values[int(part)] if index % 2 else part for index, part in enumerate(parts)))

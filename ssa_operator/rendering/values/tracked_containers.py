@@ -1,8 +1,8 @@
-"""Mappings and lists with values in them that a template read of the cluster.
+"""Mappings and lists that contain values of the cluster: their provenance, and the unknown values in them.
 
 Promises:
-- Nothing observed is lost in them: whoever takes the data without its origins is given what it was made of.
-- What is unknown in data that is else known waits for itself alone, and is left out where nothing waits.
+- Provenance is never lost: each function that returns plain data also returns the tracked values in it.
+- An unknown value in a mapping or a list waits alone. In a lenient render it is left out.
 """
 
 from __future__ import annotations
@@ -12,52 +12,56 @@ from types import GeneratorType
 from typing import Any
 
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, merged, union
+from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, merge_provenance, merge_unknown
 
 
-def settled(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
-    """Data without origins: what is observed in it is put into `found`, and what is unknown in it stays."""
+def strip_provenance(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
+    """The data without provenance. Appends its tracked and unknown values to `found`; unknown values stay in it."""
     if type(value) is dict:
         found.extend(key for key in value if isinstance(key, UnknownValue))
-        return {key: settled(item, found) for key, item in value.items()}
+        return {key: strip_provenance(item, found) for key, item in value.items()}
     if type(value) is list or type(value) is tuple:
-        return [settled(item, found) for item in value]
+        return [strip_provenance(item, found) for item in value]
     if isinstance(value, TrackedValue):
         found.append(value)
-        return settled(value.value, found)
+        return strip_provenance(value.value, found)
     if isinstance(value, UnknownValue):
         found.append(value)
         return value
     return str(value) if isinstance(value, str) else value
 
 
-def known(value: Any) -> Any:
-    """Settled data without what is unknown in it, and without mappings and lists that hold nothing else; Unknown where
-    nothing is left.
+def drop_unknown(value: Any) -> Any:
+    """Data without its unknown values, and without mappings and lists that contain nothing else.
+
+    Returns an UnknownValue if nothing remains.
     """
     if type(value) is dict:
-        fields = {key: known(item) for key, item in value.items() if not isinstance(key, UnknownValue)}
+        fields = {key: drop_unknown(item) for key, item in value.items() if not isinstance(key, UnknownValue)}
         fields = {key: item for key, item in fields.items() if not isinstance(item, UnknownValue)}
-        return fields if fields or not value else _one_of(value)
+        return fields if fields or not value else _first_unknown(value)
     if type(value) is list:
-        items = [item for item in map(known, value) if not isinstance(item, UnknownValue)]
-        return items if items or not value else _one_of(value)
+        items = [item for item in map(drop_unknown, value) if not isinstance(item, UnknownValue)]
+        return items if items or not value else _first_unknown(value)
     return value
 
 
-def gathered(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> TrackedValue | UnknownValue:
-    """Data with `found` in it, as one value: unknown where a part of it is; in a lenient render without that part."""
+def track_data(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> TrackedValue | UnknownValue:
+    """Data that contains the values `found`, as one value. If a part is unknown, the whole is unknown; in a lenient
+    render only the part is left out.
+    """
     unknowns = [item for item in found if isinstance(item, UnknownValue)]
-    sources = union(*(item.sources for item in found))
+    provenance = merge_provenance(*(item.provenance for item in found))
     if unknowns and not unknowns[0].lenient:
-        return merged(found, sources)
-    value = known(value)
-    return value if isinstance(value, UnknownValue) else TrackedValue(value, sources)
+        return merge_unknown(found, provenance)
+    value = drop_unknown(value)
+    return value if isinstance(value, UnknownValue) else TrackedValue(value, provenance)
 
 
-def whole(value: Any) -> Any:
-    """A mapping or list as one value, if it has observed ones in it: unknown where any part of it is. Other values, and
-    those that nothing was observed for, are as good as they were: what gives items one by one is a list now.
+def track_container(value: Any) -> Any:
+    """A mapping or list that contains tracked values as one tracked value; unknown if a part of it is unknown.
+
+    Returns all other values as they are, but tuples, views and generators as lists.
     """
     if isinstance(value, (tuple, MappingView, GeneratorType)):
         items: Any = value
@@ -65,17 +69,19 @@ def whole(value: Any) -> Any:
     if type(value) is not list and type(value) is not dict:
         return value
     found: list[TrackedValue | UnknownValue] = []
-    data = settled(value, found)
+    data = strip_provenance(value, found)
     if not found:
         return value
-    sources = union(*(item.sources for item in found))
+    provenance = merge_provenance(*(item.provenance for item in found))
     return (
-        merged(found, sources) if any(isinstance(item, UnknownValue) for item in found) else TrackedValue(data, sources)
+        merge_unknown(found, provenance)
+        if any(isinstance(item, UnknownValue) for item in found)
+        else TrackedValue(data, provenance)
     )
 
 
-def _one_of(value: Any) -> UnknownValue:
-    """An unknown value among those of a mapping or list that holds nothing else."""
+def _first_unknown(value: Any) -> UnknownValue:
+    """The first unknown value of a mapping or list that contains nothing else."""
     found: list[TrackedValue | UnknownValue] = []
-    settled(value, found)
+    strip_provenance(value, found)
     return next(item for item in found if isinstance(item, UnknownValue))

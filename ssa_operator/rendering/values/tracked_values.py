@@ -1,12 +1,12 @@
-"""Values that a template read of the cluster: they carry where they came from.
+"""Values that a template reads from the cluster, with their provenance: the queries that they come from.
 
 Promises:
-- What is computed of an observed value carries the same origins; what is computed of an unknown one is unknown.
-- A field that the cluster does not have (yet) is unknown and not an error; `default` and `is defined` work on it.
-- A child that is not ready has its live values, also through operators and filters: `default` and `is defined` see
-  them, and everything else waits for the child.
-- Where control flow depends on an unknown value, the whole file does: AwaitedError leaves the template. In a lenient
-  render nothing leaves it: there an unknown value is false and empty.
+- The result of an expression has the provenance of all values in it, and is unknown if one of them is.
+- A field that the cluster does not have is an unknown value and no error; `default` and `is defined` accept it.
+- `default` and `is defined` see the live values of a child that is not ready, also through operators and filters.
+  Every other use waits for the child.
+- If control flow depends on an unknown value, the whole file waits: the template raises AwaitedError.
+- In a lenient render nothing waits: an unknown value is false and empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import GeneratorType
-from typing import Any, TypeAlias
+from typing import Any
 
 from jinja2 import TemplateRuntimeError
 from jinja2.exceptions import SecurityError
@@ -25,43 +25,43 @@ from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_change
+from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Provenance:
-    """One answer of the cluster: what was asked for and the live body, None where there is none.
-
-    branches: what the control flow of the file depends on so far; a source adds itself. taken: the questions of the
-    render whose answers are taken as they are, by `default` or `is defined`. awaited: whether what is made
-    of it waits. lenient: whether nothing waits. unready: whether the object is there and can't be read yet. unanswered:
-    whether it isn't known if the object is there. place: the template line that asked.
-    """
+    """One query of a template to the cluster, and its answer."""
 
     query: Query
+    """The query."""
     body: Any
-    branches: list[Provenance]
+    """The live object, or the list of objects of a Selection; None if there is none."""
+    file_provenance: list[Provenance]
+    """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
     read_unready: set[Query]
+    """The queries of the render whose answers `default` or `is defined` read, ready or not; shared by all values."""
     awaited: bool = True
+    """Whether a document with a value of this answer waits for it."""
     lenient: bool = False
+    """Whether the render is lenient: nothing waits."""
     unready: bool = False
+    """Whether the object exists and is not ready."""
     unanswered: bool = False
+    """Whether it isn't known if the object exists."""
     location: SourceLocation | None = None
-
-
-Sources: TypeAlias = tuple[Provenance, ...]
+    """The template line that sent the query."""
 
 
 class AwaitedError(TemplateRuntimeError):
-    """A template can't go on without a value that is unknown."""
+    """A template can't continue without an unknown value."""
 
     def __init__(self, unknown: UnknownValue) -> None:
         super().__init__("waiting for " + " and ".join(map(str, unknown.awaited)))
         self.unknown = unknown
 
 
-def _awaiting(lenient: Callable[[], Any] | None = None) -> Any:
-    """A use of an unknown value that can't go on, but in a lenient render where that has an answer of its own."""
+def _raise_awaited(lenient: Callable[[], Any] | None = None) -> Any:
+    """A method that raises AwaitedError; in a lenient render it returns the result of `lenient`, if there is one."""
 
     def used(self: UnknownValue, *_: Any, **__: Any) -> Any:
         if lenient is None or not self.lenient:
@@ -71,293 +71,319 @@ def _awaiting(lenient: Callable[[], Any] | None = None) -> Any:
     return used
 
 
-def _unknown_too() -> Any:
+def _unknown_result() -> Any:
+    """A method whose result is unknown, too."""
+
     def operated(*values: Any) -> Any:
-        return carried(_itself, values, {})
+        return call_tracked(_same_value, values, {})
 
     return operated
 
 
 class UnknownValue(Missing):
-    """A value that the cluster does not have yet.
+    """A value that the cluster does not have yet."""
 
-    whole: whether it is an answer and not a part of one; its own source is the last one. derived: whether it is
-    computed of what is awaited, so that its fields aren't those of the awaited object.
-    """
-
-    __slots__ = ("awaited", "derived", "sources", "whole")
+    __slots__ = ("awaited", "derived", "is_answer", "provenance")
 
     def __init__(
         self,
-        sources: Sources,
+        provenance: tuple[Provenance, ...],
         awaited: Sequence[WaitTarget],
         obj: Any = missing,
         name: str | None = None,
-        whole: bool = False,
+        is_answer: bool = False,
         derived: bool = False,
     ) -> None:
+        """`is_answer`: it is the whole answer of a query, whose provenance is the last one. `derived`: it is computed
+        from awaited values, so that its fields aren't those of the awaited object.
+        """
         super().__init__(None, obj, name)
-        self.whole = whole
+        self.is_answer = is_answer
         self.derived = derived
-        self.sources = sources
+        self.provenance = provenance
         self.awaited = tuple(dict.fromkeys(awaited))
 
     @property
     def lenient(self) -> bool:
-        return any(source.lenient for source in self.sources)
+        return any(source.lenient for source in self.provenance)
 
     @property
     def unanswered(self) -> bool:
-        """Whether even `default` has to wait: the cluster may have the value, and nobody knows."""
-        return not self.lenient and any(source.unanswered for source in self.sources)
+        """Whether even `default` waits, because the cluster may have the value."""
+        return not self.lenient and any(source.unanswered for source in self.provenance)
 
     def field(self, name: str | int) -> UnknownValue:
         """The field of an unknown value."""
         (first, *_) = self.awaited
         if self.derived or first.state:
-            return UnknownValue(self.sources, self.awaited, derived=self.derived)
-        return UnknownValue(self.sources, [replace(first, field=(*first.field, name))])
+            return UnknownValue(self.provenance, self.awaited, derived=self.derived)
+        return UnknownValue(self.provenance, [replace(first, field=(*first.field, name))])
 
-    def at(self, key: TrackedValue) -> UnknownValue:
-        """The field that a value of the cluster names; a Secret's content is not named."""
-        unready = unready_of(key.sources)
-        nameless = key.secret or bool(unready)
-        found = self if nameless else self.field(key.value)
-        derived = found.derived or nameless
-        return UnknownValue(union(self.sources, key.sources), [*found.awaited, *unready], derived=derived)
+    def field_named_by(self, key: TrackedValue) -> UnknownValue:
+        """The field with the name that a value of the cluster gives; a Secret's content is never shown as a name."""
+        unready = unready_children(key.provenance)
+        hidden = key.secret or bool(unready)
+        found = self if hidden else self.field(key.value)
+        derived = found.derived or hidden
+        return UnknownValue(
+            merge_provenance(self.provenance, key.provenance), [*found.awaited, *unready], derived=derived
+        )
 
-    def nameless(self) -> UnknownValue:
-        """The same without the name of the last field, which may be a Secret's content."""
-        return UnknownValue(self.sources, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True)
+    def without_name(self) -> UnknownValue:
+        """The same without the name of the last field, because the name may be a Secret's content."""
+        return UnknownValue(
+            self.provenance, [replace(each, field=each.field[:-1]) for each in self.awaited], derived=True
+        )
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """The method that the field is named after: of a mapping that is there, or of what is unknown too."""
+        """Call the method of the same name: of a live mapping, or of a value that is unknown, too."""
         owner, name = self._undefined_obj, self._undefined_name
-        refuse_change(owner, name)
+        refuse_mutation(owner, name)
         if isinstance(owner, Mapping) and name in METHODS:
-            return carried(getattr(owner, name), args, kwargs, self.sources)
+            return call_tracked(getattr(owner, name), args, kwargs, self.provenance)
         (first, *_) = self.awaited
         if self.derived or first.state:
-            return carried(_itself, (self, *args), kwargs)
-        of = UnknownValue(self.sources, [replace(first, field=first.field[:-1])])
-        return carried(_itself, (of, *args), kwargs)
+            return call_tracked(_same_value, (self, *args), kwargs)
+        owner_value = UnknownValue(self.provenance, [replace(first, field=first.field[:-1])])
+        return call_tracked(_same_value, (owner_value, *args), kwargs)
 
     def __hash__(self) -> Any:
         return id(self)
 
-    _fail = _fail_with_undefined_error = __call__ = __getitem__ = __str__ = _awaiting()
-    __int__ = __float__ = __complex__ = __index__ = _awaiting()
-    __bool__ = __contains__ = _awaiting(lambda: False)
-    __len__ = _awaiting(lambda: 0)
-    __iter__ = _awaiting(lambda: iter(()))
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_too()
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_too()
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_too()
+    _fail = _fail_with_undefined_error = __call__ = __getitem__ = __str__ = _raise_awaited()
+    __int__ = __float__ = __complex__ = __index__ = _raise_awaited()
+    __bool__ = __contains__ = _raise_awaited(lambda: False)
+    __len__ = _raise_awaited(lambda: 0)
+    __iter__ = _raise_awaited(lambda: iter(()))
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_result()
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_result()
 
 
-def merged(found: Sequence[TrackedValue | UnknownValue], sources: Sources = ()) -> UnknownValue:
-    """What is computed of values that can't all be read."""
+def merge_unknown(
+    found: Sequence[TrackedValue | UnknownValue], provenance: tuple[Provenance, ...] = ()
+) -> UnknownValue:
+    """The result of an expression of which some values are unknown or of children that are not ready."""
     awaited: list[WaitTarget] = []
     for value in found:
-        awaited += value.awaited if isinstance(value, UnknownValue) else unready_of(value.sources)
-    return UnknownValue(union(sources, *(value.sources for value in found)), awaited, derived=True)
+        awaited += value.awaited if isinstance(value, UnknownValue) else unready_children(value.provenance)
+    return UnknownValue(merge_provenance(provenance, *(value.provenance for value in found)), awaited, derived=True)
 
 
-def unready_of(sources: Sources) -> list[WaitTarget]:
-    """What has to become ready before a value that is made of these can be read."""
-    return [WaitTarget(source.query, state="be ready") for source in sources if source.unready and source.awaited]
+def unready_children(provenance: tuple[Provenance, ...]) -> list[WaitTarget]:
+    """The children that have to become ready before a document can have a value of this provenance."""
+    return [WaitTarget(source.query, state="be ready") for source in provenance if source.unready and source.awaited]
 
 
-def unawaited(sources: Sources) -> Sources:
-    """The same sources for something that doesn't wait for them."""
-    return tuple(replace(source, awaited=False) for source in sources)
+def without_waiting(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
+    """The same provenance for a value that doesn't wait."""
+    return tuple(replace(source, awaited=False) for source in provenance)
 
 
-def taken(sources: Sources) -> Sources:
-    """The same sources for something that takes what is there, ready or not."""
-    for source in sources:
+def mark_read_unready(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
+    """Record a read of live values, ready or not. Returns the provenance for a value that doesn't wait."""
+    for source in provenance:
         source.read_unready.add(source.query)
-    return unawaited(sources)
+    return without_waiting(provenance)
 
 
-def union(*groups: Sources) -> Sources:
-    """The sources of all groups, each once."""
+def merge_provenance(*groups: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
+    """The provenance of all groups, each query once."""
     return tuple(dict.fromkeys(source for group in groups for source in group))
 
 
-def _operation(function: Callable[..., Any]) -> Any:
+def _tracked_operation(function: Callable[..., Any]) -> Any:
     def operated(*values: Any) -> Any:
-        return carried(function, values, {})
+        return call_tracked(function, values, {})
 
     return operated
 
 
-def _swapped(function: Callable[..., Any]) -> Any:
+def _tracked_reflected_operation(function: Callable[..., Any]) -> Any:
     def operated(right: Any, left: Any) -> Any:
-        return carried(function, (left, right), {})
+        return call_tracked(function, (left, right), {})
 
     return operated
 
 
 class TrackedValue:
-    """A value that the cluster has, or that was computed of such values."""
+    """A value that the cluster has, or that an expression computed from such values."""
 
-    __slots__ = ("sources", "value")
+    __slots__ = ("provenance", "value")
 
-    def __init__(self, value: Any, sources: Sources) -> None:
+    def __init__(self, value: Any, provenance: tuple[Provenance, ...]) -> None:
         self.value = value
-        self.sources = sources
+        self.provenance = provenance
 
-    def of(self, value: Any) -> TrackedValue:
-        """A value that came to be by this one."""
-        return TrackedValue(value, self.sources)
+    def derive(self, value: Any) -> TrackedValue:
+        """Another value with the same provenance."""
+        return TrackedValue(value, self.provenance)
 
-    def below(self, found: Any) -> Any:
-        """What a field of this value is, once `found` was read of it."""
+    def field_value(self, found: Any) -> Any:
+        """The field `found` of this value with its provenance; unknown if it is missing."""
         if isinstance(found, Missing):
-            return _absent(found, self.sources)
-        return TrackedValue(found, self.sources)
+            return _missing_as_unknown(found, self.provenance)
+        return TrackedValue(found, self.provenance)
 
     @property
     def secret(self) -> bool:
         """Whether it may be a Secret's content."""
-        return any(source.query.kind == "Secret" for source in self.sources)
+        return any(source.query.kind == "Secret" for source in self.provenance)
 
     def readable(self) -> TrackedValue | UnknownValue:
-        """The value for what is written of it: unknown as long as something that it is made of is not ready."""
-        unready = unready_of(self.sources)
-        return UnknownValue(self.sources, unready, derived=True) if unready else self
+        """The value for a document: unknown while a child that it comes from is not ready."""
+        unready = unready_children(self.provenance)
+        return UnknownValue(self.provenance, unready, derived=True) if unready else self
 
     def __repr__(self) -> str:
-        return f"Observed({', '.join(str(source.query) for source in self.sources)})"
+        return f"TrackedValue({', '.join(str(source.query) for source in self.provenance)})"
 
-    def branched(self) -> Any:
-        """The value alone, for what can't carry its origins: the whole file depends on them now.
+    def read_untracked(self) -> Any:
+        """The value without its provenance, which becomes that of the whole file.
 
-        Raises AwaitedError where it can't be read yet.
+        Raises AwaitedError if a child that it comes from is not ready.
         """
         readable = self.readable()
         if isinstance(readable, UnknownValue):
             raise AwaitedError(readable)
-        for source in self.sources:
-            source.branches.append(source)
+        for source in self.provenance:
+            source.file_provenance.append(source)
         return self.value
 
     def __str__(self) -> str:
-        return str(self.branched())
+        return str(self.read_untracked())
 
     def __bool__(self) -> bool:
-        return bool(self.branched())
+        return bool(self.read_untracked())
 
     def __len__(self) -> int:
-        return len(self.branched())
+        return len(self.read_untracked())
 
     def __hash__(self) -> int:
-        return hash(self.branched())
+        return hash(self.read_untracked())
 
     def __index__(self) -> int:
-        return operator.index(self.branched())
+        return operator.index(self.read_untracked())
 
     def __contains__(self, item: Any) -> bool:
-        return (item.branched() if type(item) is TrackedValue else item) in self.branched()
+        return (item.read_untracked() if type(item) is TrackedValue else item) in self.read_untracked()
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self.branched():
-            yield carried(_itself, (item,), {}, self.sources)
+        for item in self.read_untracked():
+            yield call_tracked(_same_value, (item,), {}, self.provenance)
 
-    __eq__ = _operation(operator.eq)
-    __ne__ = _operation(operator.ne)
-    __lt__ = _operation(operator.lt)
-    __le__ = _operation(operator.le)
-    __gt__ = _operation(operator.gt)
-    __ge__ = _operation(operator.ge)
-    __pos__ = _operation(operator.pos)
-    __neg__ = _operation(operator.neg)
-    __add__ = _operation(operator.add)
-    __sub__ = _operation(operator.sub)
-    __mul__ = _operation(operator.mul)
-    __truediv__ = _operation(operator.truediv)
-    __floordiv__ = _operation(operator.floordiv)
-    __mod__ = _operation(operator.mod)
-    __radd__ = _swapped(operator.add)
-    __rsub__ = _swapped(operator.sub)
-    __rmul__ = _swapped(operator.mul)
-    __rtruediv__ = _swapped(operator.truediv)
-    __rfloordiv__ = _swapped(operator.floordiv)
-    __rmod__ = _swapped(operator.mod)
+    __eq__ = _tracked_operation(operator.eq)
+    __ne__ = _tracked_operation(operator.ne)
+    __lt__ = _tracked_operation(operator.lt)
+    __le__ = _tracked_operation(operator.le)
+    __gt__ = _tracked_operation(operator.gt)
+    __ge__ = _tracked_operation(operator.ge)
+    __pos__ = _tracked_operation(operator.pos)
+    __neg__ = _tracked_operation(operator.neg)
+    __add__ = _tracked_operation(operator.add)
+    __sub__ = _tracked_operation(operator.sub)
+    __mul__ = _tracked_operation(operator.mul)
+    __truediv__ = _tracked_operation(operator.truediv)
+    __floordiv__ = _tracked_operation(operator.floordiv)
+    __mod__ = _tracked_operation(operator.mod)
+    __radd__ = _tracked_reflected_operation(operator.add)
+    __rsub__ = _tracked_reflected_operation(operator.sub)
+    __rmul__ = _tracked_reflected_operation(operator.mul)
+    __rtruediv__ = _tracked_reflected_operation(operator.truediv)
+    __rfloordiv__ = _tracked_reflected_operation(operator.floordiv)
+    __rmod__ = _tracked_reflected_operation(operator.mod)
 
 
-def _itself(value: Any) -> Any:
+def _same_value(value: Any) -> Any:
     return value
 
 
 def is_tracked(values: Iterable[Any]) -> bool:
-    """Whether one of the values came from the cluster."""
-    return not _CARRIERS.isdisjoint(map(type, values))
+    """Whether one of the values comes from the cluster."""
+    return not _TRACKED_TYPES.isdisjoint(map(type, values))
 
 
-_CARRIERS = frozenset({TrackedValue, UnknownValue})
+_TRACKED_TYPES = frozenset({TrackedValue, UnknownValue})
 
 
-def carried(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], sources: Sources = ()) -> Any:
-    """What a function gives for plain values, with the origins of the values that it was given; unknown where one is.
+def call_tracked(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    provenance: tuple[Provenance, ...] = (),
+) -> Any:
+    """Call a function with the values of its arguments. The result has the provenance of all arguments, and is unknown
+    if one of them is.
 
-    Raises what the function raises, but what the cluster lacks is unknown and no error, and so is what can't be
-    computed of a child that is not ready.
+    Raises the function's error, except that a field that the cluster lacks is unknown and no error. So is a result that
+    can't be computed from a child that is not ready.
     """
     values = (*args, *kwargs.values())
-    sources = union(sources, *(value.sources for value in values if isinstance(value, TrackedValue)))
+    provenance = merge_provenance(
+        provenance, *(value.provenance for value in values if isinstance(value, TrackedValue))
+    )
     if any(isinstance(value, UnknownValue) for value in values):
-        return merged([value for value in values if isinstance(value, (TrackedValue, UnknownValue))], sources)
-    unready = unready_of(sources)
+        return merge_unknown([value for value in values if isinstance(value, (TrackedValue, UnknownValue))], provenance)
+    unready = unready_children(provenance)
     try:
-        found = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
+        found = function(*map(untracked, args), **{name: untracked(value) for name, value in kwargs.items()})
         if isinstance(found, GeneratorType):
-            # Read here, where what its items lack can still be told from what the parent lacks.
-            found = [_absent(item, sources) if type(item) is Missing else item for item in found]
+            # Iterate here, where a field that the cluster lacks can still be told apart from one that the parent lacks.
+            found = [_missing_as_unknown(item, provenance) if type(item) is Missing else item for item in found]
     except AwaitedError as error:
-        return merged([TrackedValue(None, sources), error.unknown], sources)
+        return merge_unknown([TrackedValue(None, provenance), error.unknown], provenance)
     except (LimitError, SecurityError):
         raise
     except Exception as error:
         if unready:
-            return UnknownValue(sources, unready, derived=True)
-        unknown = _lacking(error.owner, error.path, sources) if isinstance(error, MissingFieldError) else None
+            return UnknownValue(provenance, unready, derived=True)
+        unknown = (
+            _missing_in_answer(error.owner, error.path, provenance) if isinstance(error, MissingFieldError) else None
+        )
         if unknown is None:
             raise
         return unknown
+    return _tracked_result(found, values, provenance, unready)
+
+
+def _tracked_result(
+    found: Any, values: Sequence[Any], provenance: tuple[Provenance, ...], unready: Sequence[WaitTarget]
+) -> Any:
+    """The result `found` of a function of `values`, with their provenance."""
     if isinstance(found, UnknownValue):
-        sources = union(sources, found.sources)
+        provenance = merge_provenance(provenance, found.provenance)
         if unready:
-            return UnknownValue(sources, unready, whole=found.whole, derived=not found.whole)
-        return UnknownValue(sources, found.awaited, whole=found.whole, derived=not found.whole)
+            return UnknownValue(provenance, unready, is_answer=found.is_answer, derived=not found.is_answer)
+        return UnknownValue(provenance, found.awaited, is_answer=found.is_answer, derived=not found.is_answer)
     if isinstance(found, Missing):
-        unfound = None if unready else _unfound(found, values, sources)
-        return _absent(found, sources) if unfound is None else unfound
+        unfound = None if unready else _missing_elsewhere(found, values, provenance)
+        return _missing_as_unknown(found, provenance) if unfound is None else unfound
     if isinstance(found, TrackedValue):
-        return TrackedValue(found.value, union(sources, found.sources))
-    return TrackedValue(found, sources)
+        return TrackedValue(found.value, merge_provenance(provenance, found.provenance))
+    return TrackedValue(found, provenance)
 
 
-def plain(value: Any) -> Any:
-    """The value without its origins."""
+def untracked(value: Any) -> Any:
+    """The value without its provenance."""
     return value.value if type(value) is TrackedValue else value
 
 
-def _unfound(found: Missing, values: Sequence[Any], sources: Sources) -> Missing | None:
-    """A field that something lacks which is not the cluster's, as in `spec[key]` with a key that was looked up: nothing
-    would come of waiting for it. The whole file depends on what it was looked for by. None where it is the cluster's.
+def _missing_elsewhere(found: Missing, values: Sequence[Any], provenance: tuple[Provenance, ...]) -> Missing | None:
+    """The missing field of a value that is not the cluster's, as in `spec[key]` with a key from `lookup`. Nothing waits
+    for it, because the cluster can't supply it; the provenance of the key becomes that of the whole file.
+
+    Returns None if the field is missing in a value of the cluster.
     """
     owner = found._undefined_obj  # noqa: SLF001 - Missing is this package's own
     given = [value._undefined_obj if type(value) is Missing else value for value in values]  # noqa: SLF001 - as above
-    if type(found) is not Missing or not any(_is_in(owner, value) for value in given):
+    if type(found) is not Missing or not any(_is_part_of(owner, value) for value in given):
         return None
-    for source in sources:
-        source.branches.append(source)
-    return found.nameless() if TrackedValue(None, sources).secret else found
+    for source in provenance:
+        source.file_provenance.append(source)
+    return found.without_name() if TrackedValue(None, provenance).secret else found
 
 
-def _is_in(owner: Any, value: Any) -> bool:
+def _is_part_of(owner: Any, value: Any) -> bool:
     if isinstance(value, (TrackedValue, UnknownValue)):
         return False
     return owner is value or (
@@ -365,31 +391,31 @@ def _is_in(owner: Any, value: Any) -> bool:
     )
 
 
-def _absent(found: Missing, sources: Sources) -> UnknownValue:
+def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> UnknownValue:
     if isinstance(found, UnknownValue):
         return found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
-    if unready := unready_of(sources):
-        return UnknownValue(sources, unready, owner, name)
-    unknown = _lacking(owner, path, sources)
+    if unready := unready_children(provenance):
+        return UnknownValue(provenance, unready, owner, name)
+    unknown = _missing_in_answer(owner, path, provenance)
     if unknown is None:
-        unknown = UnknownValue(sources, [_awaited(sources[0], path)])
-    return UnknownValue(unknown.sources, unknown.awaited, owner, name)
+        unknown = UnknownValue(provenance, [_awaited_field(provenance[0], path)])
+    return UnknownValue(unknown.provenance, unknown.awaited, owner, name)
 
 
-def _lacking(owner: Any, path: FieldPath, sources: Sources) -> UnknownValue | None:
-    """The field `path` that the mapping or list `owner` of one of the sources lacks; None where it is nobody's."""
-    for source in sources:
+def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance, ...]) -> UnknownValue | None:
+    """The field `path` that `owner` lacks, a mapping or list in one of the answers; None if no answer contains it."""
+    for source in provenance:
         inside = isinstance(owner, (Mapping, list)) and isinstance(source.body, (Mapping, list))
         found = path_of(owner, source.body) if inside else None
         if found is not None:
-            return UnknownValue(sources, [_awaited(source, (*found, *path))])
+            return UnknownValue(provenance, [_awaited_field(source, (*found, *path))])
     return None
 
 
-def _awaited(source: Provenance, path: FieldPath) -> WaitTarget:
-    """A field of an answer; where the answer is a list, a field of the object in it."""
+def _awaited_field(source: Provenance, path: FieldPath) -> WaitTarget:
+    """A field of an answer; if the answer is a list, a field of the object in it."""
     query = source.query
     if isinstance(query, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
         metadata = source.body[path[0]]["metadata"]

@@ -1,12 +1,11 @@
-"""Fields that are not there.
+"""Missing fields: the value that stands for one until an expression uses it, and the error of that use.
 
 Promises:
-- Using a missing field is an error that names it from the object down; passing it to `default` or asking `is defined`
-  is not.
+- The use of a missing field is an error that names the field with its path from the object down.
+- `default` and `is defined` accept a missing field.
 - A field below a missing one is missing too, so `spec.a.b | default(1)` works.
-- `spec.labels.items()` works where there is no field `items`: a field beats the method of its name, and the method
-  is what a call of the missing field means.
-- A call of a method that would change a list or a mapping is an error that names what to write instead.
+- A field hides the method of its name. `spec.labels.items()` calls the method only if there is no field `items`.
+- A call of a method that would change a list or a mapping is an error that names the expression to write instead.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ssa_operator.core.redaction.secret_values import HIDDEN
 METHODS = frozenset({"items", "keys", "values", "get"})
 """Methods of mappings that a template may call."""
 
-_OF_LISTS: Mapping[str, str] = {
+_LIST_ALTERNATIVES: Mapping[str, str] = {
     "append": "list + [item]",
     "clear": "[]",
     "discard": "list | reject('equalto', item) | list",
@@ -35,39 +34,39 @@ _OF_LISTS: Mapping[str, str] = {
     "sort": "list | sort",
     "update": "list + other",
 }
-_OF_MAPPINGS: Mapping[str, str] = {
+_MAPPING_ALTERNATIVES: Mapping[str, str] = {
     "clear": "{}",
     "pop": "dict(mapping | items | rejectattr(0, 'equalto', key))",
     "popitem": "dict(mapping | items | rejectattr(0, 'equalto', key))",
     "remove": "dict(mapping | items | rejectattr(0, 'equalto', key))",
     "setdefault": "dict({key: value}, **mapping)",
 }
-_OF_SETS = frozenset({"add", "difference_update", "intersection_update", "symmetric_difference_update"})
+_SET_METHODS = frozenset({"add", "difference_update", "intersection_update", "symmetric_difference_update"})
 
-CHANGES = _OF_SETS.union(_OF_LISTS, _OF_MAPPINGS)
+MUTATING_METHODS = _SET_METHODS.union(_LIST_ALTERNATIVES, _MAPPING_ALTERNATIVES)
 """Methods of Python's lists, mappings and sets that change them."""
 
 
-class ChangeError(TemplateRuntimeError):
+class MutationError(TemplateRuntimeError):
     """A template tried to change a value in place."""
 
 
-def refuse_change(owner: Any, name: object) -> None:
-    """Raise ChangeError where the method `name` would change the list or mapping `owner`."""
-    if name not in CHANGES or not isinstance(owner, (Mapping, list)):
+def refuse_mutation(owner: Any, name: object) -> None:
+    """Raise MutationError if the method `name` would change the list or mapping `owner`."""
+    if name not in MUTATING_METHODS or not isinstance(owner, (Mapping, list)):
         return
     if isinstance(owner, Mapping):
-        kind, instead = "mapping", _OF_MAPPINGS.get(str(name), "dict(mapping, **other)")
+        kind, instead = "mapping", _MAPPING_ALTERNATIVES.get(str(name), "dict(mapping, **other)")
     else:
-        kind, instead = "list", _OF_LISTS.get(str(name), "list + [item]")
-    raise ChangeError(
+        kind, instead = "list", _LIST_ALTERNATIVES.get(str(name), "list + [item]")
+    raise MutationError(
         f"{name} changes a {kind} in place, and values can't be changed in a template; write {instead}; to accumulate "
         "in a loop, use namespace()"
     )
 
 
 class MissingFieldError(UndefinedError):
-    """A missing field was used; `owner` lacks `path`."""
+    """An expression used a missing field: `owner` has no `path`."""
 
     def __init__(self, owner: Any, path: FieldPath, hint: str | None) -> None:
         super().__init__(hint or f"{field_text(path)} is missing")
@@ -77,7 +76,7 @@ class MissingFieldError(UndefinedError):
 
 
 class Missing(StrictUndefined):
-    """What stands for a missing field until it is used."""
+    """Stands for a missing field until an expression uses it."""
 
     __slots__ = ("below",)
 
@@ -102,17 +101,17 @@ class Missing(StrictUndefined):
             (*self.below, name),
         )
 
-    def nameless(self) -> Missing:
-        """The same without the name of the field, which is a Secret's content."""
+    def without_name(self) -> Missing:
+        """The same without the name of the field, because the name is a Secret's content."""
         return Missing(self._undefined_hint, self._undefined_obj, HIDDEN, self._undefined_exception)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """The method of a mapping that the field is named after; where it is none, the field is just missing."""
+        """Call the mapping's method of the same name. Raises MissingFieldError if there is no such method."""
         owner, name = self._undefined_obj, self._undefined_name
         if self.below:
-            method = self.below[-1] in METHODS or self.below[-1] in CHANGES
+            method = self.below[-1] in METHODS or self.below[-1] in MUTATING_METHODS
             self._fail_at(self.below[:-1] if method else self.below)
-        refuse_change(owner, name)
+        refuse_mutation(owner, name)
         if isinstance(owner, Mapping) and name in METHODS:
             return getattr(owner, name)(*args, **kwargs)
         return self._fail()
@@ -132,7 +131,7 @@ class Missing(StrictUndefined):
 
 
 def path_of(owner: Any, root: Mapping[str, Any] | list[Any]) -> FieldPath | None:
-    """Where the very mapping or list `owner` stands below `root`, None where it doesn't."""
+    """The path of the very mapping or list `owner` below `root`, None if `root` doesn't contain it."""
     stack: list[tuple[Any, FieldPath]] = [(root, ())]
     while stack:
         value, path = stack.pop()

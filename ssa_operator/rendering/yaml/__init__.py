@@ -1,1 +1,1 @@
-"""From rendered text to manifests: YAML with the template line of every field."""
+"""Parses rendered text as YAML and validates its manifests; each field keeps its template line."""

@@ -1,12 +1,10 @@
-"""YAML to nodes, each with its place.
+"""Parses YAML text to nodes with libyaml's events; each node has its source location.
 
 Promises:
-- Scalars are those of YAML 1.2's core schema and nothing else: `on`, `yes`, `010`, `1:30`, `1_000` and dates are
-  strings.
-- The text around the values of a render is parsed once for each distinct text; the values are put in at the leaves,
-  so no value can change the structure.
-- What two readers of YAML could understand differently is an error with a place: duplicate keys, keys that aren't
-  strings, tags, NaN, numbers beyond 64 bits, aliases that multiply.
+- Plain scalars follow YAML 1.2's core schema: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
+- A value can't change the structure: the parser sees a placeholder, and the value fills it afterwards.
+- YAML that two parsers could read differently is an error with its line: duplicate keys, keys that aren't strings,
+  tags, NaN, numbers beyond 64 bits, aliases that multiply.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ from typing import Any
 import yaml
 
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.rendering.values.line_marks import RESERVED, Lines, Places
+from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
-from ssa_operator.rendering.values.template_text import TOKEN
+from ssa_operator.rendering.values.template_text import PLACEHOLDER
 from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
 
 try:
@@ -32,7 +30,7 @@ except ImportError as error:  # pragma: no cover - depends on how PyYAML was bui
     ) from error
 
 NODES_LIMIT = 200_000
-"""Nodes of one file with its aliases expanded: a manifest of the largest size has fewer."""
+"""Nodes of one file with its aliases expanded: the largest manifest has fewer."""
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
 _OCTAL = re.compile(r"0o[0-7]+", re.ASCII)
@@ -48,23 +46,23 @@ _WORDS = {
 _CORE_TAG = "tag:yaml.org,2002:"
 
 
-def parse(places: Places | Lines) -> tuple[Node, ...]:
-    """The documents of a text, without those that hold nothing; rendered text (`Places`) has stand-ins of values.
+def parse(source: MarkedText | StaticText) -> tuple[Node, ...]:
+    """The documents of a text without empty ones; rendered text (MarkedText) may contain placeholders of values.
 
-    Raises DocumentError where the text is no YAML that a manifest can be made of.
+    Raises DocumentError if the text is no YAML that manifests can have.
     """
-    return tuple(_Parser(places).documents())
+    return tuple(_Parser(source).documents())
 
 
 class _Parser:
     """Builds nodes from libyaml's events."""
 
-    def __init__(self, places: Places | Lines) -> None:
-        self._places = places
-        self._filled = isinstance(places, Places)
+    def __init__(self, source: MarkedText | StaticText) -> None:
+        self._source = source
+        self._has_placeholders = isinstance(source, MarkedText)
         self._anchors: dict[str, tuple[Node, int] | None] = {}
         self._count = 0
-        self._parser = CParser(places.text)
+        self._parser = CParser(source.text)
 
     def documents(self) -> Iterator[Node]:
         try:
@@ -78,31 +76,31 @@ class _Parser:
                     if not (isinstance(node, Constant) and node.value is None):
                         yield node
         except yaml.MarkedYAMLError as error:
-            raise self._fault(error) from None
+            raise self._document_error(error) from None
         except yaml.reader.ReaderError as error:
             # libyaml counts bytes here.
-            offset = len(self._places.text.encode()[: error.position].decode(errors="ignore"))
+            offset = len(self._source.text.encode()[: error.position].decode(errors="ignore"))
             raise DocumentError(
                 f"the character U+{error.character:04X} is not allowed in YAML; write it in double quotes as an escape",
-                self._places(offset),
+                self._source(offset),
             ) from None
         finally:
             self._parser.dispose()
 
-    def _fault(self, error: yaml.MarkedYAMLError) -> DocumentError:
+    def _document_error(self, error: yaml.MarkedYAMLError) -> DocumentError:
         mark = error.problem_mark or error.context_mark
-        location = self._places(mark.index if mark else 0)
+        location = self._source(mark.index if mark else 0)
         message = error.problem or "this is no YAML"
         if error.context:
-            began = self._places(error.context_mark.index) if error.context_mark else location
+            began = self._source(error.context_mark.index) if error.context_mark else location
             message += f" ({error.context})" if began == location else f" ({error.context} that begins at {began})"
         return DocumentError(message, location)
 
-    def _place(self, event: Any) -> SourceLocation:
-        return self._places(event.start_mark.index)
+    def _location(self, event: Any) -> SourceLocation:
+        return self._source(event.start_mark.index)
 
     def _node(self, event: Any, depth: int) -> Node:
-        location = self._place(event)
+        location = self._location(event)
         self._count += 1
         if self._count > NODES_LIMIT:
             raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", location)
@@ -145,7 +143,7 @@ class _Parser:
         merged: list[Node] = []
         seen: dict[str, SourceLocation] = {}
         while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
-            at = self._place(event)
+            at = self._location(event)
             is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
             key = "<<" if is_merge else self._name(self._node(event, depth + 1), event, at)
             value = self._node(self._parser.get_event(), depth + 1)
@@ -173,27 +171,27 @@ class _Parser:
         plain = event.implicit[0] and tag is None
         if tag is not None and tag not in ("!", _CORE_TAG + "str"):
             raise DocumentError(f"the tag {_tag(tag)} is not supported", location)
-        if not text.isascii() and RESERVED.search(text) and self._filled:
+        if not text.isascii() and RESERVED.search(text) and self._has_placeholders:
             return self._with_values(event, location, plain)
         return Constant(location, _plain(text, location) if plain else text)
 
     def _with_values(self, event: Any, location: SourceLocation, plain: bool) -> Node:
-        written = self._places.text[event.start_mark.index : event.end_mark.index]
-        if len(TOKEN.findall(written)) != len(RESERVED.findall(event.value)) / 2:
-            # An escape in double quotes made one of the characters that enclose the stand-ins of values.
+        written = self._source.text[event.start_mark.index : event.end_mark.index]
+        if len(PLACEHOLDER.findall(written)) != len(RESERVED.findall(event.value)) / 2:
+            # An escape in double quotes produced one of the characters that enclose placeholders.
             raise DocumentError("the characters U+E000 to U+E006 are reserved; put them in as a value", location)
-        pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(TOKEN.split(event.value))]
+        pieces = [int(piece) if at % 2 else piece for at, piece in enumerate(PLACEHOLDER.split(event.value))]
         parts = tuple(piece for piece in pieces if piece != "")
         if any(isinstance(part, str) and RESERVED.search(part) for part in parts):
-            raise DocumentError("internal error: the stand-in of a value was torn apart; please report it", location)
+            raise DocumentError("internal error: the placeholder of a value was split; please report it", location)
         if plain and len(parts) == 1:
             return Slot(location, int(parts[0]))
         return Mixed(location, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
 
     def _block_indent(self, event: Any) -> int:
-        """By how many spaces the lines of a block scalar are indented."""
+        """The spaces before the lines of a block scalar."""
         first = next((line for line in event.value.split("\n") if line.strip()), "")
-        for line in self._places.text[event.start_mark.index : event.end_mark.index].split("\n")[1:]:
+        for line in self._source.text[event.start_mark.index : event.end_mark.index].split("\n")[1:]:
             if line.strip():
                 return len(line) - len(line.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
         return 0

@@ -1,9 +1,8 @@
-"""Parsed YAML with places for the values of a render.
+"""Parsed YAML as nodes whose slots take the values of a render.
 
 Promises:
-- Filling values in never changes the structure that was parsed: a value is a leaf, a part of a text, or the text of a
-  key.
-- Each node knows its place, and so does each field of what it becomes.
+- A value never changes the structure that was parsed: it is a leaf, a part of a text, or the text of a key.
+- Each node has its source location, and so has each field of the document.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import text_of
 from ssa_operator.rendering.values.template_text import Indented
-from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, carried, is_tracked, plain
+from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, call_tracked, is_tracked, untracked
 
 
 class DocumentError(ValueError):
-    """YAML that can't be used; `place` is the template line."""
+    """YAML that can't be used; `location` is the template line."""
 
     def __init__(self, message: str, location: SourceLocation) -> None:
         super().__init__(message)
@@ -29,21 +28,21 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
-    """The values of one render: by number, and as text where their text isn't the usual one.
-
-    carried: whether values of the cluster are among them; then Observed and Unknown are in what is built.
-    """
+class SlotValues:
+    """The values of one render that fill the slots of the nodes."""
 
     values: Sequence[Any] = ()
+    """The values by the number of their placeholder."""
     texts: dict[int, str] | None = None
-    carried: bool = False
+    """The text of a value within other text, by number, if `text_of` gives another one."""
+    tracked: bool = False
+    """Whether values of the cluster are among them; then `build` returns TrackedValue and UnknownValue, too."""
 
     def text(self, number: int, block: int = 0) -> str:
-        """The value as text; in a block scalar that is indented by `block` spaces."""
+        """The value as text; `block` is the indentation of the block scalar around it."""
         value = self.texts[number] if self.texts and number in self.texts else self.values[number]
-        if self.carried:
-            value = plain(value)
+        if self.tracked:
+            value = untracked(value)
         if block and type(value) is Indented:
             return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
         return text_of(value)
@@ -51,12 +50,12 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A scalar without a value of the render in it."""
+    """A scalar without a value of the render."""
 
     location: SourceLocation
     value: Any
 
-    def build(self, _: Filling) -> Any:
+    def build(self, _: SlotValues) -> Any:
         return self.value
 
 
@@ -67,58 +66,58 @@ class Slot:
     location: SourceLocation
     number: int
 
-    def build(self, filling: Filling) -> Any:
-        value = filling.values[self.number]
+    def build(self, slots: SlotValues) -> Any:
+        value = slots.values[self.number]
         return str(value) if type(value) is Indented else value
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """A scalar of text and values: `parts` alternates between text and numbers of values."""
+    """A scalar of text and values: `parts` has texts, and values by number."""
 
     location: SourceLocation
     parts: tuple[Any, ...]
     block: int = 0
 
-    def build(self, filling: Filling) -> Any:
-        if filling.carried:
-            values = [filling.values[part] for part in self.parts if type(part) is int]
+    def build(self, slots: SlotValues) -> Any:
+        if slots.tracked:
+            values = [slots.values[part] for part in self.parts if type(part) is int]
             if is_tracked(values):
-                return carried(lambda *_: self._text(filling), values, {})
-        return self._text(filling)
+                return call_tracked(lambda *_: self._text(slots), values, {})
+        return self._text(slots)
 
-    def _text(self, filling: Filling) -> str:
-        text = "".join([part if type(part) is str else filling.text(part, self.block) for part in self.parts])
+    def _text(self, slots: SlotValues) -> str:
+        text = "".join([part if type(part) is str else slots.text(part, self.block) for part in self.parts])
         limits.current().produce(len(text))  # an alias can repeat it
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping; `merged` are the mappings that `<<` names, first one first."""
+    """A mapping; `merged` has the mappings that `<<` names, in their order."""
 
     location: SourceLocation
     entries: tuple[tuple[str | Slot | Mixed, Node, SourceLocation], ...]
     merged: tuple[Node, ...] = ()
 
-    def build(self, filling: Filling) -> dict[str, Any]:
+    def build(self, slots: SlotValues) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for key, node, location in self.entries:
-            value: Any = node.build(filling)
+            value: Any = node.build(slots)
             name: Any = key
             if type(key) is not str:
-                name = _key(key, filling, location)
+                name = _build_key(key, slots, location)
                 if type(name) is TrackedValue:
-                    name, value = name.value, name.of(value)
+                    name, value = name.value, name.derive(value)
             if name in fields:
                 raise DocumentError(f"the key {name} is there twice", location)
             fields[name] = value
         for other in self.merged:
-            found: Any = other.build(filling)
+            found: Any = other.build(slots)
             if isinstance(found, UnknownValue):
                 found = {found: found}
             elif isinstance(found, TrackedValue) and isinstance(found.value, dict):
-                found = {key: found.of(value) for key, value in found.value.items()}
+                found = {key: found.derive(value) for key, value in found.value.items()}
             if not isinstance(found, dict):
                 raise DocumentError("<< needs a mapping or a list of mappings", other.location)
             fields = {**found, **fields}
@@ -132,46 +131,46 @@ class Items:
     location: SourceLocation
     nodes: tuple[Node, ...]
 
-    def build(self, filling: Filling) -> list[Any]:
-        return [node.build(filling) for node in self.nodes]
+    def build(self, slots: SlotValues) -> list[Any]:
+        return [node.build(slots) for node in self.nodes]
 
 
 Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
 
 
-def _key(key: str | Slot | Mixed, filling: Filling, location: SourceLocation) -> Any:
-    """The key, Observed or Unknown where it came from the cluster."""
+def _build_key(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocation) -> Any:
+    """The key; a TrackedValue or an UnknownValue if it comes from the cluster."""
     if isinstance(key, str):
         return key
     if isinstance(key, Mixed):
-        return key.build(filling)
-    value = filling.values[key.number]
-    if isinstance(plain(value), (dict, list)):
+        return key.build(slots)
+    value = slots.values[key.number]
+    if isinstance(untracked(value), (dict, list)):
         raise DocumentError("a mapping or a list can't be a key", location)
-    if filling.carried and is_tracked([value]):
-        return carried(lambda _: filling.text(key.number), [value], {})
-    return filling.text(key.number)
+    if slots.tracked and is_tracked([value]):
+        return call_tracked(lambda _: slots.text(key.number), [value], {})
+    return slots.text(key.number)
 
 
-def _is_key(key: str | Slot | Mixed, filling: Filling, location: SourceLocation, name: str | int) -> bool:
-    found = plain(_key(key, filling, location))
+def _has_name(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocation, name: str | int) -> bool:
+    found = untracked(_build_key(key, slots, location))
     return isinstance(found, str) and found == name
 
 
-def find(node: Node, path: FieldPath, filling: Filling) -> SourceLocation:
-    """The place of a field, or of the nearest field around it."""
+def find_location(node: Node, path: FieldPath, slots: SlotValues) -> SourceLocation:
+    """The location of a field, or of the nearest field around it."""
     location = node.location
     for at_part, part in enumerate(path):
         below: Node | None = None
         if isinstance(node, Fields):
             for key, value, at in node.entries:
-                if _is_key(key, filling, at, part):
+                if _has_name(key, slots, at, part):
                     below, location = value, at
             for other in node.merged if below is None else ():
                 if isinstance(other, Fields) and any(
-                    plain(_key(key, filling, at)) == part for key, _, at in other.entries
+                    untracked(_build_key(key, slots, at)) == part for key, _, at in other.entries
                 ):
-                    return find(other, path[at_part:], filling)
+                    return find_location(other, path[at_part:], slots)
         elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
             below = node.nodes[part]
             location = below.location

@@ -1,8 +1,8 @@
-"""Values as YAML text, for `to_yaml`.
+"""Writes values as YAML text, for the filter `to_yaml`.
 
 Promises:
-- The text reads back exactly, by this project's rules for scalars and by those of YAML 1.1.
-- It is block style, keeps the order of keys, and has no line break at its end.
+- A YAML 1.1 parser and a YAML 1.2 parser read the same value back.
+- The text is block style, keeps the order of keys, and has no line break at its end.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./:@+-]*[\w/])?", re.ASCII)
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Words that some reader of YAML takes for something else than a string."""
+"""Words that some YAML parser doesn't read as a string."""
 
-# JSON's escapes are YAML's; these are characters that JSON leaves as they are and YAML doesn't, or that nobody sees.
-_ODD = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff0-\uffff]")
+# JSON's escapes are valid in YAML. These are characters that JSON doesn't escape and YAML has to, or invisible ones.
+_ESCAPED = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff0-\uffff]")
 
 
-_SIMPLE_KEY = 512
-"""A longer key is marked with `?`: without it, YAML looks for the colon only within 1024 characters."""
+_SIMPLE_KEY_LENGTH = 512
+"""A longer key gets the mark `?`: without it, YAML looks for the colon only within 1024 characters."""
 
 
 def yaml_text(value: Any) -> str:
@@ -33,7 +33,7 @@ def _lines(value: Any) -> list[str]:
         lines = []
         for key, item in value.items():
             name = _scalar(key)
-            if len(name) > _SIMPLE_KEY:
+            if len(name) > _SIMPLE_KEY_LENGTH:
                 lines.append(f"? {name}")
                 name = ""
             if isinstance(item, (dict, list)) and item:
@@ -57,4 +57,4 @@ def _scalar(value: Any) -> str:
         return json.dumps(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
-    return _ODD.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))

@@ -1,8 +1,8 @@
-"""What every manifest must have, whatever its kind.
+"""Validates documents as manifests: the fields that every kind must have.
 
 Promises:
-- A document that leaves here has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
-- A `kind: List` is as good as its items; each keeps its own place, and each waits alone.
+- Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
+- The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.
 """
 
 from __future__ import annotations
@@ -18,30 +18,36 @@ from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.rendering.values.tracked_containers import settled
-from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue, UnknownValue, plain, union
-from ssa_operator.rendering.yaml.nodes import DocumentError, Filling, Node, find
+from ssa_operator.rendering.values.tracked_containers import strip_provenance
+from ssa_operator.rendering.values.tracked_values import (
+    Provenance,
+    TrackedValue,
+    UnknownValue,
+    merge_provenance,
+    untracked,
+)
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 
 @dataclass(frozen=True, slots=True)
-class _Whereabouts:
-    """Finds the place of a field when somebody asks."""
+class _FieldLocations:
+    """Finds the source location of a field on demand."""
 
     node: Node
-    filling: Filling
+    slots: SlotValues
     prefix: FieldPath = ()
 
     def __call__(self, path: FieldPath) -> SourceLocation:
-        return find(self.node, (*self.prefix, *path), self.filling)
+        return find_location(self.node, (*self.prefix, *path), self.slots)
 
 
-def manifests(node: Node, filling: Filling) -> Iterator[Document | RenderProblem | Wait]:
-    """The manifests of one YAML document; a problem for each that can't be one, a wait for each that can't yet.
+def manifests(node: Node, slots: SlotValues) -> Iterator[Document | RenderProblem | Wait]:
+    """The manifests of one YAML document: a problem for an invalid one, a wait for one with an unknown value.
 
-    The namespace of a waiting one is '' where it has none of its own.
+    The namespace of a waiting manifest is '' if it names none.
     """
     try:
-        body: Any = node.build(filling)
+        body: Any = node.build(slots)
     except DocumentError as error:
         yield RenderProblem(str(error), error.location)
         return
@@ -49,73 +55,83 @@ def manifests(node: Node, filling: Filling) -> Iterator[Document | RenderProblem
         return
     if _is_list(body):
         items = body.get("items")
-        own = items.sources if isinstance(items, (TrackedValue, UnknownValue)) else ()
+        provenance = items.provenance if isinstance(items, (TrackedValue, UnknownValue)) else ()
         if isinstance(items, UnknownValue):
-            yield Wait(location=find(node, ("items",), filling), awaited=items.awaited, dependencies=dependencies(own))
+            yield Wait(
+                location=find_location(node, ("items",), slots),
+                awaited=items.awaited,
+                dependencies=dependencies_of(provenance),
+            )
             return
-        if not isinstance(plain(items), list):
-            yield RenderProblem("items of a List must be a list", find(node, ("items",), filling))
+        if not isinstance(untracked(items), list):
+            yield RenderProblem("items of a List must be a list", find_location(node, ("items",), slots))
             return
-        for index, item in enumerate(plain(items)):
-            yield _manifest(TrackedValue(item, own) if own else item, _Whereabouts(node, filling, ("items", index)))
+        for index, item in enumerate(untracked(items)):
+            yield _manifest(
+                TrackedValue(item, provenance) if provenance else item, _FieldLocations(node, slots, ("items", index))
+            )
     else:
-        yield _manifest(body, _Whereabouts(node, filling))
+        yield _manifest(body, _FieldLocations(node, slots))
 
 
 def _is_list(body: Any) -> bool:
-    return isinstance(body, dict) and _says(body, "apiVersion", "v1") and _says(body, "kind", "List")
+    return isinstance(body, dict) and _has_text(body, "apiVersion", "v1") and _has_text(body, "kind", "List")
 
 
-def _says(body: dict[str, Any], field: str, text: str) -> bool:
-    found = plain(body.get(field))
+def _has_text(body: dict[str, Any], field: str, text: str) -> bool:
+    found = untracked(body.get(field))
     return isinstance(found, str) and found == text
 
 
-def _manifest(body: Any, location_of: _Whereabouts) -> Document | RenderProblem | Wait:
-    made_of: tuple[Dependency, ...] = ()
-    if location_of.filling.carried:
-        observed: list[TrackedValue | UnknownValue] = []
-        body = settled(body, observed)
-        made_of = dependencies(union(*(value.sources for value in observed)))
-        awaited = [awaited for value in observed if isinstance(value, UnknownValue) for awaited in value.awaited]
+def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProblem | Wait:
+    dependencies: tuple[Dependency, ...] = ()
+    if location_of.slots.tracked:
+        tracked: list[TrackedValue | UnknownValue] = []
+        body = strip_provenance(body, tracked)
+        dependencies = dependencies_of(merge_provenance(*(value.provenance for value in tracked)))
+        awaited = [awaited for value in tracked if isinstance(value, UnknownValue) for awaited in value.awaited]
         if awaited:
-            location = location_of(_unknown(body) or ())
-            annotations = _annotations(body)
+            location = location_of(_first_unknown_field(body) or ())
+            annotations = _known_annotations(body)
             return Wait(
                 location=location,
                 awaited=tuple(dict.fromkeys(awaited)),
-                identity=_identity(body),
-                dependencies=joined(made_of, _after(annotations, location_of)),
+                identity=_known_identity(body),
+                dependencies=merge_dependencies(dependencies, _after_dependencies(annotations, location_of)),
                 annotations=annotations,
             )
-    fault = _fault(body)
+    fault = _first_fault(body)
     if fault is not None:
         path, message = fault
-        named = _identity(body)
+        named = _known_identity(body)
         return RenderProblem(message, location_of(path), (named,) if named is not None else ())
     if body["metadata"].get("annotations"):
-        made_of = joined(made_of, _after(body["metadata"]["annotations"], location_of))
-    return Document(body=body, location=location_of(()), location_of=location_of, dependencies=made_of)
+        dependencies = merge_dependencies(
+            dependencies, _after_dependencies(body["metadata"]["annotations"], location_of)
+        )
+    return Document(body=body, location=location_of(()), location_of=location_of, dependencies=dependencies)
 
 
-def dependencies(sources: Iterable[Provenance]) -> tuple[Dependency, ...]:
-    """What something is made of, each question once."""
-    return joined(Dependency(source.query, source.awaited, location=source.location) for source in sources)
+def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
+    """The dependencies that a provenance stands for, each query once."""
+    return merge_dependencies(
+        Dependency(source.query, source.awaited, location=source.location) for source in provenance
+    )
 
 
-def joined(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
-    """The uses of all groups, each question once: awaited where one of its uses is, and then in the place of that."""
+def merge_dependencies(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
+    """The dependencies of all groups, each query once: awaited if one of them is, with the location of that one."""
     found: dict[Query, Dependency] = {}
-    for use in itertools.chain(*groups):
-        known = found.setdefault(use.query, use)
-        if known is not use:
-            first = use if use.awaited and not known.awaited else known
-            found[use.query] = replace(first, after=use.after or known.after)
+    for dependency in itertools.chain(*groups):
+        known = found.setdefault(dependency.query, dependency)
+        if known is not dependency:
+            first = dependency if dependency.awaited and not known.awaited else known
+            found[dependency.query] = replace(first, after=dependency.after or known.after)
     return tuple(found.values())
 
 
-def _after(annotations: Mapping[str, Any], location_of: _Whereabouts) -> tuple[Dependency, ...]:
-    """What the annotation `after` names; one that can't be read is refused with the manifest."""
+def _after_dependencies(annotations: Mapping[str, Any], location_of: _FieldLocations) -> tuple[Dependency, ...]:
+    """The objects that the annotation `after` names. An invalid annotation is refused later, with its manifest."""
     key = f"{PREFIX}after"
     if key not in annotations:
         return ()
@@ -127,20 +143,20 @@ def _after(annotations: Mapping[str, Any], location_of: _Whereabouts) -> tuple[D
     return tuple(Dependency(reference, awaited=True, after=True, location=location) for reference in named)
 
 
-def _unknown(value: Any) -> FieldPath | None:
-    """The first field of settled data that is unknown."""
+def _first_unknown_field(value: Any) -> FieldPath | None:
+    """The path of the first unknown value in data without provenance."""
     if isinstance(value, UnknownValue):
         return ()
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, item in items:
-        path = () if isinstance(name, UnknownValue) else _unknown(item)
+        path = () if isinstance(name, UnknownValue) else _first_unknown_field(item)
         if path is not None:
             return path if isinstance(name, UnknownValue) else (name, *path)
     return None
 
 
-def _identity(body: Any) -> Identity | None:
-    """What a document that waits is called, None where that is unknown too."""
+def _known_identity(body: Any) -> Identity | None:
+    """The identity of a document that waits, None if a part of the identity is unknown."""
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict) or any(isinstance(key, UnknownValue) for key in (*body, *metadata)):
         return None
@@ -152,8 +168,8 @@ def _identity(body: Any) -> Identity | None:
     return Identity(split_api_version(api_version)[0], kind, given, name)
 
 
-def _annotations(body: Any) -> dict[str, Any]:
-    """What is known of the annotations of a document that waits."""
+def _known_annotations(body: Any) -> dict[str, Any]:
+    """The known annotations of a document that waits."""
     metadata = body.get("metadata") if isinstance(body, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     known = annotations.items() if isinstance(annotations, dict) else ()
@@ -162,24 +178,24 @@ def _annotations(body: Any) -> dict[str, Any]:
     }
 
 
-def _fault(body: Any) -> tuple[FieldPath, str] | None:
+def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
     if not isinstance(body, dict):
         return (), f"a manifest must be a mapping, and this is {kind_of(body)}"
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str) or not body[field]:
-            return (field,), _wanted(field, body.get(field))
+            return (field,), _not_a_string(field, body.get(field))
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return ("metadata",), f"metadata must be a mapping, and this is {kind_of(metadata)}"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
         hint = (
-            "; generateName can't be applied, for each apply would make another object"
+            "; generateName can't be applied, because each apply would create another object"
             if "generateName" in metadata
             else ""
         )
-        return ("metadata", "name"), _wanted("metadata.name", metadata.get("name")) + hint
+        return ("metadata", "name"), _not_a_string("metadata.name", metadata.get("name")) + hint
     if not isinstance(metadata.get("namespace", ""), (str, type(None))):
-        return ("metadata", "namespace"), _wanted("metadata.namespace", metadata["namespace"])
+        return ("metadata", "namespace"), _not_a_string("metadata.namespace", metadata["namespace"])
     for field in ("labels", "annotations"):
         values = metadata.get(field)
         if not isinstance(values, (dict, type(None))):
@@ -191,7 +207,7 @@ def _fault(body: Any) -> tuple[FieldPath, str] | None:
     return None
 
 
-def _wanted(field: str, value: Any) -> str:
+def _not_a_string(field: str, value: Any) -> str:
     if value is None:
         return f"{field} is missing"
     return f"{field} is empty" if value == "" else f"{field} must be a string, and this is {kind_of(value)}"

@@ -112,8 +112,8 @@ def test_a_warning_of_the_api_server_is_told_of_its_child() -> None:
 
 def test_somebody_who_rewrites_the_status_is_told_once() -> None:
     quiet = done(Result.UNCHANGED, "a")
-    loud = with_notice(quiet, "rival rewrites this status")
-    assert said(loud, before=quiet) == [("StatusConflict", "rival rewrites this status")]
+    loud = with_notice(quiet, "rival repeatedly overwrites this status")
+    assert said(loud, before=quiet) == [("StatusConflict", "rival repeatedly overwrites this status")]
     assert said(loud, before=loud) == []
 
 

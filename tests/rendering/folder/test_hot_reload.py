@@ -1,4 +1,4 @@
-"""Changes of the templates folder are noticed, however they are made."""
+"""The watch reports every kind of change of the templates folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 30
 
 @asynccontextmanager
 async def watching(root: Path) -> AsyncGenerator[AsyncIterator[None], None]:
-    """The changes of `root` after the first look at it."""
+    """The changes of `root` after the first yield."""
     watched = changes(root)
     try:
         await asyncio.wait_for(anext(watched), PATIENCE)
@@ -76,15 +76,15 @@ async def test_a_folder_that_is_made_later_vanishes_and_returns_is_watched(tmp_p
         await change(watched)
 
 
-async def test_a_change_is_an_event_and_not_only_seen_by_looking(
+async def test_a_change_is_reported_by_an_event_and_not_only_by_polling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload._LOOK_EVERY", 1000 * PATIENCE * 10)
+    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload._POLL_INTERVAL", 1000 * PATIENCE * 10)
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     async with watching(tmp_path) as watched:
         noticed = asyncio.ensure_future(change(watched))
         number = 0
-        while not noticed.done():  # nothing tells when the watch has begun
+        while not noticed.done():  # no event reports that the watch has begun
             number += 1
             write(tmp_path, {f"{ECHOES}/a.yaml": HEAD + f"v: {number}\n"})
             await asyncio.wait([noticed], timeout=0.2)

@@ -1,4 +1,4 @@
-"""Files of objects that a command is pointed at."""
+"""Static YAML files of objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from tests.rendering.template_files import HEAD
 
 
-def test_objects_have_the_place_that_they_were_written_at(tmp_path: Path) -> None:
+def test_objects_have_their_source_location(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(f"# two\n{HEAD}---\n{HEAD}")
     (tmp_path / "a.yml").write_text(HEAD)
     found = load_objects([tmp_path])
@@ -21,7 +21,7 @@ def test_objects_have_the_place_that_they_were_written_at(tmp_path: Path) -> Non
     ]
 
 
-def test_every_fault_of_every_file_is_known_at_once(tmp_path: Path) -> None:
+def test_every_fault_of_every_file_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(HEAD + "v: a: b\n")
     (tmp_path / "b.yaml").write_text("\nkind: A\n")
     (tmp_path / "c.yaml").write_bytes(b"\xff")

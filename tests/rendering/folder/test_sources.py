@@ -1,4 +1,4 @@
-"""The templates folder, as files come, change, break and go."""
+"""The templates folder: files appear, change, fail to load and disappear."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_names_that_mean_nothing_are_problems_that_say_what_to_do(tmp_path: Path
     write(tmp_path, {"Echo/a.yaml": HEAD, "lost.yaml.j2": HEAD, "README.md": "x", f"{ECHOES}/a.yaml": HEAD})
     assert problems(load(tmp_path)) == [
         "lost.yaml.j2 is in no resource's folder; move it to <plural>.<group>/ or to _shared/",
-        "Echo is no name of a resource; call the folder <plural>.<group>",
+        "Echo is not the name of a resource; call the folder <plural>.<group>",
     ]
 
 
@@ -100,7 +100,7 @@ def test_a_folder_that_breaks_keeps_its_last_good_templates_and_the_others_chang
     assert rendered_values(echoes(repaired)) == [3]
 
 
-def test_a_folder_that_failed_to_load_says_so_in_every_render(tmp_path: Path) -> None:
+def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD})
     good = load(tmp_path)
     write(tmp_path, {f"{ECHOES}/b.yaml.j2": "{% if"})
@@ -280,7 +280,9 @@ def test_a_swap_while_it_is_read_gives_one_version_and_never_two(
     assert rendered_values(echoes(load(tmp_path))) == [2, 2]
 
 
-def test_a_folder_that_never_stands_still_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_never_stops_changing_keeps_its_previous_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     good = load(tmp_path)
     read_bytes = Path.read_bytes
@@ -294,8 +296,8 @@ def test_a_folder_that_never_stands_still_keeps_what_was_there(tmp_path: Path, m
     unsteady = load(tmp_path, good)
     assert unsteady.folders == good.folders
     assert "changes while it is read" in problems(unsteady)[0]
-    with pytest.raises(reading.UnsteadyError):
-        reading.read(tmp_path)
+    with pytest.raises(reading.FolderChangingError):
+        reading.read_snapshot(tmp_path)
 
 
 def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:

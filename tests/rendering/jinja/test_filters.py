@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ssa_operator.rendering.jinja.filters import k8s_name
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
-from tests.rendering.hostile_values import NASTY
+from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, fault, field, problem, value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -99,7 +99,7 @@ def test_yaml_text_within_a_block_reads_back_with_another_reader(data: Any) -> N
 
 
 def _as_pyyaml_reads_floats(data: Any) -> Any:
-    """PyYAML takes 1e+16 for a string: YAML 1.1 wants a dot."""
+    """PyYAML reads 1e+16 as a string, because a float has a dot in YAML 1.1."""
     if isinstance(data, float):
         text = repr(data)
         return text if "e" in text and "." not in text else data
@@ -108,10 +108,10 @@ def _as_pyyaml_reads_floats(data: Any) -> Any:
     return [_as_pyyaml_reads_floats(item) for item in data] if isinstance(data, list) else data
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_nasty_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
-    text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": NASTY[name]}})
-    assert yaml.load(text, yaml.CSafeLoader) == {"k": NASTY[name]}
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
+def test_hostile_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
+    text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": HOSTILE_VALUES[name]}})
+    assert yaml.load(text, yaml.CSafeLoader) == {"k": HOSTILE_VALUES[name]}
 
 
 def test_yaml_text_is_block_style_in_the_order_of_the_value() -> None:
@@ -182,10 +182,10 @@ def test_json_that_is_laid_out_is_still_structure() -> None:
     assert field("v: |\n    {{ spec.t | tojson(indent=2) }}\n", data) == text
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_nasty_json_is_json(name: str) -> None:
-    text = field("v: '{{ spec.t | tojson }}'\n", {"t": [NASTY[name]]})
-    assert json.loads(text) == [NASTY[name]]
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
+def test_hostile_json_is_json(name: str) -> None:
+    text = field("v: '{{ spec.t | tojson }}'\n", {"t": [HOSTILE_VALUES[name]]})
+    assert json.loads(text) == [HOSTILE_VALUES[name]]
 
 
 @pytest.mark.parametrize(
@@ -242,13 +242,13 @@ def test_a_moment_is_some_time_later(expression: str, moment: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("'yesterday' | later('1s')", "later needs a moment such as metadata.creationTimestamp, 2026-01-31T12:00:00Z"),
-        ("'2026-01-31T12:00:00' | later('1s')", "later needs a moment such as metadata.creationTimestamp"),
+        ("'yesterday' | later('1s')", "later needs a time such as metadata.creationTimestamp, 2026-01-31T12:00:00Z"),
+        ("'2026-01-31T12:00:00' | later('1s')", "later needs a time such as metadata.creationTimestamp"),
         ("none | later('1s')", "later needs a text, and this value is null"),
         ("'2026-01-31T12:00:00Z' | later('soon')", "later: 'soon' is not a duration; write one like 500ms"),
-        ("'2026-01-31T12:00:00Z' | later('3000000d')", "later: that moment is beyond the year 9999"),
-        ("'2026-01-31T12:00:00Z' | later('9' * 400 ~ 'd')", "later: that moment is beyond the year 9999"),
+        ("'2026-01-31T12:00:00Z' | later('3000000d')", "later: that time is beyond the year 9999"),
+        ("'2026-01-31T12:00:00Z' | later('9' * 400 ~ 'd')", "later: that time is beyond the year 9999"),
     ],
 )
-def test_what_has_no_moment_later_says_so(expression: str, message: str) -> None:
+def test_later_refuses_a_value_that_is_not_a_time(expression: str, message: str) -> None:
     assert f"a.yaml.j2:5: {message}" in fault(expression)

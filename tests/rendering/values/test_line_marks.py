@@ -82,33 +82,33 @@ FILES = {
         (("nothing",), f"{FILE}:4"),
     ],
 )
-def test_each_field_has_the_place_that_wrote_it(path: FieldPath, location: str) -> None:
+def test_each_field_has_the_location_that_wrote_it(path: FieldPath, location: str) -> None:
     text = MANIFEST.replace("y: {{", "y:\n {{").replace("y:\n {{ spec.m | to_yaml }}", "y: {{ spec.m }}")
     found = document(text, {"list": ["a", "b"], "c": {"deep": [1]}, "m": {"k": 1}}, **FILES)
     assert str(found.location_of(path)) == location
 
 
-def test_places_are_the_same_for_values_that_differ() -> None:
+def test_locations_are_the_same_for_different_values() -> None:
     compiled = templates({"a.yaml.j2": HEAD + "{% if spec.x %}\na: 1\n{% endif %}\nv: {{ spec.x }}\n"})
     for x, line in (("a: b\n- c", 8), ("", 8), ("\n\n\n", 8)):
         (found,) = render(compiled, parent({"x": x})).documents
         assert found.location_of(("v",)).line == line
 
 
-def test_static_files_and_lists_have_places_too() -> None:
+def test_static_files_and_lists_have_locations_too() -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata:\n    name: a\n  v:\n    w: 1\n"
     (found,) = rendered({"a.yaml": text}).documents
     assert str(found.location) == "echoes.example.com/a.yaml:4"
     assert found.location_of(("v", "w")).line == 9
 
 
-def test_a_merged_field_has_the_place_of_the_merged_mapping() -> None:
+def test_a_merged_field_has_the_location_of_the_merged_mapping() -> None:
     found = document(HEAD + "base: &b\n  a: 1\nv:\n  <<: *b\n  c: 2\n")
     assert found.location_of(("v", "a")).line == 6
     assert found.location_of(("v", "c")).line == 9
 
 
-def test_odd_characters_in_a_template_shift_no_place() -> None:
+def test_unusual_characters_in_a_template_shift_no_location() -> None:
     odd = 'é\U0001f600: "é\x85ü{{ spec.a }}\\t"\n# \u2029 \x85\n'
     text = f"{HEAD}{odd}v: {{{{ spec.a }}}}\nw: |\n  é {{{{ spec.t | indent(2) }}}}\n"
     found = document(text, {"a": "ż\u2028", "t": "a\nb"})
@@ -170,7 +170,7 @@ def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
         ({"a.yaml.j2": "a\n\nb\ue000\n"}, "a.yaml.j2:3: the character U+E000 is reserved"),
     ],
 )  # fmt: skip
-def test_a_fault_that_is_known_at_load_has_its_place(files: dict[str, str], message: str) -> None:
+def test_a_fault_at_load_has_its_location(files: dict[str, str], message: str) -> None:
     with pytest.raises(LoadError) as caught:
         templates(files)
     (found,) = caught.value.problems

@@ -1,4 +1,4 @@
-"""What templates can't compute is said in words of templates, with its line, and never in Python's."""
+"""The error of an expression has its template line and words that template authors know, never Python's."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.rendering.values.python_errors import sentence
-from tests.rendering.template_files import FakeWorld, in_world, live, manifest
+from ssa_operator.rendering.values.python_errors import translate_error
+from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 PYTHON = re.compile(
-    r"Observed|Unknown|Missing|Undefined|Markup|Text\b|Json|Inquiry|Environment|ssa_operator|jinja|NoneType|__|\bdo_|"
+    r"TrackedValue|UnknownValue|Observed|Unknown|Missing|Undefined|Markup|Text\b|Json|TemplateAPI|SlotValues|Environment|ssa_operator|jinja|NoneType|__|\bdo_|"
     r"\b(?:int|str|dict|tuple|bool|float|generator)\b(?=['\" ])|Error\b|\bobject'|positional|subscriptable"
 )
 SECRET = "s3cret"
-WORLD = FakeWorld(
+CLUSTER = FakeClusterView(
     children=(live("Service", "s", spec={"ports": [{"port": 80}], "n": 3, "t": SECRET}),),
     others=(live("ConfigMap", "x", data={"n": "3"}),),
 )
@@ -25,7 +25,7 @@ SPEC = {"l": [1, 2], "m": {"a": 1}, "s": SECRET, "n": 3, "none": None}
 
 def fault(expression: str) -> str:
     text = "{% macro m(x=1) %}\na: 1\n{% endmacro %}\n" + manifest("ConfigMap", "c", f"v: {{{{ {expression} }}}}\n")
-    result = in_world({"a.yaml.j2": text, "s.yaml.j2": manifest("Service", "s")}, WORLD, SPEC)
+    result = render_with({"a.yaml.j2": text, "s.yaml.j2": manifest("Service", "s")}, CLUSTER, SPEC)
     (problem,) = result.problems
     location, _, message = str(problem).partition(": ")
     assert location == "echoes.example.com/a.yaml.j2:8"
@@ -47,7 +47,7 @@ def fault(expression: str) -> str:
         ("namespace(a=1) + 1", "+ can't be used with a namespace and a number"),
         ("range + 1", "+ can't be used with a function and a number"),
         ("'a' * 'b'", "* can't repeat a string or a list by a string"),
-        ("-spec.l", "a list is no number"),
+        ("-spec.l", "a list is not a number"),
         ("1 < spec.s", "< can't compare a number with a string"),
         ("child('Service', 's').spec.ports > 3", "> can't compare a list with a number"),
         ("[1, spec.s] | sort", "sort: < can't compare a string with a number"),
@@ -58,13 +58,13 @@ def fault(expression: str) -> str:
          "spec.nope2 is missing; where it may be, write spec.nope2 | default(...)"),
         ("spec.s | round", "round: a string can't be rounded"),
         ("3 | length", "length: a number has no length"),
-        ("3 | list", "list: a number has no items to go through"),
-        ("3 in 4", "a number holds nothing that `in` could find"),
-        ("{spec.l: 1}", "a list can't be a key, nor one of several to be told apart"),
+        ("3 | list", "list: a number has no items to iterate over"),
+        ("3 in 4", "a number has no items that `in` could find"),
+        ("{spec.l: 1}", "a list can't be a key or a unique item"),
         ("spec.l[spec.m]", "a mapping can't name a field or an item"),
         ("spec.m[child('Service', 's').spec.ports]", "a list can't name a field or an item"),
         ("spec.l['a':]", "a position must be a whole number"),
-        ("range(spec.s)", "a string is no whole number"),
+        ("range(spec.s)", "a string is not a whole number"),
         ("dict([1])", "a mapping can be made of a mapping, or of a list of pairs"),
         ("dict(**spec.l)", "** needs a mapping, and this is a list"),
         ("dict(**child('Service', 's').spec.ports)", "** needs a mapping, and this is a list"),
@@ -83,8 +83,8 @@ def fault(expression: str) -> str:
         ("'{} {}'.format(1)", "the format asks for more values than it is given"),
         ("'%s %s' % 'a'", "the format asks for more values than it is given"),
         ("'{:d}'.format(spec.s)", "the format has a part that doesn't exist, or not for this kind of value"),
-        ("spec.s | filesizeformat", "filesizeformat: the string is no number"),
-        ("[1].index(spec.s)", "what is looked for is not in it"),
+        ("spec.s | filesizeformat", "filesizeformat: the string is not a number"),
+        ("[1].index(spec.s)", "the value is not in the list or the text"),
         ("1 % 0", "division by zero"),
         ("3()", "a number can't be called; a field beats the method of its name"),
         ("spec.n.a", "a is missing: what should hold it is a number, not a mapping"),
@@ -95,7 +95,7 @@ def fault(expression: str) -> str:
         ("spec.s.encode('x')", "a value is not of the kind, or not in the range, that this needs"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_computed_is_said_in_words_of_templates(expression: str, message: str) -> None:
+def test_an_expression_that_fails_has_an_error_in_words_of_templates(expression: str, message: str) -> None:
     assert fault(expression) == message
 
 
@@ -113,8 +113,8 @@ def test_what_can_not_be_computed_is_said_in_words_of_templates(expression: str,
         "{% filter round %}a{% endfilter %}",
     ],
 )
-def test_what_a_tag_can_not_do_is_said_in_words_of_templates(text: str) -> None:
-    result = in_world({"a.yaml.j2": f"{text}\n{manifest('ConfigMap', 'c')}"}, WORLD, SPEC)
+def test_a_tag_that_fails_has_an_error_in_words_of_templates(text: str) -> None:
+    result = render_with({"a.yaml.j2": f"{text}\n{manifest('ConfigMap', 'c')}"}, CLUSTER, SPEC)
     (problem,) = result.problems
     location, _, message = str(problem).partition(": ")
     assert location == "echoes.example.com/a.yaml.j2:1"
@@ -122,5 +122,5 @@ def test_what_a_tag_can_not_do_is_said_in_words_of_templates(text: str) -> None:
 
 
 @given(st.sampled_from([TypeError, ValueError, KeyError, AttributeError, IndexError]), st.text(max_size=8))
-def test_an_error_that_nobody_thought_of_shows_none_of_its_words(kind: type[Exception], text: str) -> None:
-    assert sentence(kind(f"Observed {text} is not of {text}")) == sentence(kind("anything else"))
+def test_an_unforeseen_error_shows_none_of_its_words(kind: type[Exception], text: str) -> None:
+    assert translate_error(kind(f"Observed {text} is not of {text}")) == translate_error(kind("anything else"))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.jinja.templates import LoadError
-from tests.rendering.hostile_values import NASTY
+from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, document, field, problem
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -81,7 +81,7 @@ AS_VALUES = ["a: b", "", "'\"", "x\ny", "{{ x }}", "\ue0000\ue001", "emoji \U000
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("made", ["m(spec.x)", "b"])
 @pytest.mark.parametrize("text", AS_VALUES)
-def test_text_used_as_a_value_reads_as_what_it_says(use: str, made: str, text: str) -> None:
+def test_template_text_as_a_value_is_the_text_of_the_manifest(use: str, made: str, text: str) -> None:
     expression, expected = USES[use]
     template = f"{MACRO}{BLOCK}{HEAD}v: {{{{ {expression.replace('T', made)} }}}}\n"
     assert document(template, {"x": text}).body["v"] == expected(f"a{text}z")
@@ -114,16 +114,16 @@ def test_a_value_stays_a_value_through_blocks(body: str, expected: Any, text: st
     assert document(template, {"x": text}, i="i{{ spec.x }}i").body["v"] == expected(text)
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_a_nasty_value_stays_one_when_text_is_laid_out(name: str) -> None:
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
+def test_a_hostile_value_stays_one_value_when_text_is_laid_out(name: str) -> None:
     template = "{% macro lines(x) %}\na: {{ x }}\nb: '{{ x }}'\n{% endmacro %}\n" + HEAD
-    expected = {"a": NASTY[name], "b": NASTY[name], "c": 1}
+    expected = {"a": HOSTILE_VALUES[name], "b": HOSTILE_VALUES[name], "c": 1}
     for layout in ("lines(spec.x) | indent(2)", "lines(spec.x) | trim | indent(2)", "lines(spec.x) | indent(width=2)"):
-        body = document(template + f"v:\n  {{{{ {layout} }}}}\n  c: 1\n", {"x": NASTY[name]}).body
+        body = document(template + f"v:\n  {{{{ {layout} }}}}\n  c: 1\n", {"x": HOSTILE_VALUES[name]}).body
         assert body["v"] == expected
 
 
-def test_empty_text_is_false_and_text_that_says_nothing_too() -> None:
+def test_empty_text_is_false_and_text_of_an_empty_value_too() -> None:
     template = "{% set x %}{{ spec.x }}{% endset %}\n" + HEAD + "v: {{ 'yes' if x else 'no' }}\n"
     assert document(template, {"x": ""}).body["v"] == "no"
     assert document(template, {"x": "a"}).body["v"] == "yes"

@@ -1,4 +1,4 @@
-"""Fields that are not there, and fields that are named like methods."""
+"""Missing fields, and fields with the name of a method."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from ssa_operator.rendering.jinja.templates import LoadError
 from tests.rendering.template_files import (
     HEAD,
-    FakeWorld,
+    FakeClusterView,
     document,
     fault,
     field,
-    in_world,
     live,
     problem,
+    render_with,
     rendered,
     templates,
     value,
@@ -102,7 +102,7 @@ def test_methods_of_mappings_work_where_there_is_no_such_field() -> None:
 
 
 @pytest.mark.parametrize(("a", "kind"), [(None, "null"), ("x", "a string"), (3, "a number")])
-def test_a_field_of_what_is_no_mapping_is_an_error_that_says_what_it_is(a: object, kind: str) -> None:
+def test_a_field_of_a_value_that_is_not_a_mapping_is_an_error_that_names_its_kind(a: object, kind: str) -> None:
     assert fault("spec.a.b", {"a": a}).endswith(f":5: b is missing: what should hold it is {kind}, not a mapping")
 
 
@@ -127,11 +127,11 @@ def test_a_method_can_be_called_within_a_loop_and_within_a_block(call: str, expe
     loop = "v:\n{% for x in [{'a': 'b,c'}] %}\n- {{ " + call + " }}\n{% endfor %}\n"
     block = "{% block b scoped %}\nv:\n- {{ " + call + " }}\n{% endblock %}\n"
     for text in (HEAD + loop, "{% set x = {'a': 'b,c'} %}\n" + HEAD + block):
-        (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c"),))).documents
+        (found,) = render_with({"a.yaml.j2": text}, FakeClusterView(children=(live("ConfigMap", "c"),))).documents
         assert found.body["v"] == [expected]
 
 
-def test_calling_a_field_says_that_it_beats_the_method() -> None:
+def test_the_error_of_a_called_field_says_that_it_beats_the_method() -> None:
     assert "a field beats the method of its name" in fault("spec.l.items()", {"l": {"items": [1]}})
 
 
@@ -193,18 +193,18 @@ def test_a_method_that_would_change_a_mapping_names_what_to_write_instead(call: 
         ("dict(spec.m | items | rejectattr(0, 'equalto', 'a'))", {}),
     ],
 )
-def test_what_the_message_says_to_write_works(instead: str, expected: Any) -> None:
+def test_the_expression_that_the_message_suggests_works(instead: str, expected: Any) -> None:
     assert value(instead, {"l": [3, 1], "m": {"a": 1}}) == expected
 
 
 def test_a_namespace_accumulates_in_a_loop_also_what_the_cluster_has() -> None:
     text = "{% set ns = namespace(found=child('ConfigMap', 'c').l) %}\n"
     text += "{% for x in [1, 2] %}{% set ns.found = ns.found + [x] %}{% endfor %}\n" + HEAD + "v: {{ ns.found }}\n"
-    (found,) = in_world({"a.yaml.j2": text}, FakeWorld(children=(live("ConfigMap", "c", l=[0]),))).documents
+    (found,) = render_with({"a.yaml.j2": text}, FakeClusterView(children=(live("ConfigMap", "c", l=[0]),))).documents
     assert found.body["v"] == [0, 1, 2]
 
 
-def test_the_tag_that_changes_values_elsewhere_says_what_to_write_instead() -> None:
+def test_the_tag_do_is_an_error_that_names_what_to_write_instead() -> None:
     text = "{% do spec.l.append(1) %}\n"
     with pytest.raises(LoadError, match=r"a.yaml.j2:1: values can't be changed in a template.*namespace\(\)"):
         templates({"a.yaml.j2": text + HEAD})
@@ -222,8 +222,8 @@ def test_a_method_of_a_missing_field_names_the_field(call: str) -> None:
 
 def _fault(expression: str, spec: dict[str, Any]) -> str:
     """The only problem of a manifest that may read itself, which has a list and a mapping."""
-    world = FakeWorld(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))
-    (found,) = in_world({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}, world, spec).problems
+    cluster = FakeClusterView(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))
+    (found,) = render_with({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}, cluster, spec).problems
     return str(found)
 
 

@@ -1,4 +1,4 @@
-"""YAML as manifests use it."""
+"""Documents of YAML text: scalars, structure, and the errors of both."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: Any, file: str) -> None
         ("v: " + "[" * 200 + "]" * 200 + "\n", "5: the file is nested deeper than 100 levels"),
     ],
 )
-def test_what_readers_could_understand_differently_is_an_error_with_its_line(text: str, message: str) -> None:
+def test_yaml_that_parsers_could_read_differently_is_an_error_with_its_line(text: str, message: str) -> None:
     found = problem(HEAD + text)
     assert message in found
     assert found.startswith(PLACE + message.partition(":")[0])

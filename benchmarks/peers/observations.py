@@ -1,8 +1,8 @@
-"""What the watches of the benchmark itself have seen: generations of children, and the moment each was seen.
+"""The observations of the benchmark's own watches: generations of children, and the time of each observation.
 
 Promises:
-- Only metadata of children is decoded, so that watching costs every contender the same little.
-- Moments are those of the event's arrival in this process, by `time.perf_counter`.
+- The watches decode only metadata of children, so they cost every contender the same.
+- A time is that of the event's arrival in this process, by `time.perf_counter`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ssa_operator.kube.watch.reflector import Reflector
 Key = tuple[GroupKind, str]
 
 
-class Board:
+class Observations:
     """generations: of every object of the job, by kind and name. times: when that generation was first seen.
-    observed: the generation that each Echo's status speaks of. last: when anything was last seen.
+    observed: the generation in each Echo's status. last: the time of the last event.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Board:
                 await self.newer((kind, name), -1)
 
     async def statuses(self, names: Iterable[str]) -> None:
-        """Wait until the status of each of these Echos speaks of its generation."""
+        """Wait until the status of each of these Echos has its generation."""
         for name in names:
             while self.observed.get(name, 0) < self.generations[job.ECHO, name]:
                 made: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -58,12 +58,12 @@ class Board:
                 await made
 
     async def quiet(self, seconds: float) -> None:
-        """Wait until nothing was seen for so long."""
+        """Wait until `seconds` have passed without an event."""
         while (left := self.last + seconds - time.perf_counter()) > 0:  # noqa: ASYNC110 - a pause is no event
             await asyncio.sleep(left)
 
     def see(self, _: LiveObject | None, live: LiveObject | None) -> None:
-        """Take an event."""
+        """Record an event."""
         now = self.last = time.perf_counter()
         if live is None:
             return
@@ -94,19 +94,19 @@ class Board:
 
 
 @asynccontextmanager
-async def watched(server: Server) -> AsyncIterator[Board]:
-    """A board that sees everything of the job's namespace while the block runs."""
-    board = Board()
+async def watched(server: Server) -> AsyncIterator[Observations]:
+    """A observations that sees everything of the job's namespace while the block runs."""
+    observations = Observations()
     reflectors = []
     for resource in server.resources.values():
         cache = Cache()
-        cache.listen(board.see)
+        cache.listen(observations.see)
         reflectors.append(Reflector(server.client, resource, cache, namespace=job.NAMESPACE))
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
     try:
         for reflector in reflectors:
             await reflector.settled()
-        yield board
+        yield observations
     finally:
         for task in tasks:
             task.cancel()

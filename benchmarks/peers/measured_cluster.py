@@ -1,9 +1,9 @@
-"""Where a contender is measured: an API server with Echos, what is seen of it, and the spans of time that are measured.
+"""The cluster of a contender: an API server with Echos, its observations, and the measured spans of time.
 
 Promises:
 - Requests are the API server's own count, without watches and without those of the benchmark itself. CPU and memory are
   the kernel's.
-- The scrapes of the API server's metrics, which cost it much, are outside of what is timed.
+- The benchmark scrapes the API server's metrics, which is expensive, outside of the timed spans.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Self
 
 from benchmarks import machine
 from benchmarks.peers import job
-from benchmarks.peers.board import Board, watched
+from benchmarks.peers.observations import Observations, watched
 from benchmarks.server import Server, in_parallel, serve
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
@@ -33,7 +33,7 @@ PROBES = 20
 WARM_UP = 50
 """Pairs of objects that the API server makes before anything is measured: its first requests are slow."""
 
-STRANGER = 77
+DRIFT_REPLICAS = 77
 """The replicas of a drift."""
 
 
@@ -105,11 +105,11 @@ class Span:
     it.
     """
 
-    def __init__(self, ground: Ground, pid: int, requests: Counter[str]) -> None:
-        self._ground = ground
+    def __init__(self, cluster: MeasuredCluster, pid: int, requests: Counter[str]) -> None:
+        self._cluster = cluster
         self._requests = requests
         self.pid = pid
-        self._began = self._ended = _Reading.take(ground.server, pid)
+        self._began = self._ended = _Reading.take(cluster.server, pid)
 
     @property
     def began(self) -> float:
@@ -118,11 +118,11 @@ class Span:
 
     def read(self) -> None:
         """End the time."""
-        self._ended = _Reading.take(self._ground.server, self.pid)
+        self._ended = _Reading.take(self._cluster.server, self.pid)
 
     async def phase(self, *, settled: bool = False) -> Phase:
-        """What was measured; with `settled`, requests count until there are no more writes."""
-        requests = await self._ground.requests(settled=settled)
+        """The measured phase; with `settled`, requests count until there are no more writes."""
+        requests = await self._cluster.requests(settled=settled)
         before, after = self._began, self._ended
         seconds = after.time - before.time
         return Phase(
@@ -136,11 +136,11 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """An API server with Echos and what is seen of it. sent: the requests of the benchmark itself."""
+class MeasuredCluster:
+    """An API server with Echos and their observations. sent: the requests of the benchmark itself."""
 
     server: Server
-    board: Board
+    observations: Observations
     sizes: Sizes
     names: Sequence[str]
     probes: Sequence[str]
@@ -148,7 +148,7 @@ class Ground:
     sent: Counter[str] = field(default_factory=Counter)
 
     @property
-    def all_parents_known(self) -> list[str]:
+    def all_names(self) -> list[str]:
         return [*self.names, *self.probes]
 
     def samples(self, turn: int) -> list[str]:
@@ -166,7 +166,7 @@ class Ground:
         return Span(self, pid, await self.requests())
 
     async def scale(self, kind: GroupKind, name: str, replicas: int) -> None:
-        """Patch the replicas of an Echo as a user, or those of a Deployment as a stranger."""
+        """Patch the replicas of an Echo as a user, or those of a Deployment as another manager."""
         resource = self.server.resources[kind]
         self.sent[f"PATCH {resource.name}"] += 1
         body = encode({"spec": {"replicas": replicas}})
@@ -176,7 +176,7 @@ class Ground:
     async def react(self, name: str, replicas: int) -> float:
         """Patch an Echo; returns the seconds until its Deployment has a new generation."""
         key = (job.DEPLOYMENT, name)
-        seen = self.board.newer(key, self.board.generations[key])
+        seen = self.observations.newer(key, self.observations.generations[key])
         started = time.perf_counter()
         await self.scale(job.ECHO, name, replicas)
         return await seen - started
@@ -184,14 +184,14 @@ class Ground:
     async def repair(self, name: str) -> float:
         """Change a Deployment; returns the seconds until it was changed again."""
         key = (job.DEPLOYMENT, name)
-        seen = self.board.newer(key, self.board.generations[key] + 1)
+        seen = self.observations.newer(key, self.observations.generations[key] + 1)
         started = time.perf_counter()
-        await self.scale(job.DEPLOYMENT, name, STRANGER)
+        await self.scale(job.DEPLOYMENT, name, DRIFT_REPLICAS)
         return await seen - started
 
 
 @asynccontextmanager
-async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]]) -> AsyncIterator[Ground]:
+async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]]) -> AsyncIterator[MeasuredCluster]:
     """A new API server, warmed up, with all Echos and no children. `rehearsal` is done before there are Echos.
 
     Raises the errors of a cluster's start.
@@ -207,12 +207,14 @@ async def prepared(sizes: Sizes, rehearsal: Callable[[Server], Awaitable[None]])
         resource = server.resources[job.ECHO]
         requests = [calls.create(resource, job.NAMESPACE, job.echo(name)) for name in (*names, *probes)]
         created = [LiveObject(answer) for answer in await in_parallel(server.prepared(requests), server.send)]
-        async with watched(server) as board:
-            yield Ground(server, board, sizes, names, probes, {live.identity.name: live.uid for live in created})
+        async with watched(server) as observations:
+            yield MeasuredCluster(
+                server, observations, sizes, names, probes, {live.identity.name: live.uid for live in created}
+            )
 
 
 async def _warm_up(server: Server) -> None:
-    """With objects of nobody's, which no operator looks at."""
+    """Send writes in a namespace that no operator watches."""
     requests = [
         calls.apply(server.resources[kind], "warm-up", f"warm-up-{number}", body, manager="warm-up")
         for number in range(WARM_UP)
