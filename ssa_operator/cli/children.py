@@ -113,7 +113,7 @@ async def status_entries(client: Client, children: Sequence[ListedChild], now: f
             bodies[uid] = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if uid in bodies:
             # A user without the permission to read CRDs gets the result of an operator without this permission.
-            result = readiness(bodies[uid], now, status_kinds=reporting[resource] is True)
+            result = readiness(bodies[uid], now, reports_status=reporting[resource] is True)
             entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=result))
     return entries
 

@@ -108,7 +108,7 @@ class Metrics:
         restarts: collections.Counter[tuple[str, str]] = collections.Counter()
         ages: dict[tuple[str, str], float] = {}
         for reflector in reflectors:
-            labels = (reflector.resource.name, reflector.scope.redactor.redacted(reflector.scope.namespace))
+            labels = (reflector.resource.name, reflector.scope.redactor.redact(reflector.scope.namespace))
             restarts[labels] += max(reflector.restarts, 0)
             if reflector.last_event is not None:
                 ages[labels] = max(ages.get(labels, 0.0), now - reflector.last_event)

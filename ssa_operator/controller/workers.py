@@ -26,7 +26,8 @@ from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
-from ssa_operator.core.policies.backoff import ResyncBudget, backoff, next_resync
+from ssa_operator.core.policies.backoff import backoff
+from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.core.status.report import Report
@@ -91,7 +92,7 @@ class Workers:
         redactor = parents.state(live).redactor if parents is not None and live is not None else NO_SECRETS
         if redactor:
             # Python's own messages quote values.
-            trace = redactor.redacted("".join(traceback.format_exception(error)))
+            trace = redactor.redact("".join(traceback.format_exception(error)))
             log.error("%s: the reconcile failed unexpectedly\n%s", key, trace)
         else:
             log.error("%s: the reconcile failed unexpectedly", key, exc_info=error)
@@ -222,7 +223,7 @@ class Workers:
             if error.not_found:
                 return state
             retry_after, terminal, conflict = error.retry_after or 0.0, error.terminal, error.conflict
-        message = state.redactor.redacted(str(error))
+        message = state.redactor.redact(str(error))
         if message != state.retries.error and not conflict:
             # The watches log that the API server is out of reach; not every parent repeats it.
             level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING

@@ -17,7 +17,7 @@ from jinja2 import TemplateRuntimeError
 
 from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.jinja.generated_values import ValueLocation, different_value, value_locations
@@ -111,5 +111,5 @@ def _wait_for_sync(result: Result, api: TemplateAPI) -> Result:
     identity = identity_of(result, api)
     version = result.body["apiVersion"]
     query = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
-    awaited = Awaited(query, state=f"be known: the watch of {identity.group_kind} is not synced")
+    awaited = WaitTarget(query, state=f"be known: the watch of {identity.group_kind} is not synced")
     return wait_instead(result, (awaited,), api)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.render_result import Awaited, Document, RenderProblem, Wait
+from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
@@ -123,14 +123,14 @@ def _wait_for_sync(document: Document, resolution: _Resolution, api: TemplateAPI
     """The document, or a wait if it reads children of a kind that is not synced."""
     queries = {dependency.query for dependency in document.dependencies}
     awaited = tuple(
-        Awaited(reference, state=f"be known: the watch of {kind} is not synced")
+        WaitTarget(reference, state=f"be known: the watch of {kind} is not synced")
         for reference, kind in resolution.unsynced.items()
         if reference in queries
     )
     return wait_instead(document, awaited, api) if awaited else document
 
 
-def wait_instead(document: Document, awaited: tuple[Awaited, ...], api: TemplateAPI) -> Wait:
+def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: TemplateAPI) -> Wait:
     """A wait in place of a document."""
     return Wait(
         location=document.location,

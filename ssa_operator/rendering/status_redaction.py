@@ -53,7 +53,7 @@ def _secret_fields(value: Any, redactor: Redactor, everything: bool, path: Field
     """The paths that contain a Secret's content; with `everything`, also in values without provenance."""
     if type(value) is dict:
         for key, item in value.items():
-            if redactor.holds(str(key)):
+            if redactor.contains_secret(str(key)):
                 yield (*path, key)
             else:
                 yield from _secret_fields(item, redactor, everything, (*path, key))
@@ -62,7 +62,7 @@ def _secret_fields(value: Any, redactor: Redactor, everything: bool, path: Field
             yield from _secret_fields(item, redactor, everything, (*path, at))
     elif everything or (isinstance(value, TrackedValue) and _comes_from_secret(value.provenance)):
         data = strip_provenance(value, [])
-        if any(redactor.holds(text) for text in texts(data)):
+        if any(redactor.contains_secret(text) for text in texts(data)):
             yield path
 
 

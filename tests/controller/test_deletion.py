@@ -413,7 +413,7 @@ async def test_a_child_that_changed_without_end_before_its_parent_was_deleted_ca
         live = parents.find(desk.namespace, "web")
         assert live is not None
         restless = Identity("", "ConfigMap", desk.namespace, "restless")
-        long_ago = FeedbackLoop(changes=20, last=0.0, reads=Reference("ConfigMap", "restless"))
+        long_ago = FeedbackLoop(changes=20, changed_at=0.0, reads=Reference("ConfigMap", "restless"))
         state = parents.state(live)
         history = replace(state.children, feedback_loops={restless: long_ago})
         parents.save_state(live, replace(state, children=history))

@@ -44,8 +44,8 @@ data:
   word: ours
   number: '{{ spec.replicas }}'
 """
-PATIENT = ConflictPolicy(changes=3, base=3600.0, cap=3600.0)
-HASTY = ConflictPolicy(changes=2, base=0.01, cap=0.05, quiet=0.5)
+PATIENT = ConflictPolicy(allowed_changes=3, backoff_base=3600.0, backoff_cap=3600.0)
+HASTY = ConflictPolicy(allowed_changes=2, backoff_base=0.01, backoff_cap=0.05, quiet_period=0.5)
 
 Strike = Callable[[Desk, str], Awaitable[None]]
 
@@ -136,7 +136,7 @@ def map_templates(templates: Path) -> Path:
     [
         pytest.param(by_apply, ("rival (Apply)", "data.word"), id="apply"),
         pytest.param(by_update, ("rival (Update)", "data.word"), id="update"),
-        pytest.param(by_removal, ("somebody removes", "data.word"), id="removal"),
+        pytest.param(by_removal, ("an unknown manager repeatedly removes", "data.word"), id="removal"),
         pytest.param(by_deletion, ("is deleted",), id="deletion"),
     ],
 )
@@ -151,9 +151,9 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
         await desk.until(
             ECHOES,
             "web",
-            not_ready_because("Conflict", f"ConfigMap {desk.namespace}/web", "again and again", *words),
+            not_ready_because("Conflict", f"ConfigMap {desk.namespace}/web", "repeatedly", *words),
         )
-        assert rival.rounds == PATIENT.changes + 1
+        assert rival.rounds == PATIENT.allowed_changes + 1
 
 
 async def test_neither_ticks_nor_changes_of_the_parent_shorten_the_pause_of_a_fight(
@@ -222,12 +222,12 @@ async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
 ) -> None:
     async with operate(templates=map_templates):
         await desk.apply_until_ready(echo("web"))
-        for number in range(ConflictPolicy().changes):
+        for number in range(ConflictPolicy().allowed_changes):
             await by_update(desk, f"edit {number}")
             await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
         parent = await desk.apply_until_ready(echo("web", 2))
         await desk.until("configmaps", "web", holds(word="ours", number="2"))
-    assert "again and again" not in ready_condition(parent)["message"]
+    assert "repeatedly" not in ready_condition(parent)["message"]
 
 
 def second(templates: Path, tmp_path: Path, text: str) -> Path:
@@ -251,7 +251,7 @@ async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
     ):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
-        assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
+        assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
 async def written(desk: Desk, resource_name: str) -> list[str]:
@@ -288,16 +288,16 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
         try:
             await desk.apply(echo("web"))
             async with asyncio.timeout(PATIENCE):
-                while rounds < PATIENT.changes + 1:
+                while rounds < PATIENT.allowed_changes + 1:
                     running.forget()
                     await running.passed(1)
             running.forget()
             await running.passed(5)
-            assert rounds == PATIENT.changes + 1
+            assert rounds == PATIENT.allowed_changes + 1
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert "rival (Update) rewrites this status again and again" in noticed(running)
+        assert "rival (Update) repeatedly overwrites this status" in noticed(running)
 
 
 @pytest.fixture
@@ -317,8 +317,12 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
         operate(templates=two, conflict_policy=HASTY),
     ):
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator rewrites this status"))
-        await desk.until(ECHOES, "web", not_ready_because("Ready", "another ssa-operator rewrites this status"))
+        await desk.until(
+            ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator repeatedly overwrites this status")
+        )
+        await desk.until(
+            ECHOES, "web", not_ready_because("Ready", "another ssa-operator repeatedly overwrites this status")
+        )
 
 
 async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_bounded_number_of_times(
@@ -337,7 +341,7 @@ async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_
         for running in (one, two):
             running.forget()
             await running.passed(5)
-    assert 0 < len(versions) <= 2 * (PATIENT.changes + 2)
+    assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
 def noticed(running: Running) -> str:

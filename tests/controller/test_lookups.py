@@ -21,7 +21,7 @@ from ssa_operator.controller.watches.crds import RESOURCE, CRDInformer
 from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.watch_scope import FEW
+from ssa_operator.core.policies.watch_scope import NARROW_WATCHES_LIMIT
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from tests.controller.harness import (
@@ -316,7 +316,7 @@ async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_whe
 
 async def test_many_objects_share_one_watch_where_the_rights_allow_that(start: Start, desk: Desk) -> None:
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
-    names = [f"n{number}" for number in range(FEW + 2)]
+    names = [f"n{number}" for number in range(NARROW_WATCHES_LIMIT + 2)]
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in (*names, "last")))
     await desk.apply(*(echo(name) for name in names))
     for name in names:
@@ -333,7 +333,7 @@ async def test_many_objects_are_watched_one_by_one_where_the_rights_name_them(
     start: Start, desk: Desk, tmp_path: Path
 ) -> None:
     user = f"limited-{desk.namespace}"
-    names = [f"n{number}" for number in range(FEW + 2)]
+    names = [f"n{number}" for number in range(NARROW_WATCHES_LIMIT + 2)]
     maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch", "delete"]}
     each = {**maps, "resourceNames": [f"{name}-in" for name in names], "verbs": ["list", "watch"]}
     secrets = {**maps, "resources": ["secrets"], "verbs": ["*"]}
@@ -354,7 +354,7 @@ async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
     caplog.set_level(logging.INFO, "ssa_operator")
     monkeypatch.setattr(lookups, "WIDER_RETRY", 0.5)
     user = f"limited-{desk.namespace}"
-    names = [f"n{number}" for number in range(FEW + 2)]
+    names = [f"n{number}" for number in range(NARROW_WATCHES_LIMIT + 2)]
     maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch", "delete"]}
     each = {**maps, "resourceNames": [f"{name}-in" for name in names], "verbs": ["list", "watch"]}
     secrets = {**maps, "resources": ["secrets"], "verbs": ["*"]}

@@ -109,7 +109,7 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         await desk.apply(echo("web"))
         parent = await desk.until(ECHOES, "web", lambda body: migrated(body) and went(body))
         assert job(parent)["state"] == "Current"
-        assert "was made once, became ready and went" in job(parent)["message"]
+        assert "was made once, became ready and is gone" in job(parent)["message"]
         assert list(record(parent)) == [f"Job.batch/{desk.namespace}/web-migrate"]
         await desk.apply_until_ready(echo("web", 2))
     async with operate() as running:
@@ -160,7 +160,7 @@ async def test_what_somebody_else_made_is_never_said_to_have_gone_while_it_is_th
         assert holds(a="theirs")(await desk.read("configmaps", "web-once"))
         await desk.kubectl("delete", "configmap", "web-once")
         await desk.apply(echo("web", 3))
-        words = "existed before it would have been made once, became ready and went"
+        words = "existed before it would have been made once, became ready and is gone"
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
 
 

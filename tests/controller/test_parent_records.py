@@ -12,7 +12,12 @@ from ssa_operator.controller.reconcile.parent_records import save_parent_records
 from ssa_operator.controller.watches.parent_cache import Parent
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import FINALIZER, INVENTORY, ParentRecords, read_parent_records
+from ssa_operator.core.policies.parent_records import (
+    FINALIZER,
+    INVENTORY_ANNOTATION,
+    ParentRecords,
+    read_parent_records,
+)
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
@@ -71,7 +76,7 @@ async def test_what_others_change_meanwhile_does_not_keep_the_finalizer(desk: De
 async def test_records_that_somebody_else_wrote_meanwhile_are_not_removed_unread(desk: Desk) -> None:
     read_before = await parent(desk)
     written = (
-        await release(desk.client, read_before, ParentRecords(inventory={ROLE: 1}, finalizer=True))
+        await release(desk.client, read_before, ParentRecords(inventory={ROLE: 1}, has_finalizer=True))
     ).resource_version
     with pytest.raises(ApiError) as found:
         await release(desk.client, read_before)
@@ -79,7 +84,7 @@ async def test_records_that_somebody_else_wrote_meanwhile_are_not_removed_unread
     assert not found.value.terminal
     now = await desk.client.get(ECHO, "web", desk.namespace)
     assert now.resource_version == written
-    assert read_parent_records(now) == ParentRecords(inventory={ROLE: 1}, finalizer=True)
+    assert read_parent_records(now) == ParentRecords(inventory={ROLE: 1}, has_finalizer=True)
 
 
 async def test_a_parent_that_is_gone_or_has_only_its_name_is_left_alone(desk: Desk) -> None:
@@ -108,11 +113,13 @@ async def test_a_parent_that_changes_all_the_time_is_tried_a_few_times_and_then_
 
 
 async def test_the_inventory_goes_in_the_write_that_adds_another_record(desk: Desk) -> None:
-    live = await release(desk.client, await parent(desk), ParentRecords(inventory={ROLE: 1}, finalizer=True))
-    await desk.kubectl("annotate", "echo", "web", f"{INVENTORY}-")
+    live = await release(desk.client, await parent(desk), ParentRecords(inventory={ROLE: 1}, has_finalizer=True))
+    await desk.kubectl("annotate", "echo", "web", f"{INVENTORY_ANNOTATION}-")
     live = await desk.client.get(ECHO, "web", desk.namespace)
-    await desk.patch("echo", "web", metadata={"annotations": {INVENTORY: '[{"kind":"Namespace","name":"x"}]'}})
+    await desk.patch(
+        "echo", "web", metadata={"annotations": {INVENTORY_ANNOTATION: '[{"kind":"Namespace","name":"x"}]'}}
+    )
     live = await desk.client.get(ECHO, "web", desk.namespace)
-    found = await release(desk.client, live, ParentRecords(once={"a": "b"}))
-    assert read_parent_records(found) == ParentRecords(once={"a": "b"})
+    found = await release(desk.client, live, ParentRecords(once_records={"a": "b"}))
+    assert read_parent_records(found) == ParentRecords(once_records={"a": "b"})
     assert found.metadata.finalizers == ("a.b/hold",)

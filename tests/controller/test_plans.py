@@ -79,7 +79,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         self._pass(steps=None)
-        if self.kept.held is None:
+        if self.kept.held_prune is None:
             assert {identity.name for identity in self.objects} == self._wanted()
 
     @rule(steps=st.integers(0, 6))
@@ -110,7 +110,7 @@ class Life(RuleBasedStateMachine):
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
         kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
         plan = make_plan(self._observed(kept), given)
-        self.kept = replace(kept, held=plan.hold)  # on record before anything is done
+        self.kept = replace(kept, held_prune=plan.hold)  # on record before anything is done
         outcomes = []
         ordered = sorted(plan.steps, key=lambda step: step.action is Action.PRUNE)
         for done, step in enumerate(ordered):
@@ -125,7 +125,7 @@ class Life(RuleBasedStateMachine):
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:
                 self.brought_to = self.templates
-                self.kept = replace(self.kept, held=None)
+                self.kept = replace(self.kept, held_prune=None)
         return plan
 
     def _observed(self, kept: ParentRecords) -> Observed:
@@ -140,7 +140,7 @@ class Life(RuleBasedStateMachine):
             rendered_before=renders.rendered if renders.digest == self.templates else frozenset(),
             reconcile_at=self.reconcile_at,
             successors=renders.successors,
-            records=replace(kept, held=kept.held or renders.hold),
+            records=replace(kept, held_prune=kept.held_prune or renders.hold),
         )
 
     def _act(self, step: Step) -> Outcome:
@@ -168,8 +168,8 @@ class Life(RuleBasedStateMachine):
         if gone and gone == {identity.name for identity in before}:
             # Everything went: the data decided it under templates that are known good, or somebody confirmed.
             known = self.brought_to == self.templates or gone <= self.rendered_here.get(self.templates, set())
-            hold = plan.observed.records.held
-            assert known or (hold is not None and hold.asked != self.reconcile_at)
+            hold = plan.observed.records.held_prune
+            assert known or (hold is not None and hold.reconcile_at != self.reconcile_at)
 
 
 Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -376,7 +376,7 @@ async def test_an_object_that_somebody_else_made_is_never_deleted(desk: Desk, op
     old = await desk.read("deployments.apps", "web")
     async with operate():
         await desk.apply(box(deployment("Background")))
-        await desk.until(BOXES, "box", conflict("was not made for this parent"))
+        await desk.until(BOXES, "box", conflict("was not created for this parent"))
         assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
@@ -413,7 +413,7 @@ async def test_what_took_the_name_meanwhile_is_not_deleted(
         old = await desk.read("deployments.apps", "web")
         meddler.before_delete = replace
         await desk.apply(box(deployment("Background", app="two")))
-        await desk.until(BOXES, "box", conflict("was not made for this parent"))
+        await desk.until(BOXES, "box", conflict("was not created for this parent"))
         assert uid(await desk.read("deployments.apps", "web")) == uid(replaced[0])
 
 

@@ -122,7 +122,7 @@ async def test_a_status_field_that_would_publish_a_secret_is_left_out_and_named(
         found = await desk.apply_until_ready(echo("web"))
         assert found["status"]["readyReplicas"] == 3
         assert "url" not in found["status"]
-        assert "status.url is left out, for it holds a Secret's content" in ready_condition(found)["message"]
+        assert "status.url is left out, because it contains a Secret's content" in ready_condition(found)["message"]
         words = shown(running)
     assert is_silent(words + await said(desk, caplog))
 

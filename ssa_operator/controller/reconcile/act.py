@@ -78,7 +78,7 @@ def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float
 def _is_ready(outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.live is None:
         return False
-    return readiness(outcome.live.body, now, status_kinds=outcome.step.reports_status).state is ReadinessState.CURRENT
+    return readiness(outcome.live.body, now, reports_status=outcome.step.reports_status).state is ReadinessState.CURRENT
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str:

@@ -99,8 +99,8 @@ class Observer:
         records = parent_records.read_parent_records(turn.parent.live)
         if turn.parent.live.deleting:
             return records
-        once = {**records.once, **turn.state.unrecorded_once}
-        records = replace(records, once=once, held=records.held or turn.state.renders.hold)
+        once = {**records.once_records, **turn.state.unrecorded_once}
+        records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.hold)
         return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
 
     async def _watch_recorded(self, turn: Turn, records: ParentRecords) -> None:
@@ -191,8 +191,8 @@ class Observer:
             return replace(history, requeues=Requeues())
         children = AppliedChildren(
             apply_records=history.apply_records,
-            left=history.last_applied,
-            objects=self._cluster.children,
+            last_applied=history.last_applied,
+            live=self._cluster.children,
             synced=lambda kind: kind in kinds and kinds[kind].synced,
         )
         return observe_conflicts(history, children, now, self._options.conflict_policy, renewed=renewed)
@@ -216,7 +216,7 @@ class Observer:
             objects=watched,
             kinds=watched.kinds,
             status_kinds=self._cluster.reports_status,
-            once=apply_once.with_final_states(records, watched.last_seen, now).once,
+            once=apply_once.with_final_states(records, watched.last_seen, now).once_records,
         )
 
     def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:

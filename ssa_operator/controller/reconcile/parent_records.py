@@ -114,7 +114,7 @@ async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) ->
     be recorded.
     """
     applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
-    records = replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held=plan.hold)
+    records = replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held_prune=plan.hold)
     try:
         turn.parent = await save_parent_records(cluster, turn.parent, records)
     except (ApiError, ParentRecordsError) as error:
@@ -146,11 +146,13 @@ async def record_once(
     for outcome in outcomes:
         records = once_outcomes.record_outcome(records, outcome, live, now)
     before = read_parent_records(live)
-    if records.once != before.once:
-        turn.state = replace(turn.state, unrecorded_once=records.once)
+    if records.once_records != before.once_records:
+        turn.state = replace(turn.state, unrecorded_once=records.once_records)
         records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
         try:
-            turn.parent = await save_parent_records(cluster, turn.parent, replace(before, once=records.once))
+            turn.parent = await save_parent_records(
+                cluster, turn.parent, replace(before, once_records=records.once_records)
+            )
         except (ApiError, ParentRecordsError) as error:
             if isinstance(error, ApiError) and not error.forbidden:
                 raise
@@ -163,8 +165,8 @@ async def record_once(
 async def trim_inventory(cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
     """Remove from the records the children that are gone, and a prune that is no longer held."""
     records = read_parent_records(turn.parent.live)
-    if records.held is not None and turn.state.renders.hold is None:
-        records = replace(records, held=None)
+    if records.held_prune is not None and turn.state.renders.hold is None:
+        records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
         children, kinds = cluster.children, cluster.children.kinds

@@ -35,7 +35,7 @@ async def diagnose_pods(
             identity = outcome.live.identity
             held = pod_check(outcome.live, before.get(identity), now)
             if held is not None and held.due <= now:
-                held = held.looked(await _look(outcome.live, cluster, now), now)
+                held = held.after_check(await _look(outcome.live, cluster, now), now)
             if held is not None:
                 pod_checks[identity] = held
                 found = replace(outcome, cause=held.cause, again_at=held.due)

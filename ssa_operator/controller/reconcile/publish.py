@@ -79,7 +79,7 @@ class Publisher:
                 parent.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.tell(parent.live, (status_refused(turn.state.redactor.redacted(str(error))),))
+                self._cluster.recorder.tell(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
             raise
         turn.state = replace(turn.state, status=after_write(turn.state.status, status, applied.live, now))
 

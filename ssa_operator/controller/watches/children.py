@@ -142,7 +142,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         for kind, namespace in places if self._namespaces else ():
             watch = self._watches.get(kind)
             if watch is not None and namespace and namespace not in watch.namespaces:
-                self._widen(watch, namespace, redactor if redactor.holds(namespace) else NO_SECRETS)
+                self._widen(watch, namespace, redactor if redactor.contains_secret(namespace) else NO_SECRETS)
         await until_settled(watch for watch in watches if watch is not None)
 
     async def refresh(self, kind: GroupKind) -> None:

@@ -229,7 +229,7 @@ class LookupInformers:
         return synced[-1] if synced else watches[0] if watches else None
 
     def _around(self, live: LiveObject) -> list[Informer]:
-        scope = WatchScope.around(live)
+        scope = WatchScope.of_object(live)
         return [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
 
     def _ensure(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
@@ -266,7 +266,7 @@ class LookupInformers:
 
     def _start(self, scope: WatchScope, resource: Resource, redactor: Redactor) -> None:
         cache = Cache()
-        if redactor.holds(scope.name) or redactor.holds(scope.namespace):
+        if redactor.contains_secret(scope.name) or redactor.contains_secret(scope.namespace):
             self._discreet[scope] = redactor
         said = self._discreet.get(scope, NO_SECRETS)
         watched = Scope(resource, scope.namespace, name=scope.name, redactor=said)
@@ -314,7 +314,7 @@ class LookupInformers:
             return
         within = self._asked_in(scope)
         if watch.synced:
-            for narrower in [each for each in self._watches if each != scope and scope.holds(each)]:
+            for narrower in [each for each in self._watches if each != scope and scope.contains(each)]:
                 self._drop(narrower)
         elif watch.forbidden and scope in self._widened:
             log.info("lookups: %s; what is asked for is watched one by one", watch.problem)
@@ -331,7 +331,7 @@ class LookupInformers:
         """What anybody asks that an area answers."""
         if scope.name:
             return (Lookup(api_version=scope.api_version, kind=scope.kind, namespace=scope.namespace, name=scope.name),)
-        return [query for query in self._users.asked(scope.group_kind) if scope.holds(WatchScope.of(query))]
+        return [query for query in self._users.asked(scope.group_kind) if scope.contains(WatchScope.of(query))]
 
     def _changed(self, scope: WatchScope, old: LiveObject | None, new: LiveObject | None) -> None:
         watch = self._watches.get(scope)
@@ -356,11 +356,9 @@ class LookupInformers:
 
 def _right(scope: Scope) -> str:
     """What to allow."""
-    name = scope.redactor.redacted(scope.name)
+    name = scope.redactor.redact(scope.name)
     what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.redactor.redacted(scope.namespace) or (
-        "all namespaces" if scope.resource.namespaced else "the cluster"
-    )
+    where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
     return f"allow the operator to list and watch {what} in {where}"
 
 

@@ -1,1 +1,1 @@
-"""What things are: Kubernetes objects, manifests, and what a render gave, as values."""
+"""Kubernetes objects, manifests and the result of a render, as values."""

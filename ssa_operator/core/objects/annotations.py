@@ -1,9 +1,9 @@
-"""Annotations of a manifest that speak to the operator and are not applied to the cluster.
+"""The operator's annotations in a manifest: instructions that are not applied to the cluster.
 
 Promises:
-- An instruction is read once, checked, and taken out of the manifest.
-- An unknown name or value below `ssa-operator.dev/` is an error that says what is allowed: a misspelt instruction is
-  never obeyed as its default.
+- The operator reads and checks an instruction once, and removes it from the manifest.
+- An unknown name or value below `ssa-operator.dev/` is an error that lists what is allowed: a misspelt instruction
+  never counts as its default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX = "ssa-operator.dev/"
 
 
 class Recreate(StrEnum):
-    """What to do when the API server says that a changed field is immutable."""
+    """What to do when the API server refuses the change of an immutable field."""
 
     NEVER = "Never"
     ORPHAN = "Orphan"
@@ -26,7 +26,7 @@ class Recreate(StrEnum):
 
 
 class ApplyPolicy(StrEnum):
-    """When a manifest is applied: always, only while its object is absent, or once in the parent's life."""
+    """When a manifest is applied: always, only if its object is absent, or once in the parent's life."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -34,12 +34,12 @@ class ApplyPolicy(StrEnum):
 
 
 class AnnotationError(ValueError):
-    """An instruction that can't be obeyed; the text says which one and what is allowed."""
+    """An unknown instruction or value; the text names it and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`Kind/name`, as `after` names another manifest of the same parent."""
+    """Another manifest of the same parent, written as `Kind/name`."""
 
     kind: str
     name: str
@@ -50,19 +50,20 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
-    """The instructions of one manifest; the defaults are what a manifest without annotations gets.
-
-    recreate: what to do about an immutable field. prune: whether the object goes with its template and its parent.
-    apply: when it is applied. after: manifests that must be ready before. finalize: applied only when the parent is
-    being deleted. wait: whether its readiness counts.
-    """
+    """The instructions of one manifest; the defaults are those of a manifest without annotations."""
 
     recreate: Recreate = Recreate.NEVER
+    """What to do when the API server refuses the change of an immutable field."""
     prune: bool = True
+    """Whether the object is deleted when it is no longer rendered, and with its parent."""
     apply: ApplyPolicy = ApplyPolicy.ALWAYS
+    """When the manifest is applied."""
     after: tuple[Reference, ...] = ()
+    """Manifests that must be ready before."""
     finalize: bool = False
+    """Whether it is a finalize hook: applied only when the parent is being deleted."""
     wait: bool = True
+    """Whether its readiness counts for the parent's."""
 
 
 DEFAULT = Instructions()
@@ -76,24 +77,24 @@ def is_finalize_hook(annotations: Mapping[str, object] | None) -> bool:
 def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
     """The instructions among a manifest's annotations.
 
-    Raises InstructionError for an unknown instruction or value.
+    Raises AnnotationError for an unknown instruction or value.
     """
-    found = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
-    if not found:
+    instructions = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
+    if not instructions:
         return DEFAULT
     allowed = ("recreate", "prune", "apply", "after", "on", "wait")
-    for name in found:
+    for name in instructions:
         if name not in allowed:
             near = difflib.get_close_matches(name, allowed, n=1)
-            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(allowed)}"
+            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
             raise AnnotationError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
     return Instructions(
-        recreate=Recreate(_choice("recreate", found.get("recreate", Recreate.NEVER), tuple(Recreate))),
-        prune=_choice("prune", found.get("prune", "true"), ("true", "false")) == "true",
-        apply=ApplyPolicy(_choice("apply", found.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
-        after=parse_references(found.get("after", "")),
-        finalize="on" in found and _choice("on", found["on"], ("finalize",)) == "finalize",
-        wait=_choice("wait", found.get("wait", "true"), ("true", "false")) == "true",
+        recreate=Recreate(_choice("recreate", instructions.get("recreate", Recreate.NEVER), tuple(Recreate))),
+        prune=_choice("prune", instructions.get("prune", "true"), ("true", "false")) == "true",
+        apply=ApplyPolicy(_choice("apply", instructions.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
+        after=parse_references(instructions.get("after", "")),
+        finalize="on" in instructions and _choice("on", instructions["on"], ("finalize",)) == "finalize",
+        wait=_choice("wait", instructions.get("wait", "true"), ("true", "false")) == "true",
     )
 
 
@@ -106,13 +107,13 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 
 def parse_references(value: object) -> tuple[Reference, ...]:
-    """The manifests that an annotation `after` names. Raises InstructionError where it is no list of `Kind/name`."""
-    named = []
+    """The manifests in the annotation `after`. Raises AnnotationError where its value is no list of `Kind/name`."""
+    references = []
     for item in str(value).split(","):
         if not item.strip():
             continue
         kind, slash, name = item.strip().partition("/")
         if not (kind.strip() and slash and name.strip()) or "/" in name:
             raise AnnotationError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
-        named.append(Reference(kind.strip(), name.strip()))
-    return tuple(named)
+        references.append(Reference(kind.strip(), name.strip()))
+    return tuple(references)

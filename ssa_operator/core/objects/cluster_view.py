@@ -1,9 +1,9 @@
-"""What a template may ask of the cluster.
+"""The cluster as templates see it: the queries that a template can make, and their answers.
 
 Promises:
-- A world is one moment: the same question has the same answer for the whole of a render.
-- An answer is what the caches hold; nothing is requested.
-- What no cache holds yet is told apart from what is known to be absent.
+- A cluster view shows one moment: during a render, the same query has the same answer.
+- Answers come from the caches: a query sends no request.
+- An answer tells objects that no cache holds yet from objects that don't exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Body: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """One object, whoever's it is; `namespace` is '' for a cluster-scoped kind."""
+    """The query for one object of any owner; `namespace` is '' for a cluster-scoped kind."""
 
     api_version: str
     kind: str
@@ -43,11 +43,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """All objects of a kind in a namespace ('': in all, or the kind has none) that carry these labels."""
+    """The query for all objects of a kind with these labels."""
 
     api_version: str
     kind: str
     namespace: str
+    """'' for all namespaces, or for a cluster-scoped kind."""
     labels: tuple[tuple[str, str], ...]
 
     @property
@@ -61,69 +62,66 @@ class Selection:
 
 
 Query: TypeAlias = Reference | Lookup | Selection
-"""What a template can ask for; a Reference is a child of the same parent."""
+"""What a template can query; a Reference is a child of the same parent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the cluster has of what is looked up: `objects` in any order, at most one for a Lookup.
-
-    unknown: why they are not known, in words that follow "to be known: ", '' where they are. barred: whether they stay
-    unknown until somebody changes something. absent: why there can't be any, '' where there could.
-    """
+    """The answer to a query."""
 
     objects: Sequence[Body] = ()
+    """The objects in any order, at most one for a Lookup."""
     unknown: str = ""
+    """Why the objects are not known, in words that follow "to be known: "; '' where they are known."""
     needs_permission: bool = False
+    """Whether the objects stay unknown until a user grants a permission."""
     absent: str = ""
+    """Why no such objects can exist, '' where they can."""
 
 
 class ClusterView(Protocol):
-    """The cluster as one parent's templates see it. `now` is in seconds since the epoch.
-
-    The operator's own writes are in it: an object that an apply just made is not absent.
+    """The cluster as one parent's templates see it, with the operator's own writes: it shows an object at once after an
+    apply created it.
     """
 
     @property
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Seconds since the epoch."""
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        """The live child of this parent, also one that is being deleted; None where there is none."""
+        """The live child of this parent, even if it is being deleted; None where it doesn't exist."""
 
     def done(self, kind: str, name: str, /) -> bool:
-        """Whether a child that is not there was made once, and need not be waited for."""
+        """Whether a child that doesn't exist was applied once and ended well, so that dependants don't wait for it."""
 
     def synced(self, kind: GroupKind, /) -> bool:
-        """Whether all children of a kind are known. Of a kind that the cluster doesn't have it is known: there are
-        none.
-        """
+        """Whether all children of a kind are known. A kind that the cluster doesn't have is known to have none."""
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
-        """Whether a kind lives in namespaces, None where the kind is unknown."""
+        """Whether a kind is namespaced, None where the kind is unknown."""
 
     def reports_status(self, kind: GroupKind, /) -> bool:
-        """Whether a controller writes the status of a kind's objects, which are ready only then."""
+        """Whether a controller writes the status of a kind's objects, so that they are not ready before it does."""
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        """The live object that a manifest of this render is about, None where there is none. What was deleted to be
-        made anew counts as live until then.
+        """The live object of a manifest of this render, None where it doesn't exist. An object that the operator
+        deleted to recreate it counts as live until then.
         """
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
-        """The live objects that a template looks up, whoever's they are."""
+        """The live objects, of any owner, that a template looks up."""
 
     def random(self, below: int, /) -> int:
-        """A number from 0 on that nobody can guess; for generated values."""
+        """An unpredictable number from 0 to below `below`; for generated values."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineClusterView:
-    """A cluster that holds nothing; a generated value is the same each time. All kinds live in namespaces but for those
-    that are said to be `cluster_scoped`.
-    """
+    """A cluster without objects, in which generated values are the same each time."""
 
     now: float = 0.0
     cluster_scoped: AbstractSet[GroupKind] = frozenset()
+    """The kinds that are cluster-scoped; all others are namespaced."""
 
     def synced(self, _: GroupKind, /) -> bool:
         return True

@@ -1,9 +1,9 @@
-"""What a CRD's schema lets a status hold, and whether it holds what the operator reports.
+"""Fits a status to a CRD's schema, and reports what the schema keeps out of it.
 
 Promises:
-- A field that the schema doesn't declare, or declares as another type, is left out instead of failing the whole
-  status: a strict apply of an undeclared field is refused.
-- Nothing is left out where the schema preserves unknown fields, or where there is no schema to know by.
+- A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
+  server refuses a strict apply of an undeclared field.
+- Nothing is left out if the schema preserves unknown fields, or is unknown.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 
 def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
-    """The part of a JSON value that a structural schema (openAPIV3Schema) has room for; `MISFIT` where it has none."""
+    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` where it declares none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
     if type(value) is str and schema.get("type") == "string":
-        # Most values are: this halves the time that a status takes.
+        # Most values are strings: this shortcut halves the time for a status.
         return value
     if not _fits(value, schema):
         return MISFIT
@@ -30,7 +30,7 @@ def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
 
 
 class Misfit:
-    """What is left of a value that a schema has no room for."""
+    """The type of MISFIT, which replaces a value that doesn't fit the schema."""
 
 
 MISFIT = Misfit()
@@ -53,66 +53,66 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    fields, more = schema.get("properties") or {}, schema.get("additionalProperties")
-    if more is True:
+    fields, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    if additional is True:
         return value
     kept = {}
     for key, item in value.items():
         if key in fields:
             kept[key] = declared(item, fields[key])
-        elif isinstance(more, Mapping):
-            kept[key] = declared(item, more)
+        elif isinstance(additional, Mapping):
+            kept[key] = declared(item, additional)
     return {key: item for key, item in kept.items() if item is not MISFIT}
 
 
 def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The schema of `.status` in one version of a CRD, None where the version is missing or holds no schema.
+    """The schema of `.status` in one version of a CRD, None where the version or its schema is missing.
 
-    A schema without `.status` declares nothing there: an empty schema is returned.
+    Returns an empty schema where the version's schema doesn't declare `.status`.
     """
     for served in definition.get("spec", {}).get("versions", ()):
         if served.get("name") == version:
             schema = served.get("schema", {}).get("openAPIV3Schema")
             if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
                 return None
-            found: Mapping[str, Any] = schema.get("properties", {}).get("status", {})
-            return found
+            status: Mapping[str, Any] = schema.get("properties", {}).get("status", {})
+            return status
     return None
 
 
-_REPORT: Mapping[str, Any] = {
+_REPORTED: Mapping[str, Any] = {
     "conditions": [dict.fromkeys(("type", "status", "reason", "message"), "")],
     "resources": [dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), "")],
 }
-"""What the operator reports, with the fields that its readers need."""
+"""The operator's own part of a status, with the fields that its readers need."""
 
 
 def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Those of `conditions` and `resources` for which the status in a version of a CRD has no room."""
+    """Those of `conditions` and `resources` that a version of a CRD doesn't declare."""
     if not has_status(definition, version):
-        return tuple(_REPORT)
-    kept = declared(_REPORT, status_schema(definition, version))
-    return tuple(field for field in _REPORT if not isinstance(kept, Mapping) or kept.get(field) != _REPORT[field])
+        return tuple(_REPORTED)
+    kept = declared(_REPORTED, status_schema(definition, version))
+    return tuple(field for field in _REPORTED if not isinstance(kept, Mapping) or kept.get(field) != _REPORTED[field])
 
 
 def unreported(definition: Mapping[str, Any], version: str) -> str:
-    """What a version of a CRD keeps the operator from reporting, and what to do; '' where it keeps nothing."""
+    """What a version of a CRD keeps the operator from reporting, and what to do, as a message; '' without any."""
     name = definition["metadata"]["name"]
     if not has_status(definition, version):
         return (
-            f"CRD {name} has no status subresource in {version}: its objects can't show errors, the operator records "
-            "them as Events; add `subresources: {status: {}}`"
+            f"CRD {name} has no status subresource in {version}, so its objects can't show errors, and the operator "
+            "records them as Events; add `subresources: {status: {}}`"
         )
     missing = undeclared_reports(definition, version)
     if not missing:
         return ""
     fields = " and ".join(f"status.{field}" for field in missing)
-    effect = "their state, the operator records it as Events" if "conditions" in missing else "their children"
-    return f"CRD {name} declares no {fields} in {version}: its objects can't show {effect}; declare {fields}"
+    effect = "their state, and the operator records it as Events" if "conditions" in missing else "their children"
+    return f"CRD {name} declares no {fields} in {version}, so its objects can't show {effect}; declare {fields}"
 
 
 def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The whole schema of one version of a CRD, None where the version is missing or has none."""
+    """The whole schema of one version of a CRD, None where the version or its schema is missing."""
     for served in definition.get("spec", {}).get("versions", ()):
         if served.get("name") == version:
             schema: Mapping[str, Any] | None = served.get("schema", {}).get("openAPIV3Schema")
@@ -121,7 +121,9 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
 
 
 def reports_status(definition: Mapping[str, Any]) -> bool:
-    """Whether a CRD's schema says in any version that a controller writes conditions or an observed generation."""
+    """Whether the schema of any version of a CRD declares `conditions` or `observedGeneration`, so that a controller
+    writes them.
+    """
     for served in definition.get("spec", {}).get("versions", ()):
         if has_status(definition, served.get("name")):
             fields = (status_schema(definition, served.get("name")) or {}).get("properties") or {}

@@ -1,10 +1,11 @@
-"""Which manifests of one parent depend on which, and the order that follows.
+"""The dependency graph of one parent's manifests, its cycles, and the order of the manifests.
 
 Promises:
-- Nobody declares an order: it follows from what a manifest reads of another one and doesn't do without, and from
+- Users declare no order. It follows from the values that a manifest requires of another one, and from
   `ssa-operator.dev/after`.
-- Every cycle is found. Each manifest that is in one is named in at least one path, and no path is named twice.
-- In the order, what a manifest depends on comes before it; what is in a cycle, or behind one, has no place in it.
+- Every cycle is found. Each manifest in a cycle is in at least one reported path, and no path is reported twice.
+- In the order, a manifest comes after its dependencies. Manifests in a cycle, or that depend on one, are not in the
+  order.
 """
 
 from __future__ import annotations
@@ -24,23 +25,26 @@ N = TypeVar("N", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What a manifest depends on, and by which use of it."""
+    """That a manifest depends on another one."""
 
     target: Identity
+    """The manifest that must come first."""
     use: Dependency
+    """The dependency from which the edge follows."""
 
     @property
     def ready(self) -> bool:
-        """Whether the target has to be ready; a lookup only asks for it to be there."""
+        """Whether the target must be ready; for a lookup it need only exist."""
         return isinstance(self.use.query, Reference)
 
     @property
     def location(self) -> SourceLocation | None:
-        """The template line that asks for it."""
+        """The template line that makes the query."""
         return self.use.location
 
     @property
     def why(self) -> str:
+        """`after` for an order without a value, otherwise `value`."""
         return "after" if self.use.after else "value"
 
     def __str__(self) -> str:
@@ -49,169 +53,166 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """The manifests of one parent in the order of the templates, each with what it depends on.
-
-    elsewhere: the children that a manifest awaits and that none of these is: a template failed, or waits as a whole.
-    """
+    """The manifests of one parent in the order of the templates, each with its dependencies."""
 
     edges: Mapping[Identity, tuple[Edge, ...]]
     elsewhere: Mapping[Identity, tuple[Reference, ...]]
+    """The children that a manifest requires and that are not in the graph, because a template failed or waits as a
+    whole.
+    """
 
     @property
     def targets(self) -> Mapping[Identity, tuple[Identity, ...]]:
         return {identity: tuple(edge.target for edge in edges) for identity, edges in self.edges.items()}
 
     def label(self, identity: Identity) -> str:
-        """How a manifest is called: `Job/x`, with its namespace where another one is called so too."""
-        alike = sum(1 for each in self.edges if (each.kind, each.name) == (identity.kind, identity.name))
-        return f"{identity.kind}/{identity.name}" if alike < 2 else str(identity)
+        """The short name of a manifest: `Job/x`, with its namespace where two manifests have the same short name."""
+        count = sum(1 for other in self.edges if (other.kind, other.name) == (identity.kind, identity.name))
+        return f"{identity.kind}/{identity.name}" if count < 2 else str(identity)
 
     def cycles(self) -> tuple[tuple[Identity, ...], ...]:
-        """As `cycles` says."""
+        """The result of `cycles` for this graph."""
         return cycles(self.targets)
 
     def waves(self) -> tuple[tuple[Identity, ...], ...]:
-        """As `waves` says; the other way round it is the order in which they can go."""
+        """The result of `waves` for this graph; reversed, it is the order in which the manifests can be deleted."""
         return waves(self.targets)
 
     def path(self, cycle: Sequence[Identity]) -> str:
-        """A cycle in words: `Job/a -> ConfigMap/b -> Job/a`."""
+        """A cycle as messages show it: `Job/a -> ConfigMap/b -> Job/a`."""
         return " -> ".join(self.label(identity) for identity in (*cycle, cycle[0]))
 
 
 def graph(manifests: Iterable[tuple[Identity, Sequence[Dependency]]]) -> Graph:
-    """The graph of the manifests of one parent, each with its uses; of two with one identity, the first counts.
+    """The graph of the manifests of one parent, each with its dependencies; of two with one identity, the first counts.
 
-    A child that two of them could be is none: such a manifest is refused for that.
+    A reference that matches two manifests gives no edge: the plan refuses the manifest that makes it.
     """
-    uses: dict[Identity, Sequence[Dependency]] = {}
+    dependencies: dict[Identity, Sequence[Dependency]] = {}
     for identity, own in manifests:
-        uses.setdefault(identity, own)
-    if not any(uses.values()):
-        return Graph(edges=dict.fromkeys(uses, ()), elsewhere={})
-    named: dict[Reference, list[Identity]] = {}
-    for identity in uses:
-        named.setdefault(Reference(identity.kind, identity.name), []).append(identity)
+        dependencies.setdefault(identity, own)
+    if not any(dependencies.values()):
+        return Graph(edges=dict.fromkeys(dependencies, ()), elsewhere={})
+    by_reference: dict[Reference, list[Identity]] = {}
+    for identity in dependencies:
+        by_reference.setdefault(Reference(identity.kind, identity.name), []).append(identity)
     edges: dict[Identity, tuple[Edge, ...]] = {}
     elsewhere: dict[Identity, tuple[Reference, ...]] = {}
-    for identity, own in uses.items():
-        found: dict[Identity, Edge] = {}
-        lost = []
-        for use in own:
-            if not use.awaited:
+    for identity, own in dependencies.items():
+        own_edges: dict[Identity, Edge] = {}
+        missing = []
+        for dependency in own:
+            if not dependency.awaited:
                 continue
-            target = _target(use, named, uses)
-            if target is not None and (target not in found or not found[target].ready):
-                found[target] = Edge(target, use)
-            elif isinstance(use.query, Reference) and use.query not in named:
-                lost.append(use.query)
-        edges[identity] = tuple(found.values())
-        if lost:
-            elsewhere[identity] = tuple(lost)
+            target = _target(dependency, by_reference, dependencies)
+            if target is not None and (target not in own_edges or not own_edges[target].ready):
+                own_edges[target] = Edge(target, dependency)
+            elif isinstance(dependency.query, Reference) and dependency.query not in by_reference:
+                missing.append(dependency.query)
+        edges[identity] = tuple(own_edges.values())
+        if missing:
+            elsewhere[identity] = tuple(missing)
     return Graph(edges=edges, elsewhere=elsewhere)
 
 
 def graph_of(rendered: Rendered, placed: Callable[[Identity], Identity]) -> Graph:
-    """The graph of everything that a render gave; `placed` puts what names no namespace where it belongs."""
+    """The graph of all documents and waits of a render; `placed` completes an identity without a namespace."""
     manifests = [(placed(document.identity), document.dependencies) for document in rendered.documents]
     manifests += [(placed(wait.identity), wait.dependencies) for wait in rendered.waits if wait.identity is not None]
     return graph(manifests)
 
 
 def _target(
-    use: Dependency, named: Mapping[Reference, Sequence[Identity]], all_of_them: Collection[Identity]
+    dependency: Dependency, by_reference: Mapping[Reference, Sequence[Identity]], identities: Collection[Identity]
 ) -> Identity | None:
-    query = use.query
+    query = dependency.query
     if isinstance(query, Reference):
-        meant = named.get(query, ())
-        return meant[0] if len(meant) == 1 else None
-    if isinstance(query, Lookup) and query.identity in all_of_them:
+        matching = by_reference.get(query, ())
+        return matching[0] if len(matching) == 1 else None
+    if isinstance(query, Lookup) and query.identity in identities:
         return query.identity
     return None
 
 
 def cycles(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
-    """Paths that lead back to where they began, each of them once and without its end.
+    """Paths that lead back to their first node, each once and without its end.
 
-    Every node that is in a cycle is in one of them, and the path that is named first for it is a shortest one.
+    Every node of a cycle is in one of them. The first path that contains a node is a shortest one through its first
+    node.
     """
-    left = _without_ends(edges)
-    found: list[tuple[N, ...]] = []
+    remaining = circular(edges)
+    paths: list[tuple[N, ...]] = []
     covered: set[N] = set()
-    for node in left:
-        path = _shortest_way_back(node, left) if node not in covered else ()
+    for node in remaining:
+        path = _shortest_cycle(node, remaining) if node not in covered else ()
         if path:
-            found.append(path)
+            paths.append(path)
             covered.update(path)
-    return tuple(found)
+    return tuple(paths)
 
 
 def waves(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
-    """The nodes by depth: those that depend on nothing, those that depend on these, and so on.
+    """The nodes by depth: first those without dependencies, then those that depend on the first, and so on.
 
-    What is in a cycle or depends on one is left out.
+    Nodes that are in a cycle, or depend on one, are left out.
     """
-    blocked = {node: sum(1 for target in set(targets) if target in edges) for node, targets in edges.items()}
-    behind = _reversed(edges)
+    blockers = {node: sum(1 for target in set(targets) if target in edges) for node, targets in edges.items()}
+    dependants = _reversed(edges)
     found: list[tuple[N, ...]] = []
-    wave = [node for node, count in blocked.items() if not count]
+    wave = [node for node, count in blockers.items() if not count]
     while wave:
         found.append(tuple(wave))
-        freed: dict[N, None] = {}
+        unblocked: dict[N, None] = {}
         for node in wave:
-            for follower in behind[node]:
-                blocked[follower] -= 1
-                if not blocked[follower]:
-                    freed[follower] = None
-        wave = [*freed]
+            for dependant in dependants[node]:
+                blockers[dependant] -= 1
+                if not blockers[dependant]:
+                    unblocked[dependant] = None
+        wave = [*unblocked]
     return tuple(found)
 
 
 def circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
-    """The nodes that are in cycles or between two of them, each with those of its targets that are."""
-    return _without_ends(edges)
+    """The nodes that are in cycles or on a path between two cycles, each with those of its targets that are, too."""
+    return _without_waves(_without_waves(edges, reverse=False), reverse=True)
 
 
-def _without_ends(edges: Mapping[N, Collection[N]]) -> dict[N, list[N]]:
-    """What is left of a graph without what leads into no cycle and what no cycle leads to."""
-    left = {node: [target for target in targets if target in edges] for node, targets in edges.items()}
-    for turn in (_itself, _reversed):
-        done = {node for wave in waves(turn(left)) for node in wave}
-        left = {
-            node: [target for target in targets if target not in done]
-            for node, targets in left.items()
-            if node not in done
-        }
-    return left
-
-
-def _itself(edges: Mapping[N, Collection[N]]) -> Mapping[N, Collection[N]]:
-    return edges
+def _without_waves(edges: Mapping[N, Collection[N]], *, reverse: bool) -> dict[N, list[N]]:
+    """The graph without the nodes from which no path leads to a cycle; with `reverse`, without those to which no path
+    leads from a cycle.
+    """
+    done = {node for wave in waves(_reversed(edges) if reverse else edges) for node in wave}
+    return {
+        node: [target for target in targets if target in edges and target not in done]
+        for node, targets in edges.items()
+        if node not in done
+    }
 
 
 def _reversed(edges: Mapping[N, Collection[N]]) -> dict[N, list[N]]:
-    behind: dict[N, list[N]] = {node: [] for node in edges}
+    """Each node with its dependants."""
+    dependants: dict[N, list[N]] = {node: [] for node in edges}
     for node, targets in edges.items():
         for target in dict.fromkeys(targets):
-            if target in behind:
-                behind[target].append(node)
-    return behind
+            if target in dependants:
+                dependants[target].append(node)
+    return dependants
 
 
-def _shortest_way_back(start: N, edges: Mapping[N, Sequence[N]]) -> tuple[N, ...]:
-    """The nodes of a shortest path from `start` to itself, () where there is none."""
+def _shortest_cycle(start: N, edges: Mapping[N, Sequence[N]]) -> tuple[N, ...]:
+    """The nodes of a shortest path from `start` to itself, () without any."""
     came_from: dict[N, N] = {}
     wave = [start]
     while wave:
-        following = []
+        next_wave = []
         for node in wave:
             for target in edges[node]:
                 if target == start:
                     return _path(start, node, came_from)
                 if target not in came_from:
                     came_from[target] = node
-                    following.append(target)
-        wave = following
+                    next_wave.append(target)
+        wave = next_wave
     return ()
 
 

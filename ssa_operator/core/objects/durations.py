@@ -1,9 +1,9 @@
-"""Durations as Go and Kubernetes write them, and days.
+"""Durations in Go's and Kubernetes' syntax, with days, and ages in kubectl's.
 
 Promises:
-- What `format_duration` writes, `parse_duration` reads back to the nanosecond.
+- `parse_duration` reads back what `format_duration` writes, to the nanosecond.
 - A text that is no duration is an error that shows how to write one.
-- An age is written as kubectl writes it.
+- `age` writes an age as kubectl does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)", 
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration such as `300ms`, `10s`, `1h30m` or `7d`; a bare `0` is allowed.
+    """The seconds of a duration such as `300ms`, `10s`, `1h30m` or `7d`; a bare `0` is allowed.
 
     The syntax is Go's (https://pkg.go.dev/time#ParseDuration) without a sign and with `d` for 24 hours.
 
@@ -48,7 +48,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The duration in the largest units first: `1h30m`, `10s`, `0.25s`. `seconds` is 0 or more.
+    """The duration with the largest units first: `1h30m`, `10s`, `0.25s`. `seconds` is 0 or more.
 
     Raises ValueError for a negative or infinite number.
     """
@@ -66,11 +66,11 @@ def format_duration(seconds: float) -> str:
 
 
 def age(timestamp: object, now: float) -> str:
-    """How long ago something was, as kubectl writes it: `4m12s`, `3h`, `12d`. `timestamp` is in RFC 3339 as in
+    """The age of a timestamp as kubectl writes it: `4m12s`, `3h`, `12d`. `timestamp` is in RFC 3339 as in
     `metadata.creationTimestamp`; `now` is in seconds since the epoch.
 
-    It is kubectl's own rule (k8s.io/apimachinery/pkg/util/duration, HumanDuration): the longer ago, the fewer parts.
-    '<unknown>' where there is no time, and '<invalid>' where it is more than a second in the future.
+    The rule is kubectl's (k8s.io/apimachinery/pkg/util/duration, HumanDuration): the longer ago, the fewer units.
+    Returns '<unknown>' without a timestamp, and '<invalid>' for one that is more than a second in the future.
     """
     if not isinstance(timestamp, str) or not timestamp:
         return "<unknown>"
@@ -81,21 +81,21 @@ def age(timestamp: object, now: float) -> str:
     if seconds < 120:
         return f"{seconds}s"
     if minutes < 10:
-        return _two(minutes, "m", seconds % 60, "s")
+        return _two_units(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 2 * 365:
         return f"{days}d"
     if days < 8 * 365:
-        return _two(days // 365, "y", days % 365, "d")
+        return _two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two(count: int, unit: str, rest: int, smaller: str) -> str:
+def _two_units(count: int, unit: str, rest: int, smaller: str) -> str:
     return f"{count}{unit}{rest}{smaller}" if rest else f"{count}{unit}"

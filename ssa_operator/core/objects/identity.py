@@ -1,9 +1,8 @@
-"""What an object is called, apart from the version it is read in.
+"""The identity of an object: its group, kind, namespace and name, without a version.
 
 Promises:
-- Two manifests with one identity are one object: group, kind, namespace and name decide,
-  the version they are read in doesn't.
-- What somebody may have edited is read without an error: what names nothing is None.
+- Two manifests with the same group, kind, namespace and name are one object, whatever their versions.
+- An entry that users may have edited is read without an error: one that names no object gives None.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 
 class GroupKind(NamedTuple):
-    """A kind and the API group it belongs to; the core group is ''."""
+    """A kind and its API group; the core group is ''."""
 
     group: str
     kind: str
@@ -52,7 +51,7 @@ class Identity:
 
 
 def read_group_kind(entry: object) -> GroupKind | None:
-    """The `group` (left out for the core group) and `kind` of an entry of a list; None where it names none."""
+    """The kind of a list entry with `group` (left out for the core group) and `kind`; None where it names no kind."""
     if not isinstance(entry, Mapping):
         return None
     group, kind = entry.get("group", ""), entry.get("kind")
@@ -60,11 +59,13 @@ def read_group_kind(entry: object) -> GroupKind | None:
 
 
 def read_identity(entry: object) -> Identity | None:
-    """The same with `namespace` (left out for a cluster-scoped object) and `name`; None where it names no object."""
-    known = read_group_kind(entry)
-    if known is None or not isinstance(entry, Mapping):
+    """The identity of a list entry that also has `namespace` (left out for a cluster-scoped object) and `name`; None
+    where it names no object.
+    """
+    group_kind = read_group_kind(entry)
+    if group_kind is None or not isinstance(entry, Mapping):
         return None
     namespace, name = entry.get("namespace", ""), entry.get("name")
     if not isinstance(namespace, str) or not isinstance(name, str) or not name:
         return None
-    return Identity(known.group, known.kind, namespace, name)
+    return Identity(*group_kind, namespace, name)

@@ -1,11 +1,12 @@
-"""The JSON that the API server reads back as it was written.
+"""Encodes request bodies as JSON that the API server reads back unchanged.
 
-Server-side apply bodies are parsed as YAML even when they are JSON, by go-yaml, which refuses surrogate-pair escapes,
-`\\/` and a raw U+007F, and turns a raw U+0085 into a space.
+The API server parses a server-side apply body as YAML even if it is JSON. Its parser, go-yaml, refuses surrogate-pair
+escapes, `\\/` and a raw U+007F, and turns a raw U+0085 into a space. So bodies are ASCII with escapes, except for
+characters beyond U+FFFF, which are raw UTF-8.
 
 Promises:
-- What is applied comes back exactly: ASCII, with characters beyond U+FFFF as raw UTF-8 and the rest escaped.
-- What JSON or UTF-8 can't hold (NaN, infinities, lone surrogates) is an error that names the field.
+- The API server returns every applied string exactly as it was written.
+- A value that JSON or UTF-8 can't represent (NaN, infinities, lone surrogates) is an error that names the field.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import msgspec
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
 _encode = msgspec.json.Encoder().encode
-_RARE = re.compile("[\x7f-\uffff]")
+_ESCAPED = re.compile("[\x7f-\uffff]")
 
 
 class EncodingError(ValueError):
-    """A value that JSON can't hold. `field` is where it is; the value itself is never in the message."""
+    """A value that JSON can't represent, and its field. The message never contains the value."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field or 'the object'} {reason}")
@@ -35,32 +36,32 @@ class EncodingError(ValueError):
 def encode(body: Mapping[str, Any]) -> bytes:
     """The body of a request.
 
-    Raises EncodingError where the body holds something that is no JSON.
+    Raises EncodingError where JSON can't represent the body.
     """
     try:
         encoded = _encode(body)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise _explained(body, str(error)) from None
+        raise _encoding_error(body, str(error)) from None
     if b"null" in encoded:
         # msgspec writes NaN and the infinities as null.
-        for field, reason in _faults(body, ()):
+        for field, reason in _find_errors(body, ()):
             raise EncodingError(field, reason)
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
-    # Only strings can hold such characters, so that escaping them in the text is escaping them in their strings.
-    return _RARE.sub(lambda found: f"\\u{ord(found.group()):04x}", encoded.decode()).encode()
+    # Only strings can contain such characters, so they can be escaped in the encoded text.
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", encoded.decode()).encode()
 
 
-def _explained(body: Mapping[str, Any], fallback: str) -> EncodingError:
+def _encoding_error(body: Mapping[str, Any], fallback: str) -> EncodingError:
     try:
-        for field, reason in _faults(body, ()):
+        for field, reason in _find_errors(body, ()):
             return EncodingError(field, reason)
     except RecursionError:
         return EncodingError("", "is nested too deeply")
     return EncodingError("", f"can't be written as JSON: {fallback}")
 
 
-def _faults(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
+def _find_errors(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
     match value:
         case None | bool() | int():
             return
@@ -77,10 +78,10 @@ def _faults(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
                 elif not _is_unicode(key):
                     yield field_text(path), "has a key with half of a surrogate pair, which is no character"
                 else:
-                    yield from _faults(item, (*path, key))
+                    yield from _find_errors(item, (*path, key))
         case list() | tuple():
             for index, item in enumerate(value):
-                yield from _faults(item, (*path, index))
+                yield from _find_errors(item, (*path, index))
         case _:
             yield field_text(path), f"is a {type(value).__name__}, which JSON does not have"
 

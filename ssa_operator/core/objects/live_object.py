@@ -1,10 +1,10 @@
-"""An object as the API server returned it, decoded no further than was asked for.
+"""An object as the API server returned it: with its metadata decoded, and its body decoded on demand.
 
 Promises:
-- Of a watch event only `metadata` is decoded; the whole body is decoded when somebody reads it.
+- A watch event decodes only `metadata`; the first access to `body` decodes the rest.
 - A live object is a value: nothing changes it after it was read.
-- Of all live objects only the last KEPT whose body was read keep it decoded: a body takes some six times the memory of
-  its encoding, and is decoded in microseconds.
+- Only the last DECODED_LIMIT bodies that were accessed stay decoded, because a decoded body takes about six times the
+  memory of an encoded one, and decoding takes microseconds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import msgspec
 
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
 
-KEPT = 256
-"""Decoded bodies: more than the passes under way read."""
+DECODED_LIMIT = 256
+"""Bodies that stay decoded: more than the running reconciles read."""
 
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
 
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
-"""The label that leads from a child to its parent's uid."""
+"""The label of a child that holds its parent's uid."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,7 +38,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry of `metadata.managedFields`; `fields_v1` stays encoded."""
+    """One entry of `metadata.managedFields`, with `fieldsV1` still encoded."""
 
     manager: str = ""
     operation: str = ""
@@ -48,7 +48,7 @@ class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of `metadata` that the operator decides by."""
+    """The part of `metadata` that the operator reads."""
 
     name: str = ""
     namespace: str = ""
@@ -83,12 +83,12 @@ class LiveObject:
     def __init__(self, raw: bytes | msgspec.Raw, api_version: str = "", kind: str = "") -> None:
         """Decode the metadata of one encoded object.
 
-        Items of a list carry no `apiVersion` and `kind` of their own; the list's are given then.
+        `api_version` and `kind` are for items of a list, which have none of their own.
 
         Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
         """
-        # What stays encoded in the metadata refers to what it was decoded from: decoded from `raw`, it would keep all
-        # that `raw` is a part of, the whole line of a watch.
+        # Encoded parts of the metadata refer to the buffer that they were decoded from. A copy of `raw` prevents them
+        # from keeping the whole line of a watch in memory.
         self.raw = bytes(raw)
         head = _decode_head(self.raw)
         self.metadata = head.metadata
@@ -98,18 +98,18 @@ class LiveObject:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> LiveObject:
-        """The live object that encodes to `body`."""
+        """The live object with this body."""
         return cls(_encode_body(body))
 
     @property
     def body(self) -> dict[str, Any]:
-        """The whole object. Callers must not change it; it is kept for a while once it was decoded."""
+        """The whole object. Callers must not change it, because it stays decoded for a while."""
         if self._body is None:
             body = _decode_body(self.raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
-            if len(_decoded) == KEPT:
-                _decoded.popleft()._body = None  # noqa: SLF001 - one of us
+            if len(_decoded) == DECODED_LIMIT:
+                _decoded.popleft()._body = None  # noqa: SLF001 - the same class
             _decoded.append(self)
             self._body = body
         return self._body
@@ -128,32 +128,35 @@ class LiveObject:
 
     @property
     def parent_uid(self) -> str:
-        """The uid in the parent label, '' where there is none."""
+        """The uid in the parent label, '' without the label."""
         return self.metadata.labels.get(PARENT_UID_LABEL, "")
 
     def own_entry(self, subresource: str = "") -> bytes:
-        """Our own Apply entry, encoded: its time too, which tells another writer of our name from ourselves."""
+        """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.
+
+        The time tells another operator with the same field manager from this one.
+        """
         for entry in self.metadata.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return entry.time.encode() + bytes(entry.fields_v1)
         return b""
 
     def owned_fields(self, subresource: str = "") -> bytes:
-        """The encoded fieldsV1 of our own Apply entry, empty where we own nothing."""
+        """The encoded fieldsV1 of the operator's Apply entry; empty where the operator owns no field."""
         for entry in self.metadata.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return bytes(entry.fields_v1)
         return b""
 
     def __repr__(self) -> str:
-        return f"Live({self.identity}, {self.resource_version})"
+        return f"LiveObject({self.identity}, {self.resource_version})"
 
 
 _decoded: deque[LiveObject] = deque()
-"""Those that have their body decoded, in the order in which that was done."""
+"""The live objects whose body is decoded, in the order of decoding."""
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:
-    """Time and fieldsV1 of what `own_entry` gave, empty where it was empty."""
+    """The time and the encoded fieldsV1 of a result of `LiveObject.own_entry`; both empty for an empty one."""
     time, brace, rest = entry.partition(b"{")
     return time, brace + rest

@@ -1,8 +1,8 @@
-"""Who owns which field of an object, as its managedFields say.
+"""The owners of an object's fields, read from its managedFields.
 
 Promises:
-- A field is named as users write it: `spec.replicas`, `spec.template.spec.containers[name=web].image`.
-- Values are compared, never shown; only names of fields and the keys of list maps are.
+- Fields are named as users write them: `spec.replicas`, `spec.template.spec.containers[name=web].image`.
+- Texts contain names of fields and keys of list maps, and no other values.
 
 The encoding (`f:` a field, `k:` a key of a list map, `v:` a value of a set, `i:` a position, `.` the item itself) is
 that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
@@ -25,14 +25,14 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def owned(fields_v1: bytes) -> frozenset[Path]:
-    """Every field of an encoded fieldsV1 tree; '' has none."""
+    """All fields of an encoded fieldsV1 tree; an empty one has none."""
     return frozenset(_paths(_decode(fields_v1), ())) if fields_v1 else frozenset()
 
 
 def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
-    """The fields of one fieldsV1 tree that another has no more: where a whole item went, the item alone."""
-    gone = owned(before) - owned(after)
-    outermost = (path for path in gone if not any(path[:length] in gone for length in range(1, len(path))))
+    """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
+    lost = owned(before) - owned(after)
+    outermost = (path for path in lost if not any(path[:length] in lost for length in range(1, len(path))))
     return tuple(sorted(outermost))
 
 
@@ -43,13 +43,13 @@ def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[s
 
 
 def manager_of(live: LiveObject, path: Path, status: bool = False) -> ManagedFields | None:
-    """The entry of the manager that owns a field and wrote last, None where nobody does.
+    """The latest entry of a manager that owns a field, None without any.
 
-    `status` says which half of the object is looked at: what is written at the subresource `status`, or the rest.
+    `status` selects the entries of the subresource `status`; otherwise all others count.
     """
     entries = [entry for entry in live.metadata.managed_fields if (entry.subresource == "status") is status]
-    holders = [entry for entry in entries if _has(_decode(bytes(entry.fields_v1)), path)]
-    return max(holders, key=lambda entry: entry.time, default=None)
+    owners = [entry for entry in entries if _has(_decode(bytes(entry.fields_v1)), path)]
+    return max(owners, key=lambda entry: entry.time, default=None)
 
 
 def path_text(path: Path) -> str:
@@ -68,7 +68,7 @@ def path_text(path: Path) -> str:
 
 
 def value_at(body: object, path: Path) -> object:
-    """The value of a field in an object's body; None where it has none."""
+    """The value of a field in an object's body; None where the body lacks it."""
     for step in path:
         kind, _, name = step.partition(":")
         if kind == "f" and isinstance(body, Mapping):
@@ -86,7 +86,7 @@ def value_at(body: object, path: Path) -> object:
 
 
 def keyed(items: Sequence[object], name: str) -> Mapping[str, Any] | None:
-    """The item of a list map with the keys that fieldsV1 spells after `k:`; None where there is none."""
+    """The item of a list map with the keys that fieldsV1 writes after `k:`; None where the list lacks it."""
     keys = msgspec.json.decode(name)
     for item in items:
         if isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items()):
@@ -119,5 +119,5 @@ def _has(tree: Mapping[str, Any], path: Path) -> bool:
             return False
         tree = tree[step]
         if not tree:
-            return True  # owned as a whole, with everything below
+            return True  # the manager owns the whole field, with everything below
     return "." in tree

@@ -1,12 +1,11 @@
-"""From a rendered document to the manifest that is applied.
+"""Turns a rendered document into the manifest that the operator applies.
 
 Promises:
-- What is sent is what the author wrote, in the one spelling that makes a repeated apply a no-op: no nulls, no fields
+- The operator sends what the author wrote, normalised so that a repeated apply changes nothing: no nulls, no fields
   that the API server owns, `protocol` on every port (a key of the ports' list map), Secrets without `stringData`,
   quantities as strings.
-- Every manifest carries the operator's labels and, wherever Kubernetes allows one, a controller owner reference to
-  its parent.
-- A manifest that breaks a rule is refused with a sentence that names the field and what to do; it is never repaired
+- Every manifest has the operator's labels and, where Kubernetes allows one, a controller owner reference to its parent.
+- A manifest that breaks a rule is an error that names the field and what to do. The operator never repairs a manifest
   by guessing.
 """
 
@@ -32,8 +31,8 @@ from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Liv
 from ssa_operator.core.objects.render_result import Document
 
 FOREGROUND = "foregroundDeletion"
-"""The finalizer of a parent whose dependants are being collected before it, new ones too: a finalize hook must have no
-owner then (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion).
+"""The finalizer of a parent whose dependents the garbage collector deletes first, new ones included: a finalize hook
+must have no owner then (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion).
 """
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
@@ -48,7 +47,7 @@ _SERVER_OWNED = (
     "deletionTimestamp",
 )
 
-# Where each built-in kind keeps its pod spec.
+# The path of the pod spec in each built-in kind that has one.
 _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("", "Pod"): ("spec",),
     GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
@@ -69,39 +68,40 @@ NEVER_RECREATED = frozenset(
         GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
     }
 )
-"""Kinds whose objects hold others or data that would go with them: they are never deleted to be made anew."""
+"""Kinds whose objects hold data or other objects that would be deleted with them: the operator never recreates them."""
 
 
 class ManifestError(ValueError):
-    """A manifest that may not be applied; its text says of it what is wrong and what to do ("is …", "has …")."""
+    """A manifest that breaks a rule. The text follows the manifest's name, and says what to do ("is …", "has …")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the cluster and the folder say about one manifest.
-
-    namespaced: whether its kind lives in namespaces. cluster_scope: whether the folder may reach outside the parent's
-    namespace.
-    """
+    """What the cluster and the folder's settings require of one manifest."""
 
     namespaced: bool
+    """Whether its kind is namespaced."""
     cluster_scope: bool = False
+    """Whether the folder's settings allow children outside of the parent's namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One object as it is applied: `encoded` is the request's body, `digest` its name in the proof of being
-    unchanged. owned: whether it has an owner reference, and so goes with its parent by itself.
-    """
+    """One object as the operator applies it."""
 
     identity: Identity
     version: str
+    """The version in which it is applied, without the group."""
     body: Mapping[str, Any]
     encoded: bytes
+    """The request's body."""
     digest: bytes
+    """The digest of `encoded`, by which the operator recognizes an unchanged manifest."""
     instructions: Instructions
     owned: bool
+    """Whether it has an owner reference, so that Kubernetes collects the object with its parent."""
     document: Document
+    """The rendered document that it was made from."""
 
     @property
     def api_version(self) -> str:
@@ -109,17 +109,17 @@ class Manifest:
 
     @property
     def once(self) -> bool:
-        """Whether it is made once in the parent's life. A finalize hook is applied until it is done."""
+        """Whether it is applied once in the parent's life. A finalize hook is applied until it is done."""
         return self.instructions.apply is ApplyPolicy.ONCE and not self.instructions.finalize
 
     @property
     def needs_record(self) -> bool:
-        """Whether Kubernetes doesn't collect it with its parent, so that the operator has to."""
+        """Whether the operator must delete its object with the parent, because Kubernetes doesn't collect it."""
         return self.instructions.prune and not self.owned
 
 
 def group_kind(document: Document) -> GroupKind:
-    """The kind of a document, before anything else about it is known."""
+    """The kind of a document."""
     return GroupKind(split_api_version(document.body["apiVersion"])[0], document.body["kind"])
 
 
@@ -129,8 +129,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     Raises ManifestError where the document breaks a rule.
     """
     body = _without_nulls(document.body)
-    for field in ("status",):
-        body.pop(field, None)
+    body.pop("status", None)
     metadata = body["metadata"]
     for field in _SERVER_OWNED:
         metadata.pop(field, None)
@@ -138,16 +137,11 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules), metadata["name"])
     if identity.namespace:
         metadata["namespace"] = identity.namespace
-    asked = _instructions(metadata)
-    legal = may_own(parent.identity.namespace, identity.namespace)
-    if not legal and not rules.cluster_scope:
-        where = (
-            f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
-        )
-        raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
-    _check_recreate(asked, kind)
-    owned = asked.prune and legal and not (asked.finalize and FOREGROUND in parent.metadata.finalizers)
-    _own(metadata, parent, owned)
+    instructions = _remove_instructions(metadata)
+    _check_scope(identity, parent, rules)
+    _check_recreate(instructions, kind)
+    owned = _may_be_owned(identity, instructions, parent)
+    _add_labels_and_owner(metadata, parent, owned)
     _normalise(kind, body)
     try:
         encoded = encode(body)
@@ -159,7 +153,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
         body=body,
         encoded=encoded,
         digest=hashlib.blake2b(encoded, digest_size=16).digest(),
-        instructions=asked,
+        instructions=instructions,
         owned=owned,
         document=document,
     )
@@ -175,8 +169,8 @@ def may_own(parent_namespace: str, child_namespace: str) -> bool:
 
 
 def owner_reference(parent: LiveObject) -> dict[str, Any]:
-    """The controller reference to a live parent. The uid is the live one: with a stale uid the child would be
-    collected.
+    """The controller reference to a live parent, with its live uid: the garbage collector would delete a child with a
+    stale uid.
     """
     return {
         "apiVersion": join_api_version(parent.identity.group, parent.version),
@@ -199,31 +193,46 @@ def _namespace(metadata: dict[str, Any], parent: LiveObject, rules: Rules) -> st
     raise ManifestError(f"needs metadata.namespace: its parent {parent.identity} is cluster-scoped")
 
 
-def _instructions(metadata: dict[str, Any]) -> Instructions:
+def _remove_instructions(metadata: dict[str, Any]) -> Instructions:
+    """Remove the operator's annotations from the metadata; returns the instructions in them."""
     annotations = metadata.get("annotations")
     if not isinstance(annotations, dict):
         return parse_annotations({})
     try:
-        asked = parse_annotations(annotations)
+        instructions = parse_annotations(annotations)
     except AnnotationError as error:
         raise ManifestError(f"has the {error}") from error
     for key in [key for key in annotations if key.startswith(PREFIX)]:
         del annotations[key]
     if not annotations:
         del metadata["annotations"]
-    return asked
+    return instructions
 
 
-def _check_recreate(asked: Instructions, kind: GroupKind) -> None:
-    if asked.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
+def _check_scope(identity: Identity, parent: LiveObject, rules: Rules) -> None:
+    if rules.cluster_scope or may_own(parent.identity.namespace, identity.namespace):
+        return
+    where = f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
+    raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
+
+
+def _check_recreate(instructions: Instructions, kind: GroupKind) -> None:
+    if instructions.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
         raise ManifestError(
-            f"has the annotation {PREFIX}recreate: {asked.recreate}, but a {kind.kind} is never deleted to be made "
-            "anew, as its content would go with it; remove the annotation, and delete the object yourself if it has to "
-            "change"
+            f"has the annotation {PREFIX}recreate: {instructions.recreate}, but a {kind.kind} is never deleted and "
+            "recreated, because its content would be deleted with it; remove the annotation, and delete the object "
+            "yourself if it must change"
         )
 
 
-def _own(metadata: dict[str, Any], parent: LiveObject, owned: bool) -> None:
+def _may_be_owned(identity: Identity, instructions: Instructions, parent: LiveObject) -> bool:
+    """Whether the manifest gets an owner reference."""
+    if instructions.finalize and FOREGROUND in parent.metadata.finalizers:
+        return False
+    return instructions.prune and may_own(parent.identity.namespace, identity.namespace)
+
+
+def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: bool) -> None:
     labels = metadata.setdefault("labels", {})
     if not isinstance(labels, dict):
         raise ManifestError("has metadata.labels that are no mapping")
@@ -237,7 +246,9 @@ def _own(metadata: dict[str, Any], parent: LiveObject, owned: bool) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A copy without null fields: an applied null is stored in some maps and bumps the version at each apply."""
+    """A copy without null fields: the API server stores an applied null in some maps, and each apply then changes the
+    resourceVersion.
+    """
     if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
@@ -251,12 +262,12 @@ def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
     if kind == GroupKind("", "Service"):
         _default_protocols(_at(body, "spec", "ports"))
     if kind == GroupKind("", "PersistentVolumeClaim"):
-        _quantities(_at(body, "spec", "resources"), "requests", "limits")
+        _write_quantities_as_strings(_at(body, "spec", "resources"), "requests", "limits")
     if kind == GroupKind("", "ResourceQuota"):
-        _quantities(body.get("spec"), "hard")
+        _write_quantities_as_strings(body.get("spec"), "hard")
     if kind == GroupKind("apps", "StatefulSet"):
         for claim in _mappings(_at(body, "spec", "volumeClaimTemplates")):
-            _quantities(_at(claim, "spec", "resources"), "requests", "limits")
+            _write_quantities_as_strings(_at(claim, "spec", "resources"), "requests", "limits")
     if kind in _POD_SPECS:
         _normalise_pod(_at(body, *_POD_SPECS[kind]))
 
@@ -267,16 +278,16 @@ def _normalise_pod(spec: Any) -> None:
     for containers in ("containers", "initContainers", "ephemeralContainers"):
         for container in _mappings(spec.get(containers)):
             _default_protocols(container.get("ports"))
-            _quantities(container.get("resources"), "requests", "limits")
+            _write_quantities_as_strings(container.get("resources"), "requests", "limits")
 
 
 def _default_protocols(ports: Any) -> None:
-    """Write the default protocol out: it is part of the list map's key (kubernetes-sigs/structured-merge-diff#130)."""
+    """Set the default protocol: it is part of the list map's key (kubernetes-sigs/structured-merge-diff#130)."""
     for port in _mappings(ports):
         port.setdefault("protocol", "TCP")
 
 
-def _quantities(holder: Any, *fields: str) -> None:
+def _write_quantities_as_strings(holder: Any, *fields: str) -> None:
     for field in fields:
         amounts = holder.get(field) if isinstance(holder, dict) else None
         if isinstance(amounts, dict):
@@ -286,7 +297,7 @@ def _quantities(holder: Any, *fields: str) -> None:
 
 
 def _fold_string_data(body: dict[str, Any]) -> None:
-    """Turn `stringData` into `data`: a key removed from an applied stringData stays for ever
+    """Turn `stringData` into `data`: the API server keeps a key that is removed from an applied stringData
     (kubernetes/kubernetes#108008).
     """
     _check_base64(body.get("data"))
@@ -303,10 +314,10 @@ def _fold_string_data(body: dict[str, Any]) -> None:
 
 
 def _check_base64(data: Any) -> None:
-    """A Secret's data that is no base64 gets a 500 that says no more than the number of a byte."""
+    """Raise an error that names the key of data that is not base64. The API server's error (500) names only a byte."""
     for name, text in data.items() if isinstance(data, dict) else ():
         try:
-            # Line breaks are allowed: Go's decoder passes over them.
+            # Line breaks are allowed, because Go's decoder ignores them.
             base64.b64decode("".join(text.split()), validate=True)
         except (AttributeError, ValueError) as error:
             raise ManifestError(

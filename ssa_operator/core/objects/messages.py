@@ -1,7 +1,7 @@
-"""Messages of bounded length: what the API server takes, and what people read.
+"""Messages of limited length.
 
 Promises:
-- Of many causes each has its place; what is left out is said.
+- A message about several causes has room for each of them, and counts those that it leaves out.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ MESSAGE_LIMIT = 4096
 """Characters of the message of a condition; Kubernetes' metav1.Condition allows 32 KiB."""
 
 CAUSES_LIMIT = 8
-"""So many causes are told."""
+"""Causes in one message."""
 
 
 def sentence(causes: Sequence[str]) -> str:
-    """The causes in one message; where they don't fit, the long ones are shortened, so that each has its place."""
+    """One message about all causes. If they don't fit, long ones are shortened, so that there is room for each."""
     more = f"; and {len(causes) - CAUSES_LIMIT} more" if len(causes) > CAUSES_LIMIT else ""
-    told, room = causes[:CAUSES_LIMIT], MESSAGE_LIMIT - len(more)
-    if len("; ".join(told)) > room:
-        told = [shortened(cause, room // len(told) - 2) for cause in told]
-    return "; ".join(told) + more
+    shown, room = causes[:CAUSES_LIMIT], MESSAGE_LIMIT - len(more)
+    if len("; ".join(shown)) > room:
+        shown = [shortened(cause, room // len(shown) - 2) for cause in shown]
+    return "; ".join(shown) + more
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text without its middle where it is longer than `limit` characters: in an API server's words, that is where
-    the value is quoted; the field stands before it, the reason after it.
+    """The text without its middle where it is longer than `limit` characters. The API server's messages quote values in
+    the middle, between the field and the reason.
     """
     if len(text) <= limit:
         return text

@@ -1,8 +1,8 @@
-"""Amounts as Kubernetes writes them: `1Gi`, `500m`, `1e3`.
+"""Kubernetes quantities: `1Gi`, `500m`, `1e3`.
 
 Promises:
-- Two quantities compare by their amount, whatever their spelling.
-- What is no quantity is None, never a guess.
+- Two spellings of one quantity have the same amount.
+- A text that is no quantity has no amount.
 
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -22,9 +22,9 @@ _FACTORS: Mapping[str, Decimal] = {
 
 
 def amount(quantity: object) -> Decimal | None:
-    """The amount of a quantity, a string or a number; None where it is none."""
-    found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
-    if found is None:
+    """The amount of a quantity, which is a string or a number; None for anything else."""
+    match = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
+    if match is None:
         return None
-    number, exponent, suffix = found.groups()
+    number, exponent, suffix = match.groups()
     return Decimal(number).scaleb(int(exponent or 0)) * _FACTORS.get(suffix or "", Decimal(1))

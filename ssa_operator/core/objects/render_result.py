@@ -1,9 +1,9 @@
-"""What rendering a template folder for one parent gave: documents, problems, waits.
+"""The result of rendering a template folder for one parent: documents, waits and problems.
 
 Promises:
-- All of it is known at once: one failed or waiting document never hides the others.
-- Each document, each wait and each problem knows the template line it came from.
-- What a document was made of is told, whether the cluster has it or not.
+- One document that fails or waits doesn't hide the others: the result has all documents, waits and problems.
+- Each document, wait and problem has the template line that it comes from.
+- A document lists all of its dependencies, whether the cluster has them or not.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation,
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Something of the cluster that a document was made of, or (`after`) only comes after.
-
-    awaited: whether the document waits where the cluster doesn't have it; false for `ready`, `default` and the like.
-    place: the template line that asks.
-    """
+    """What a document depends on."""
 
     query: Query
     awaited: bool
+    """Whether the document waits while the cluster doesn't have it; false for `ready`, `default` and the like."""
     after: bool = False
+    """Whether the document only comes after it (`ssa-operator.dev/after`), and reads no value of it."""
     location: SourceLocation | None = field(default=None, compare=False)
+    """The template line that makes the query."""
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
-    """What a value waits for: a field of an object, or (`state`) what the object has to become.
-
-    stalled: whether only a change by somebody can bring it about.
-    """
+class WaitTarget:
+    """What a document waits for: that an object exists, has a field, or reaches a state."""
 
     query: Query
     field: FieldPath = ()
+    """The field that the object must have, () for none."""
     state: str = ""
-    stalled: bool = False
+    """The state that the object must reach, in words that follow "to"; '' for none."""
+    needs_permission: bool = False
+    """Whether the wait only ends when a user grants a permission."""
 
     def __str__(self) -> str:
         if self.state:
@@ -52,22 +51,25 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One manifest as its template says it: `body` is plain JSON data, `place` its first line.
-
-    `place_of(path)` is the line that wrote a field, or the nearest field around it. drawn: the generated values of its
-    file. holder: whether one of them stands alone in it, and so is found again in its live object.
-    """
+    """One manifest as its template wrote it."""
 
     body: Mapping[str, Any]
+    """Plain JSON data."""
     location: SourceLocation
+    """Its first line."""
     location_of: Callable[[FieldPath], SourceLocation]
+    """The line that wrote a field, or the nearest field around it."""
     dependencies: tuple[Dependency, ...] = ()
     generated_values: tuple[str, ...] = field(default=(), repr=False)
+    """The generated values of its file."""
     holder: bool = False
+    """Whether a field of it holds a generated value alone, so that the next render reads the value back from the live
+    object.
+    """
 
     @property
     def identity(self) -> Identity:
-        """What it is called, with the namespace that it names itself, '' where it names none."""
+        """Its identity; the namespace is the one in its metadata, '' without one."""
         metadata = self.body["metadata"]
         group = split_api_version(self.body["apiVersion"])[0]
         return Identity(group, self.body["kind"], metadata.get("namespace") or "", metadata["name"])
@@ -75,17 +77,17 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A document that can't be made yet, or a whole file where nothing says which documents it has.
-
-    identity: which object waits, None where that is unknown; without a namespace of its own it has the parent's. Its
-    live object must not be pruned; where it is None, nothing may be. annotations: those that are known already.
-    """
+    """A document that can't be rendered yet, or a whole file whose documents are unknown yet."""
 
     location: SourceLocation
-    awaited: tuple[Awaited, ...]
+    awaited: tuple[WaitTarget, ...]
     identity: Identity | None = None
+    """The object that waits, None where it is unknown. Its live object must not be pruned; while it is unknown, no
+    object may be. A namespaced object without a namespace has the parent's.
+    """
     dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    """The annotations that are known already."""
 
     def __str__(self) -> str:
         return "waiting for " + " and ".join(map(str, self.awaited))
@@ -93,16 +95,16 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class RenderProblem:
-    """Why a template or one of its documents can't be used; `str` is the sentence users read.
-
-    of: the documents that it keeps from being made, where that is known. outdated: whether it keeps none from being
-    made, as it is one of files that don't load: those of before are rendered.
-    """
+    """An error of a template or of one of its documents; `str` gives the message for users."""
 
     message: str
     location: SourceLocation | None = None
     of: tuple[Identity, ...] = ()
+    """The documents that it prevents, where they are known."""
     outdated: bool = False
+    """Whether it prevents no document, because it is an error of files that don't load: the last good ones are
+    rendered.
+    """
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
@@ -110,43 +112,44 @@ class RenderProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """Everything that one render of a folder gave.
-
-    asked: every question to the cluster, also those of files that failed. read_unready: those whose answers are taken
-    as they are, ready or not. generated: which objects hold generated
-    values. again_at: when time alone may change the render, in seconds since the epoch. aged: whether it has changed it
-    since the parent was made. digest: names the template set. secrets: the Secrets that were looked at; drawn: the
-    generated values of all files.
-    """
+    """The result of rendering a folder."""
 
     documents: tuple[Document, ...] = ()
     waits: tuple[Wait, ...] = ()
     problems: tuple[RenderProblem, ...] = ()
     asked: tuple[Query, ...] = ()
+    """All queries to the cluster, those of failed files included."""
     read_unready: frozenset[Query] = frozenset()
+    """The queries whose answers templates read even if they are not ready."""
     generated: tuple[Identity, ...] = ()
+    """The objects that hold generated values."""
     again_at: float | None = None
+    """When the render may change without an event, in seconds since the epoch."""
     aged: bool = False
+    """Whether it has changed without an event since the parent was created."""
     digest: str = ""
+    """The digest of the template set."""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
+    """The Secrets that templates read."""
     generated_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """The generated values of all files."""
 
     @property
     def standing(self) -> Rendered:
-        """Without the finalize hooks: what there is while the parent lives."""
-        return self._only(hooks=False) if self.has_hooks else self
+        """Without the finalize hooks: the children while the parent is not being deleted."""
+        return self._select(hooks=False) if self.has_hooks else self
 
     @property
     def finalizing(self) -> Rendered:
-        """The finalize hooks alone."""
-        return self._only(hooks=True)
+        """Only the finalize hooks."""
+        return self._select(hooks=True)
 
     @property
     def has_hooks(self) -> bool:
-        """Whether something has to happen before the parent may go."""
+        """Whether there are finalize hooks."""
         return any(map(_is_hook, self.documents)) or any(is_finalize_hook(wait.annotations) for wait in self.waits)
 
-    def _only(self, *, hooks: bool) -> Rendered:
+    def _select(self, *, hooks: bool) -> Rendered:
         return replace(
             self,
             documents=tuple(document for document in self.documents if _is_hook(document) is hooks),
@@ -155,7 +158,7 @@ class Rendered:
 
     @property
     def complete(self) -> bool:
-        """Whether every template gave all of its documents: only then may anything be pruned."""
+        """Whether all documents of all templates are rendered; otherwise no object may be pruned."""
         return not self.problems and not self.waits
 
 
@@ -165,14 +168,16 @@ def _is_hook(document: Document) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFields:
-    """What `_status.yaml.j2` gave: the fields that are known, or why there are none; the rest is as in Rendered.
-
-    left_out: the fields that were made of a Secret's content, which has no place in a status.
-    """
+    """The result of rendering `_status.yaml.j2`."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
+    """The fields whose values are known."""
     problems: tuple[RenderProblem, ...] = ()
     asked: tuple[Query, ...] = ()
+    """All queries to the cluster."""
     again_at: float | None = None
+    """When the result may change without an event, in seconds since the epoch."""
     left_out: tuple[str, ...] = ()
+    """The fields that would publish the content of a Secret."""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
+    """The Secrets that the template reads."""

@@ -1,9 +1,9 @@
-"""Where a piece of a manifest was written.
+"""The template line that wrote a part of a manifest, and paths of fields.
 
 Promises:
-- A place names a template file relative to the templates folder and a line that starts at 1.
-- `str(place)` is what users read in every error: `echoes.example.com/deployment.yaml.j2:7`,
-  followed by the includers, innermost first.
+- A location names a template file relative to the templates folder, and a line counted from 1.
+- Every error shows the location in one form: `echoes.example.com/deployment.yaml.j2:7`, followed by the including
+  lines, innermost first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SourceLocation:
 
 
 def field_text(path: FieldPath) -> str:
-    """The field as Kubernetes writes it: `spec.containers[0].image`, `metadata.labels[a.b/c]`."""
+    """The field as Kubernetes' messages write it: `spec.containers[0].image`, `metadata.labels[a.b/c]`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -43,10 +43,10 @@ def field_text(path: FieldPath) -> str:
 
 
 def parse_field(text: str, body: object = None) -> FieldPath:
-    """The path of a field as the API server's messages spell it; the inverse of `field_text`.
+    """The path of a field in the API server's messages; the inverse of `field_text`.
 
-    Kubernetes' spellings are understood: `spec.ports[0].port`, `.spec.ports[0]["port"]`, and the selectors of list maps
-    (`containers[name="web"].image`), which have a position only within a `body`; without one they end the path.
+    It reads all of Kubernetes' spellings: `spec.ports[0].port`, `.spec.ports[0]["port"]`, and selectors of list maps
+    (`containers[name="web"].image`). A selector needs the `body` to find its position; without one it ends the path.
     """
     parts: list[str | int] = []
     for key, bracket in _FIELD_PARTS.findall(text):
@@ -54,7 +54,7 @@ def parse_field(text: str, body: object = None) -> FieldPath:
             parts.append(key)
             continue
         inner = bracket[1:-1]
-        position = int(inner) if inner.isdigit() else _selected(inner, _value_at(body, parts))
+        position = int(inner) if inner.isdigit() else _position_of(inner, _value_at(body, parts))
         if position is None and _SELECTOR.search(inner):
             break
         parts.append(inner.strip('"') if position is None else position)
@@ -65,7 +65,7 @@ _FIELD_PARTS = re.compile(r"""([^.\[\]]+)|(\[(?:"[^"]*"|[^\]"]|"[^"]*")*\])""")
 _SELECTOR = re.compile(r"""([A-Za-z]\w*)=("[^"]*"|[^,]+)""")
 
 
-def _selected(inner: str, items: object) -> int | None:
+def _position_of(inner: str, items: object) -> int | None:
     """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list."""
     keys = [(key, value.strip('"')) for key, value in _SELECTOR.findall(inner)]
     if not keys or not isinstance(items, list):

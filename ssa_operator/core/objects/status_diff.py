@@ -1,9 +1,9 @@
-"""Whether a live status differs from what we have to say.
+"""Whether a parent's live status differs from the status that the operator wants.
 
 Promises:
-- A status that says the same is not written again.
-- Only our own conditions and fields are compared: what other writers have beside them is no matter.
-- A field that only we hold, and do not want any more, is a difference too.
+- The operator doesn't write a status that equals the live one.
+- Conditions and fields of other writers are no difference.
+- A field that only the operator owns, and that it no longer wants, is a difference.
 """
 
 from __future__ import annotations
@@ -18,48 +18,44 @@ from ssa_operator.core.objects.managed_fields import keyed
 
 
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
-    """Whether writing the desired status would change the live one: a value of it, or a field that only we still
-    hold.
-    """
+    """Whether writing the desired status would change or remove a field of the live one."""
     current = live.body.get("status")
     if not isinstance(current, Mapping):
         return bool(desired)
     others = {key: value for key, value in desired.items() if key != "conditions"}
-    if not _holds(current, others) or not _holds_conditions(current, desired.get("conditions", ())):
+    if not _includes(current, others) or not _includes_conditions(current, desired.get("conditions", ())):
         return True
     owned = live.owned_fields("status")
     if not owned:
         return False
     fields = msgspec.json.decode(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
-        # The list is atomic and all ours: a condition too many is one that is over.
+        # The operator owns the list as a whole: an extra condition is one that no longer holds.
         return True
     return not _covered(fields, desired)
 
 
-def _holds(current: Any, desired: Any) -> bool:
-    """Whether the current value has everything that is desired; mappings may hold fields of other writers beside it."""
+def _includes(current: Any, desired: Any) -> bool:
+    """Whether the current value includes the desired one; mappings may have more fields, of other writers."""
     if isinstance(desired, Mapping):
         return isinstance(current, Mapping) and all(
-            key in current and _holds(current[key], value) for key, value in desired.items()
+            key in current and _includes(current[key], value) for key, value in desired.items()
         )
     if isinstance(desired, list):
         same_length = isinstance(current, list) and len(current) == len(desired)
-        return same_length and all(_holds(item, wanted) for item, wanted in zip(current, desired, strict=True))
+        return same_length and all(_includes(item, wanted) for item, wanted in zip(current, desired, strict=True))
     return bool(current == desired) and isinstance(current, bool) == isinstance(desired, bool)
 
 
-def _holds_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[str, Any]]) -> bool:
-    """Conditions are told apart by type, and other writers' stand beside ours."""
+def _includes_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the current conditions include the desired ones, matched by type."""
     conditions = current.get("conditions", ())
-    by_type = {each.get("type"): each for each in conditions if isinstance(each, Mapping)}
-    return all(_holds(by_type.get(condition.get("type")), condition) for condition in desired)
+    by_type = {condition.get("type"): condition for condition in conditions if isinstance(condition, Mapping)}
+    return all(_includes(by_type.get(condition.get("type")), condition) for condition in desired)
 
 
 def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
-    """Whether every field of a fieldsV1 tree is among the desired ones; what isn't would be removed by the next
-    write.
-    """
+    """Whether every field of a fieldsV1 tree is desired; the next write would remove any other."""
     for key, below in owned.items():
         kind, _, name = key.partition(":")
         if kind == "f":

@@ -82,7 +82,7 @@ def observe_conflicts(
     """
     conflicts: Mapping[Identity, ConflictHistory] = update_histories(history.conflicts, children, now, policy)
     if renewed:
-        conflicts = {identity: replace(each, due=now) for identity, each in conflicts.items()}
+        conflicts = {identity: replace(each, revert_due=now) for identity, each in conflicts.items()}
     return replace(history, conflicts=conflicts, conflicts_observed_at=now)
 
 

@@ -101,11 +101,11 @@ class _Case:
 
     @property
     def conflict_paused(self) -> bool:
-        return self.history is not None and self.history.held(self.observed.now)
+        return self.history is not None and self.history.revert_delayed(self.observed.now)
 
     @property
     def loop_paused(self) -> bool:
-        return self.loop is not None and self.loop.held(self.observed.now)
+        return self.loop is not None and self.loop.apply_delayed(self.observed.now)
 
 
 _Rule: TypeAlias = Callable[[_Case], Step | None]
@@ -284,8 +284,8 @@ def _with_messages(case: _Case) -> Step:
     if history is not None:
         confidential = case.observed.confidential
         text = history.text(step.identity.group_kind, confidential=confidential) if history.in_conflict else ""
-        step = replace(step, foreign_change=history.pending, conflict=text)
-    if case.loop is not None and case.loop.endless:
+        step = replace(step, foreign_change=history.unreverted, conflict=text)
+    if case.loop is not None and case.loop.slowed_down:
         step = replace(step, feedback_loop=case.loop.text(step.identity))
     return step
 
@@ -305,7 +305,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
         return None
     if live is None or live.deleting:
         if before is not None and not changed:
-            standing = before.standing
+            standing = before.readiness_when_gone
         elif before is None and live is not None and live.parent_uid == observed.parent.uid:
             # A process made it that died before it could say so; how it ended is known when this pass has recorded it.
             standing = Readiness(ReadinessState.TERMINATING, "was made once and is being deleted")
@@ -336,9 +336,9 @@ def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
     if held.digest != made.digest:
         return "its manifest changed"
     history = _history(observed, made)
-    if history is not None and history.pending is not None:
-        return history.pending.text(confidential=observed.confidential)
-    if held.entry != live.own_entry():
+    if history is not None and history.unreverted is not None:
+        return history.unreverted.text(confidential=observed.confidential)
+    if held.own_entry != live.own_entry():
         return "somebody changed our fields"
     return "everything is applied now"
 

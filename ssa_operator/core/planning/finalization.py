@@ -168,7 +168,7 @@ def _all_seen(observed: Observed, name: str) -> bool:
 
 
 def _unless_done(observed: Observed, step: Step) -> Step:
-    if observed.records.once.get(HOOK + identity_key(step.identity)) != _DONE:
+    if observed.records.once_records.get(HOOK + identity_key(step.identity)) != _DONE:
         return step
     return replace(step, action=Action.KEEP, reason=_DONE)
 
@@ -185,7 +185,7 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return step, None
     if _is_done(step, live, now):
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    found = readiness(live.body, now, status_kinds=step.reports_status)
+    found = readiness(live.body, now, reports_status=step.reports_status)
     if not _is_failed_job(live, now):
         # Whatever it says of itself is what users have to read.
         return replace(step, reason=found.message or step.reason), found.again_at
@@ -199,7 +199,7 @@ def _is_done(step: Step, live: LiveObject, now: float) -> bool:
     """Whether nothing has to wait for a hook any more, whose object is this."""
     if step.manifest is not None and not step.manifest.instructions.wait:
         return True
-    return readiness(live.body, now, status_kinds=step.reports_status).state is ReadinessState.CURRENT
+    return readiness(live.body, now, reports_status=step.reports_status).state is ReadinessState.CURRENT
 
 
 def _is_failed_job(live: LiveObject, now: float) -> bool:
@@ -294,5 +294,5 @@ def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> Pare
     )
     if hooked:
         done = {HOOK + identity_key(step.identity): _DONE for step in hooks}
-        records = replace(records, once={**records.once, **done})
+        records = replace(records, once_records={**records.once_records, **done})
     return records

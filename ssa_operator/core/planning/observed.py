@@ -98,4 +98,4 @@ class Observed:
     @property
     def confirmed(self) -> bool:
         """Whether a user confirmed the prune that was held."""
-        return self.records.held is not None and self.records.held.asked != self.reconcile_at
+        return self.records.held_prune is not None and self.records.held_prune.reconcile_at != self.reconcile_at

@@ -28,8 +28,10 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
     before = once_record(records, step.identity)
     if before is None or step.action is Action.APPLY:
         found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
-        before = OnceRecord(digest(step.manifest.document, parent), found=found)
-    return with_once_record(records, step.identity, replace(before, end=final_state(outcome.live, before.end, now)))
+        before = OnceRecord(digest(step.manifest.document, parent), existed_before=found)
+    return with_once_record(
+        records, step.identity, replace(before, final_state=final_state(outcome.live, before.final_state, now))
+    )
 
 
 def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:

@@ -19,7 +19,7 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Awaited, Dependency, Rendered
+from ssa_operator.core.objects.render_result import Dependency, Rendered, WaitTarget
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff
@@ -59,7 +59,7 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     """
     if step.action is not Action.APPLY and step.action is not Action.RECREATE:
         return None
-    awaited = [Awaited(child, state="be ready") for child, _ in step.missing]
+    awaited = [WaitTarget(child, state="be ready") for child, _ in step.missing]
     awaited += [_awaited(edge) for edge in step.after if not _met(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
@@ -147,8 +147,8 @@ def _usable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now, status_kinds=outcome.step.reports_status).usable
+    return readiness(live.body, now, reports_status=outcome.step.reports_status).usable
 
 
-def _awaited(edge: Edge) -> Awaited:
-    return Awaited(edge.use.query, state="be ready" if edge.ready else "be applied")
+def _awaited(edge: Edge) -> WaitTarget:
+    return WaitTarget(edge.use.query, state="be ready" if edge.ready else "be applied")

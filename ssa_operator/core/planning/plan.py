@@ -62,7 +62,7 @@ class Plan:
         if step.action is Action.APPLY:
             return True
         before = apply_once.once_record(self.observed.records, step.identity) if step.standing is not None else None
-        return before is not None and before.found
+        return before is not None and before.existed_before
 
 
 def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) -> RenderHistory:

@@ -44,9 +44,9 @@ def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay:
     going = [_going(live) for live in left if live.deleting]
     orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
     # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
-    hold = observed.records.held
+    hold = observed.records.held_prune
     if orphans and _mistrusted(observed, rendered, orphans, stay):
-        hold = HeldPrune.of(hold.asked if hold else observed.reconcile_at, (step.identity for step in orphans))
+        hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in orphans))
         kept = _kept(orphans, "is no longer rendered; its deletion is held")
         return Pruning(steps=(*going, *kept), held=_held_text(observed, len(orphans)), hold=hold)
     # Who confirmed it did so for all that it takes; what can't be rendered now may still want to delete.
@@ -138,7 +138,7 @@ def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], sta
         return False
     if all(step.identity in observed.rendered_before for step in orphans):
         return False
-    hold, left = observed.records.held, {step.identity for step in orphans}
+    hold, left = observed.records.held_prune, {step.identity for step in orphans}
     if hold is not None and any(identity_key(step.identity) in hold.children for step in orphans):
         return True
     # What is never pruned can't be lost, and says nothing of the others. What only these templates made, while some

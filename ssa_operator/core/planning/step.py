@@ -14,7 +14,7 @@ from ssa_operator.core.objects.dependency_graph import Edge
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
 from ssa_operator.core.policies.recreate import Recreation
@@ -67,7 +67,7 @@ class Step:
     """The steps that have to come first."""
     missing: tuple[tuple[Reference, str], ...] = ()
     """The children that have to come first and are no step, each with the reason."""
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[WaitTarget, ...] = ()
     """What the step waits for."""
     successors: frozenset[Identity] = frozenset()
     """Of a prune: the children that take the object's place and must be ready before it is deleted."""

@@ -1,1 +1,1 @@
-"""One module a feature: the rule, and what the operator remembers for it between two reconciles."""
+"""One module per feature: its rules, and the state that the operator keeps for it between two reconciles."""

@@ -1,15 +1,15 @@
-"""What is there before we are: objects that somebody else made, and what becomes of them.
+"""Adoption: objects that existed before the operator applies them.
 
 Promises:
-- An object that another controller owns is never touched.
-- An object that is taken over loses the fields that only its former managers wrote: those of kubectl's client-side
-  commands and of the managers that the folder names. What anybody else wrote stays, and so does what was written
-  through a subresource.
-- Taking over is one change of ownership with the version that was read as its precondition, made before the first
-  apply: whatever moment a process dies at, the next one goes on from there.
+- The operator never touches an object that another controller owns.
+- An adopted object loses the fields that only its former managers wrote: those of kubectl's client-side commands and of
+  the managers that the folder names. Fields of all other managers stay, and so do fields that were written through a
+  subresource.
+- Before the first apply, one patch changes the owner of the fields, with the resourceVersion that was read as its
+  precondition. At whatever moment the process dies, the next process continues from there.
 
-An apply removes only what its manager owned (kubernetes/kubernetes#99003), hence the change of ownership; client-go
-makes the same one in util/csaupgrade.
+The patch is needed because an apply removes only fields that its manager owns (kubernetes/kubernetes#99003). client-go
+does the same in util/csaupgrade.
 """
 
 from __future__ import annotations
@@ -25,75 +25,75 @@ from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerRefe
 from ssa_operator.core.objects.manifest import Manifest
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
-"""The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. Those that change a field
-or two (`kubectl-edit`, `kubectl-scale`, `kubectl-rollout`) are somebody's decision of a moment, and left alone.
+"""The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
+(`kubectl-edit`, `kubectl-scale`, `kubectl-rollout`) change single fields on purpose: the operator doesn't adopt them.
 """
 
 UNMANAGED = "before-first-apply"
-"""What the API server calls the manager of everything in an object that had no managers when it was first applied.
-Controllers wrote part of it (a claim's volumeName): only what `kubectl apply` recorded is its own.
+"""The API server's name for the manager of all fields of an object that had no managers at its first apply. Controllers
+wrote part of them (a claim's volumeName): only what `kubectl apply` recorded is its own.
 """
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _NEVER = "1"
-"""A resourceVersion that no object has: etcd counts from 1, and its first write gives 2."""
+"""A resourceVersion that no object has: etcd's revision begins at 1, and its first write is revision 2."""
 
 
 def only_if_absent(manifest: Manifest) -> bytes:
-    """The body of an apply that makes the object, and is a conflict where there is one.
+    """The body of an apply that creates the object, and conflicts where the object exists.
 
-    A resourceVersion is a precondition for an object that exists, and none for one that doesn't.
+    The API server checks a resourceVersion only where the object exists.
     """
     return encode({**manifest.body, "metadata": {**manifest.body["metadata"], "resourceVersion": _NEVER}})
 
 
 def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
-    """The controller that an object has, where that is neither the parent nor a former one of the same name."""
+    """The controller of an object, unless it is the parent, or a former parent of the same name."""
     for owner in live.metadata.owner_references:
-        if owner.controller and owner.uid != parent.uid and not _names(owner, live, parent):
+        if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent):
             return owner
     return None
 
 
 def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:
-    """Whether an object was made for a former parent of the same name: the garbage collector is about to delete it."""
+    """Whether an object was created for a former parent of the same name: the garbage collector will delete it."""
     return live.parent_uid not in ("", parent.uid) and any(
-        owner.controller and owner.uid == live.parent_uid and _names(owner, live, parent)
+        owner.controller and owner.uid == live.parent_uid and _has_name_of(owner, live, parent)
         for owner in live.metadata.owner_references
     )
 
 
 def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[str] = frozenset()) -> bytes | None:
-    """The merge patch that makes the fields of an object's former managers ours; None where it has none.
+    """The merge patch that makes the operator the manager of its former managers' fields; None without any.
 
-    former: managers whose Update and Apply entries are taken over, beside kubectl's Update entries. api_version: what
-    is applied. Of entries in several versions only those of one can be joined, ours or else the one that is applied;
-    the others' fields are nobody's afterwards, as in csaupgrade.
+    `former` names the managers whose Update and Apply entries are adopted, beside kubectl's Update entries.
+    `api_version` is that of the manifest. Only entries of one version can be joined: that of the operator's own entry,
+    otherwise the manifest's. Fields of entries in other versions have no manager afterwards, as in csaupgrade.
     """
-    entries: list[dict[str, Any]] = []
-    left: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
+    adopted: list[dict[str, Any]] = []
     for entry in live.body["metadata"].get("managedFields") or ():
         if not entry.get("subresource") and _is_former(entry, former):
-            left.append(entry)
+            adopted.append(entry)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
             recorded, rest = _split(entry.get("fieldsV1") or {}, _last_applied(live))
-            left += [{**entry, "fieldsV1": recorded}] if recorded else []
-            entries += [{**entry, "fieldsV1": rest}] if rest else []
+            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
-            entries.append(entry)
-    if not left:
+            kept.append(entry)
+    if not adopted:
         return None
-    ours = [entry for entry in entries if not entry.get("subresource") and _is_ours(entry)]
-    candidates = [*ours, *sorted(left, key=lambda entry: entry.get("apiVersion") != api_version)]
+    own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
+    candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
     fields = _union([entry.get("fieldsV1") or {} for entry in joined])
-    taken = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
-    return _patch(live, [taken, *(entry for entry in entries if entry not in ours)])
+    new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
+    return _patch(live, [new_own, *(entry for entry in kept if entry not in own)])
 
 
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
-    """The merge patch that makes the fields of one version in an object's managedFields those of another."""
+    """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
     entries = live.body["metadata"].get("managedFields") or ()
     return _patch(
         live,
@@ -106,11 +106,12 @@ def _patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
     return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
 
 
-def _names(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:
-    """Whether an object's owner has the name of the parent, and so is the parent or what it took the name of."""
-    me = parent.identity
+def _has_name_of(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:
+    """Whether an object's owner has the name of the parent: it is the parent, or a former parent."""
+    identity = parent.identity
     named = (split_api_version(owner.api_version)[0], owner.kind, owner.name)
-    return named == (me.group, me.kind, me.name) and me.namespace in ("", live.identity.namespace)
+    same_name = named == (identity.group, identity.kind, identity.name)
+    return same_name and identity.namespace in ("", live.identity.namespace)
 
 
 def _is_former(entry: Mapping[str, Any], former: AbstractSet[str]) -> bool:
@@ -118,12 +119,12 @@ def _is_former(entry: Mapping[str, Any], former: AbstractSet[str]) -> bool:
     return manager in former or (manager in KUBECTL and operation == "Update")
 
 
-def _is_ours(entry: Mapping[str, Any]) -> bool:
+def _is_own(entry: Mapping[str, Any]) -> bool:
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
 
 
 def _last_applied(live: LiveObject) -> Any:
-    """What `kubectl apply` says it wrote, and where it says so; nothing where it says nothing."""
+    """The manifest that `kubectl apply` recorded in its annotation, with that annotation; empty without a record."""
     text = live.metadata.annotations.get(LAST_APPLIED)
     try:
         body = json.loads(text) if text else {}
@@ -137,11 +138,11 @@ def _last_applied(live: LiveObject) -> Any:
 
 
 def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A fieldsV1 tree in two: the fields that a body has, and the others."""
+    """The fields of a fieldsV1 tree that a body has, and the other fields."""
     within: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, below in fields.items():
-        items = list(_named(name, body))
+        items = list(_items_at(name, body))
         if not items:
             others[name] = below
         elif not below:
@@ -155,24 +156,22 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
     return within, others
 
 
-def _named(name: str, body: Any) -> Iterator[Any]:
-    """What an element of a fieldsV1 path (`f:spec`, `k:{"name":"a"}`, `v:"a"`) names in a body, if there is such a
-    thing.
-    """
+def _items_at(name: str, body: Any) -> Iterator[Any]:
+    """The items of a body that one element of a fieldsV1 path (`f:spec`, `k:{"name":"a"}`, `v:"a"`) selects."""
     kind, _, key = name.partition(":")
     if kind == "f" and isinstance(body, Mapping) and key in body:
         yield body[key]
     elif kind == "k" and isinstance(body, list):
         keys = json.loads(key)
-        # What an item doesn't say is a key that has a default, as a port's protocol.
+        # A key that an item lacks has a default, as a port's protocol does.
         for item in body:
             if isinstance(item, Mapping) and all(item.get(field, value) == value for field, value in keys.items()):
                 yield item
     elif kind == "v" and isinstance(body, list):
-        yield from (each for each in body if each == json.loads(key))
+        yield from (item for item in body if item == json.loads(key))
 
 
 def _union(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of all these fieldsV1 trees."""
-    names = dict.fromkeys(name for each in fields for name in each)
-    return {name: _union([each[name] for each in fields if name in each]) for name in names}
+    """The fieldsV1 tree with the fields of all these trees."""
+    names = dict.fromkeys(name for tree in fields for name in tree)
+    return {name: _union([tree[name] for tree in fields if name in tree]) for name in names}

@@ -1,11 +1,12 @@
-"""What was made once, and is not made again: the words that a parent keeps of it.
+"""Manifests that are applied once in their parent's life (`ssa-operator.dev/apply: Once`), and the records of them.
 
 Promises:
-- The word for a manifest names what its author wrote, and not what we make of it: a newer operator finds the word of an
-  older one. A generated value is no part of it, nor are instructions to the operator.
-- It holds for one parent: one that is made again under the same name, also with all annotations of the old one, begins
-  anew.
-- It says how the object ended, as far as that was seen: whoever waits for it need not wait for what is gone.
+- The record identifies what the author wrote, by a digest that the operator's own additions don't change: a newer
+  operator recognizes the record of an older one. Generated values and the operator's annotations are no part of it.
+- A record is valid for one parent: a parent that is recreated under the same name starts without records, even with all
+  annotations of the old one.
+- The record holds how the object ended, as far as the operator saw it. If the object ended well, dependants don't wait
+  for it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_from_key, identity_key
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
-KEPT_UNRENDERED = 100
-"""Words that are kept of manifests which are no longer rendered, should they come back; the oldest go first."""
+UNRENDERED_LIMIT = 100
+"""Records of manifests that are no longer rendered, which the operator keeps in case they are rendered again. The
+oldest are removed first.
+"""
 
-_FOUND = "found"
+_EXISTED_BEFORE = "found"
+"""The word that marks such a record in the parent's annotation."""
 
 
 class FinalState(StrEnum):
-    """What became of an object, as far as it was seen."""
+    """How an object ended, as far as the operator saw it."""
 
     UNSEEN = ""
     READY = "ready"
@@ -40,40 +44,41 @@ class FinalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OnceRecord:
-    """That a manifest was made: the digest of what its author wrote, and what became of the object.
-
-    found: whether somebody else had made it before we looked, so that no watch of ours shows it.
-    """
+    """The record of one manifest that is applied once."""
 
     digest: str
-    end: FinalState = FinalState.UNSEEN
-    found: bool = field(default=False, kw_only=True)
+    """The digest of what the manifest's author wrote."""
+    final_state: FinalState = FinalState.UNSEEN
+    existed_before: bool = field(default=False, kw_only=True)
+    """Whether another writer had created the object before the operator would have, so that no watch shows it."""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.digest, self.end, _FOUND if self.found else "")))
+        return " ".join(filter(None, (self.digest, self.final_state, _EXISTED_BEFORE if self.existed_before else "")))
 
     @property
     def origin(self) -> str:
-        """Where the object came from, in words."""
-        return "existed before it would have been made once" if self.found else "was made once"
+        """How the object came to be; the words follow its name."""
+        return "existed before it would have been made once" if self.existed_before else "was made once"
 
     @property
-    def standing(self) -> Readiness:
-        """What the object counts as once it is gone."""
-        again = "it is made again when its manifest changes"
-        match self.end:
+    def readiness_when_gone(self) -> Readiness:
+        """The readiness of the object once it no longer exists."""
+        again = "it is applied again when its manifest changes"
+        match self.final_state:
             case FinalState.READY:
-                return Readiness(ReadinessState.CURRENT, f"{self.origin}, became ready and went; {again}")
+                return Readiness(ReadinessState.CURRENT, f"{self.origin}, became ready and is gone; {again}")
             case FinalState.FAILED:
-                return Readiness(ReadinessState.FAILED, f"{self.origin}, failed and went; {again}")
+                return Readiness(ReadinessState.FAILED, f"{self.origin}, failed and is gone; {again}")
             case FinalState.UNSEEN:
-                return Readiness(ReadinessState.CURRENT, f"{self.origin}, and went; {again}")
+                return Readiness(ReadinessState.CURRENT, f"{self.origin}, and is gone; {again}")
 
 
 def digest(document: Document, parent: LiveObject) -> str:
-    """Names what the author of a manifest wrote for this very parent."""
+    """The digest of what the manifest's author wrote, for this parent (by uid)."""
     metadata = dict(document.body["metadata"])
-    annotations = {name: text for name, text in (metadata.pop("annotations", None) or {}).items() if not _is_ours(name)}
+    annotations = {
+        name: text for name, text in (metadata.pop("annotations", None) or {}).items() if not name.startswith(PREFIX)
+    }
     if annotations:
         metadata["annotations"] = annotations
     text = json.dumps({**document.body, "metadata": metadata}, sort_keys=True, separators=(",", ":"))
@@ -84,57 +89,59 @@ def digest(document: Document, parent: LiveObject) -> str:
 
 
 def once_record(records: ParentRecords, identity: Identity) -> OnceRecord | None:
-    """What is on record of a manifest, None where it was never made."""
-    word = records.once.get(identity_key(identity))
-    return _parsed(word) if word is not None else None
+    """The record of a manifest, None where it was never applied."""
+    text = records.once_records.get(identity_key(identity))
+    return _parse(text) if text is not None else None
 
 
-def is_done(words: Mapping[str, str], kind: str, name: str) -> bool:
-    """Whether something of that kind and name was made once and, if it is gone, need not be waited for."""
-    for each, word in words.items():
-        identity = identity_from_key(each)
-        if (identity.kind, identity.name) == (kind, name) and not each.startswith(HOOK):
-            return _parsed(word).end is not FinalState.FAILED
+def is_done(once_records: Mapping[str, str], kind: str, name: str) -> bool:
+    """Whether an object of this kind and name was applied once and, if it is gone, dependants don't wait for it."""
+    for key, text in once_records.items():
+        identity = identity_from_key(key)
+        if (identity.kind, identity.name) == (kind, name) and not key.startswith(HOOK):
+            return _parse(text).final_state is not FinalState.FAILED
     return False
 
 
-def with_once_record(records: ParentRecords, identity: Identity, word: OnceRecord) -> ParentRecords:
-    """The records with what was made of one manifest; what is newest stands last."""
-    if records.once.get(identity_key(identity)) == str(word):
+def with_once_record(records: ParentRecords, identity: Identity, record: OnceRecord) -> ParentRecords:
+    """The records with the one of this manifest; the newest is last."""
+    added = identity_key(identity)
+    if records.once_records.get(added) == str(record):
         return records
-    others = {each: text for each, text in records.once.items() if each != identity_key(identity)}
-    return replace(records, once={**others, identity_key(identity): str(word)})
+    others = {key: text for key, text in records.once_records.items() if key != added}
+    return replace(records, once_records={**others, added: str(record)})
 
 
 def with_final_states(
     records: ParentRecords, last_seen: Callable[[Identity], LiveObject | None], now: float
 ) -> ParentRecords:
-    """The records with what is known now of what wasn't seen to end; `last_seen` gives the last state of an object,
-    also of one that went, as far as it is known. `now` is in seconds since the epoch.
+    """The records with the final states that are known by now. `last_seen` gives the last known state of an object,
+    deleted ones included. `now` is in seconds since the epoch.
     """
-    for each, word in records.once.items():
-        before = _parsed(word)
-        if each.startswith(HOOK) or before.end is not FinalState.UNSEEN:
+    for key, text in records.once_records.items():
+        record = _parse(text)
+        if key.startswith(HOOK) or record.final_state is not FinalState.UNSEEN:
             continue
-        identity = identity_from_key(each)
-        end = final_state(last_seen(identity), before.end, now)
-        if end is not before.end:
-            records = with_once_record(records, identity, replace(before, end=end))
+        identity = identity_from_key(key)
+        state = final_state(last_seen(identity), record.final_state, now)
+        if state is not record.final_state:
+            records = with_once_record(records, identity, replace(record, final_state=state))
     return records
 
 
 def trim_once_records(records: ParentRecords, rendered: Collection[Identity]) -> ParentRecords:
-    """The records without the oldest words of what is no longer rendered."""
+    """The records with at most UNRENDERED_LIMIT of manifests that are no longer rendered, the newest."""
     wanted = {identity_key(identity) for identity in rendered}
-    left = [each for each in records.once if each not in wanted and not each.startswith(HOOK)]
-    forgotten = set(left[:-KEPT_UNRENDERED])
-    if not forgotten:
+    unrendered = [key for key in records.once_records if key not in wanted and not key.startswith(HOOK)]
+    removed = set(unrendered[:-UNRENDERED_LIMIT])
+    if not removed:
         return records
-    return replace(records, once={each: text for each, text in records.once.items() if each not in forgotten})
+    kept = {key: text for key, text in records.once_records.items() if key not in removed}
+    return replace(records, once_records=kept)
 
 
 def final_state(live: LiveObject | None, before: FinalState, now: float) -> FinalState:
-    """What became of an object: of one that was ready once, that stays true. `now` is in seconds since the epoch."""
+    """The final state of an object so far; READY is never replaced. `now` is in seconds since the epoch."""
     if live is None or before is FinalState.READY:
         return before
     metadata = {name: value for name, value in live.body["metadata"].items() if name != "deletionTimestamp"}
@@ -147,11 +154,7 @@ def final_state(live: LiveObject | None, before: FinalState, now: float) -> Fina
             return FinalState.UNSEEN
 
 
-def _is_ours(annotation: str) -> bool:
-    return annotation.startswith(PREFIX)
-
-
-def _parsed(word: str) -> OnceRecord:
-    name, *rest = word.split(" ")
-    end = next((each for each in FinalState if each in rest), FinalState.UNSEEN)
-    return OnceRecord(name, end, found=_FOUND in rest)
+def _parse(text: str) -> OnceRecord:
+    manifest_digest, *words = text.split(" ")
+    state = next((each for each in FinalState if each in words), FinalState.UNSEEN)
+    return OnceRecord(manifest_digest, state, existed_before=_EXISTED_BEFORE in words)

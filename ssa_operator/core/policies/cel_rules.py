@@ -1,9 +1,9 @@
-"""The validation rules of a CRD's schema, and which of them compare an object with what it was.
+"""The validation rules (CEL) of a CRD's schema, and which of them are transition rules.
 
 Promises:
-- A rule is found by the field that the API server names when it fails, wherever in the schema it stands: at the field,
-  or above it with a `fieldPath`.
-- Only a rule that reads `oldSelf` compares; the word in a string does not count.
+- A failed rule is found by the field that the API server names, whether the rule stands at that field, or above it with
+  a `fieldPath`.
+- A rule is a transition rule only if its expression reads `oldSelf`; the word inside a string does not count.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
 """
@@ -30,75 +30,80 @@ _NAME = re.compile(r"\bmetadata\.(?:name|generateName)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CELRule:
-    """One entry of `x-kubernetes-validations`.
-
-    at: the schema node that it stands at. text: the CEL expression without its strings. label: how its refusals begin.
-    words: what they say then. composes: whether a `messageExpression` may say something else.
-    """
+    """One entry of `x-kubernetes-validations`."""
 
     at: FieldPath
-    text: str
+    """The schema node that holds the rule."""
+    expression: str
+    """The CEL expression without its strings."""
     label: str
-    words: str
-    composes: bool
+    """How messages about its failure begin: `Invalid value`, `Forbidden`, ..."""
+    message: str
+    """The rest of such messages."""
+    has_message_expression: bool
+    """Whether a `messageExpression` may replace the message."""
 
     @property
-    def compares(self) -> bool:
-        """Whether it is a transition rule: it can only fail for a change, never for a new object."""
-        return _OLD.search(self.text) is not None
+    def is_transition_rule(self) -> bool:
+        """Whether it compares with the old object: it can fail for an update only, never for a new object."""
+        return _OLD.search(self.expression) is not None
 
     @property
     def mentions_name(self) -> bool:
-        return _NAME.search(self.text) is not None
+        return _NAME.search(self.expression) is not None
 
     @property
-    def compared(self) -> FieldPath:
-        """The one field of the old object that it reads, () where there is none or there are several."""
-        fields = set(_OLD_FIELD.findall(self.text))
-        return (*self.at, *_names(fields.pop())) if len(fields) == 1 else ()
+    def old_field(self) -> FieldPath:
+        """The only field of the old object that it reads; () where it reads none, or several."""
+        fields = set(_OLD_FIELD.findall(self.expression))
+        return (*self.at, *_field_names(fields.pop())) if len(fields) == 1 else ()
 
-    def fits(self, label: str, words: str) -> bool:
-        """Whether a refusal with these words is this rule's; also one that failed on a field that isn't there."""
+    def matches(self, label: str, message: str) -> bool:
+        """Whether a refusal with this label and message comes from this rule, also where the rule failed because it
+        reads a field that is missing.
+        """
         if self.label == "Duplicate value" == label:
-            return True  # such a refusal has no words
-        if words == self.words:
+            return True  # such a refusal has no message
+        if message == self.message:
             return label == self.label
-        return label == "Invalid value" and words.endswith(f" evaluating rule: {self.words.removeprefix(_FAILED)}")
+        return label == "Invalid value" and message.endswith(
+            f" evaluating rule: {self.message.removeprefix(_FAILED_RULE)}"
+        )
 
 
-_FAILED = "failed rule: "
+_FAILED_RULE = "failed rule: "
 
-# Of what CEL can't have in a name; a word that it reserves stands as it is between the underscores.
+# How CEL escapes characters in names; a reserved word stands unchanged between the underscores.
 _ESCAPED = re.compile(r"__(\w+?)__")
 _ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 
-def _names(text: str) -> FieldPath:
-    """`.a.b__dash__c` as the fields are called."""
+def _field_names(text: str) -> FieldPath:
+    """The unescaped field names of `.a.b__dash__c`."""
     return tuple(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), part) for part in text.split(".") if part)
 
 
 def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[CELRule, ...]:
-    """The rules of an openAPIV3Schema whose failure is told of a field; () is the whole object."""
+    """The rules of an openAPIV3Schema whose failure names this field; () is the whole object."""
     return tuple(rule for depth in range(len(field) + 1) for rule in _rules(schema, field, depth))
 
 
 def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[CELRule]:
-    node = _below(schema, field[:depth])
+    node = _schema_node(schema, field[:depth])
     for entry in node.get("x-kubernetes-validations") or () if node is not None else ():
-        told = parse_field(str(entry.get("fieldPath") or "").removeprefix("."))
-        if (*field[:depth], *told) == field:
-            words = str(entry.get("message") or "").strip() or f"{_FAILED}{str(entry.get('rule')).strip()}"
+        field_path = parse_field(str(entry.get("fieldPath") or "").removeprefix("."))
+        if (*field[:depth], *field_path) == field:
+            message = str(entry.get("message") or "").strip() or f"{_FAILED_RULE}{str(entry.get('rule')).strip()}"
             yield CELRule(
                 at=field[:depth],
-                text=_STRING.sub("''", str(entry.get("rule"))),
+                expression=_STRING.sub("''", str(entry.get("rule"))),
                 label=_LABELS.get(str(entry.get("reason")), "Invalid value"),
-                words=words,
-                composes=bool(entry.get("messageExpression")),
+                message=message,
+                has_message_expression=bool(entry.get("messageExpression")),
             )
 
 
-def _below(schema: Mapping[str, Any], path: FieldPath) -> Mapping[str, Any] | None:
+def _schema_node(schema: Mapping[str, Any], path: FieldPath) -> Mapping[str, Any] | None:
     node: Any = schema
     for part in path:
         if not isinstance(node, Mapping):

@@ -1,11 +1,11 @@
-"""Children that change each time they are applied, because what they are made of follows from them.
+"""Slows down feedback loops: a child whose template reads an object that is derived from the child.
 
 Promises:
-- Only what is read in a circle is slowed down: a child that the templates of the same parent read, and that is made of
-  what they read, be it of itself. A chain is none, and what others change again and again isn't either.
-- Some changes are free: what comes to rest by itself soon is not held up. Then each pause is twice the one before.
-- Whatever wakes the parent, such a child is left as it is until its pause is over; nothing else waits for that.
-- It is over when the child has kept still for longer than its pauses were.
+- The operator slows down only a child that is part of a loop: templates of the same parent read it, and it is made of
+  what they render, or of itself. A chain of children is no loop, and neither are repeated changes by others.
+- A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
+- During a pause no event of the parent applies that child. The parent's other children don't wait for it.
+- A loop is over when the child hasn't changed for twice its last pause, and at least for SETTLED_AFTER.
 """
 
 from __future__ import annotations
@@ -22,57 +22,60 @@ from ssa_operator.core.objects.render_result import Dependency, Document, Render
 from ssa_operator.core.policies.backoff import backoff
 
 ALLOWED_CHANGES = 6
-"""Changes of a child that follow each other without a pause."""
+"""Successive changes of a child without a pause."""
 
 SETTLED_AFTER = 30.0
-"""Seconds without a change after which a child has come to rest, and twice its last pause where that is more."""
+"""Seconds without a change after which a loop is over, or twice the last pause where that is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackLoop:
-    """How often a child changed again, when it did so last (seconds since the epoch), and what it `reads` that follows
-    from it.
-    """
+    """The successive changes of one child that is part of a loop."""
 
     changes: int
-    last: float
+    """How often applying the child changed it."""
+    changed_at: float
+    """When it changed last, in seconds since the epoch."""
     reads: Query
+    """What the child reads that is derived from it."""
 
     @property
-    def endless(self) -> bool:
-        """Whether it has changed too often to be about to come to rest."""
+    def slowed_down(self) -> bool:
+        """Whether the child changed too often to settle soon."""
         return self.changes > ALLOWED_CHANGES
 
     @property
-    def due(self) -> float:
-        """When it may be applied again."""
-        return self.last + (backoff(self.changes - ALLOWED_CHANGES, 0.0) if self.endless else 0.0)
+    def apply_due(self) -> float:
+        """When the operator may apply the child again."""
+        return self.changed_at + (backoff(self.changes - ALLOWED_CHANGES, 0.0) if self.slowed_down else 0.0)
 
     @property
-    def over_at(self) -> float:
-        """When it has come to rest, if it doesn't change until then."""
-        return self.last + max(SETTLED_AFTER, 2 * (self.due - self.last))
+    def settles_at(self) -> float:
+        """When the loop is over, if the child doesn't change before."""
+        return self.changed_at + max(SETTLED_AFTER, 2 * (self.apply_due - self.changed_at))
 
-    def held(self, now: float) -> bool:
-        """Whether it is left as it is for now."""
-        return now < self.due
+    def apply_delayed(self, now: float) -> bool:
+        """Whether the operator doesn't apply the child yet."""
+        return now < self.apply_due
 
     def again_at(self, now: float) -> float | None:
-        """When it has to be looked at again, whatever happens."""
-        return None if not self.endless else self.due if self.held(now) else self.over_at
+        """When the parent must be reconciled even without an event; None without a pause."""
+        return None if not self.slowed_down else self.apply_due if self.apply_delayed(now) else self.settles_at
 
     def text(self, identity: Identity) -> str:
-        """What is said of it."""
+        """The message about the loop."""
         itself = self.reads == Reference(identity.kind, identity.name) or (
             isinstance(self.reads, Lookup) and self.reads.identity == identity
         )
-        read = "itself" if itself else f"{self.reads}, which follows from it"
-        return f"{identity} changes each time it is applied, for it reads {read}; it is applied again in growing pauses"
+        read = "itself" if itself else f"{self.reads}, which is derived from it"
+        return (
+            f"{identity} changes each time it is applied, because it reads {read}; the operator applies it with backoff"
+        )
 
 
 def without_settled(feedback_loops: Mapping[Identity, FeedbackLoop], now: float) -> Mapping[Identity, FeedbackLoop]:
-    """Those that have not come to rest."""
-    return {identity: each for identity, each in feedback_loops.items() if now < each.over_at}
+    """The loops that are not over."""
+    return {identity: loop for identity, loop in feedback_loops.items() if now < loop.settles_at}
 
 
 def with_changes(
@@ -82,38 +85,39 @@ def with_changes(
     lives: Sequence[LiveObject],
     now: float,
 ) -> Mapping[Identity, FeedbackLoop]:
-    """The unrest after a pass that changed these children; `lives` are all children that are there."""
+    """The loops after a reconcile that changed these children; `lives` are all children that exist."""
     changed = list(changed)
     if not changed or not rendered.asked:
         return feedback_loops
     found = dict(feedback_loops)
-    circles = _circles(rendered, lives)
+    looping = _children_in_loops(rendered, lives)
     for identity in changed:
-        reads = circles.get(Reference(identity.kind, identity.name))
+        reads = looping.get(Reference(identity.kind, identity.name))
         if reads is not None:
             before = found.get(identity)
-            found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, last=now, reads=reads)
+            found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, changed_at=now, reads=reads)
     return found
 
 
-def _circles(rendered: Rendered, lives: Sequence[LiveObject]) -> Mapping[Reference, Query]:
-    """The children that are read in circles, each with what it reads there."""
+def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mapping[Reference, Query]:
+    """The children that are part of a loop, each with a query whose answer is part of the same loop."""
     answers: dict[Query, list[Reference]] = {}
     reads: dict[Reference, dict[Reference, Query]] = {}
-    for name, uses in _uses(rendered):
-        own = reads.setdefault(name, {})
-        for use in uses:
-            if use.after:
+    for name, dependencies in _dependencies(rendered):
+        targets = reads.setdefault(name, {})
+        for dependency in dependencies:
+            if dependency.after:
                 continue
-            if use.query not in answers:
-                answers[use.query] = list(_answers(use.query, lives))
-            for target in answers[use.query]:
-                own.setdefault(target, use.query)
-    circles = circular({name: list(targets) for name, targets in reads.items()})
-    return {name: reads[name][targets[0]] for name, targets in circles.items()}
+            query = dependency.query
+            if query not in answers:
+                answers[query] = list(_children_in_answer(query, lives))
+            for target in answers[query]:
+                targets.setdefault(target, query)
+    loops = circular({name: list(targets) for name, targets in reads.items()})
+    return {name: reads[name][targets[0]] for name, targets in loops.items()}
 
 
-def _uses(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]]:
+def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]]:
     results: tuple[Document | Wait, ...] = (*rendered.documents, *rendered.waits)
     for result in results:
         identity = result.identity
@@ -121,8 +125,7 @@ def _uses(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]
             yield Reference(identity.kind, identity.name), result.dependencies
 
 
-def _answers(query: Query, lives: Sequence[LiveObject]) -> Iterator[Reference]:
-    """The children that are a part of an answer."""
+def _children_in_answer(query: Query, lives: Sequence[LiveObject]) -> Iterator[Reference]:
     if isinstance(query, Reference):
         yield query
     for live in lives:
@@ -131,7 +134,7 @@ def _answers(query: Query, lives: Sequence[LiveObject]) -> Iterator[Reference]:
 
 
 def answers(query: Query, live: LiveObject) -> bool:
-    """Whether an object is a part of the answer to what is looked up."""
+    """Whether an object is part of the answer to a query."""
     match query:
         case Lookup():
             return query.identity == live.identity

@@ -1,8 +1,9 @@
-"""Fights: somebody else changes what we apply, we put it back, and so on without end and without an error.
+"""Field conflicts: another manager changes fields that the operator applies, and the operator reverts the change.
 
 Promises:
-- A foreign change is known by ownership: our managedFields entry lost a field, another operator with our manager name
-  wrote, or the object was deleted. It names who took which field, as far as managedFields tell.
+- The operator detects a foreign change by field ownership: its managedFields entry lost a field, another operator with
+  the same field manager wrote, or the object was deleted. The message names the manager and the fields, as far as
+  managedFields do.
 - The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the
   pauses between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
 - A conflict is over when the other left a revert alone for longer than it ever took before. Another manifest for the
@@ -22,147 +23,157 @@ from ssa_operator.core.objects.managed_fields import Path, changed_fields, lost_
 from ssa_operator.core.policies.backoff import exponential
 from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched
 
-DIVIDE = "stop one of the two, or divide the parents between them with --namespace or --selector"
-_SHOWN = 4
-_KEPT = 20
+DIVIDE_PARENTS = "stop one of the two, or divide the parents between them with --namespace or --selector"
+
+_LISTED_FIELDS = 4
+"""Fields that a message names."""
+
+_RECORDED_CHANGES = 20
+"""Foreign changes that a history holds beside the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictPolicy:
-    """How much is put up with before it is a fight, and how a fight goes on; times in seconds.
+    """Which foreign changes are a conflict, and how the operator backs off in one. Times are in seconds."""
 
-    changes: so many foreign changes of one field within `window` are put back at once. base, cap: the pause before a
-    repair in a fight, doubled each time. quiet: for how long the other must leave a repair alone, at least.
-    """
-
-    changes: int = 5
+    allowed_changes: int = 5
+    """Changes of one field within `window` that the operator reverts at once."""
     window: float = 300.0
-    base: float = 1.0
-    cap: float = 60.0
-    quiet: float = 10.0
+    backoff_base: float = 1.0
+    """The first pause before a revert in a conflict; each further pause is twice as long."""
+    backoff_cap: float = 60.0
+    """The longest pause before a revert."""
+    quiet_period: float = 10.0
+    """The least time that the other must leave a revert alone until the conflict is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldTakeover:
-    """Who took which fields of ours. `manager` is '' where nobody has them: they were removed. `fields` as users write
-    them."""
+class FieldChange:
+    """The fields of the operator's that one other manager changed or removed."""
 
     manager: str = ""
+    """'' where no manager owns the fields any more: they were removed."""
     operation: str = ""
     subresource: str = ""
     fields: tuple[str, ...] = ()
+    """The fields as users write them."""
 
-    def who(self) -> str:
+    def writer(self) -> str:
+        """The manager as messages name it."""
         if self.manager == MANAGER:
             return "another ssa-operator"
         if not self.manager:
-            return "somebody"
+            return "an unknown manager"
         of = f" of {self.subresource}" if self.subresource and self.subresource != "status" else ""
         return f"{self.manager} ({self.operation}{of})"
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignChange:
-    """One foreign change of an object: what was taken; nothing where the object itself was deleted."""
+    """One change of an object by others: its changed fields, or no fields where the object was deleted."""
 
-    takeovers: tuple[FieldTakeover, ...] = ()
+    field_changes: tuple[FieldChange, ...] = ()
 
     @property
     def deleted(self) -> bool:
-        return not self.takeovers
+        return not self.field_changes
 
     @property
     def fields(self) -> frozenset[str]:
-        """What it is counted by; '' where no field can be named."""
-        return frozenset(field for take in self.takeovers for field in take.fields or ("",)) or frozenset({""})
+        """The fields by which changes are counted; '' stands for a change without known fields."""
+        return frozenset(field for change in self.field_changes for field in change.fields or ("",)) or frozenset({""})
 
     def text(self, *, confidential: bool = False) -> str:
-        """`kubectl-set (Update) changed spec.replicas`; with `confidential` no field is named."""
+        """`kubectl-set (Update) changed spec.replicas`; with `confidential` it names no field."""
         if self.deleted:
             return "it was deleted"
         return " and ".join(
-            f"{take.who()} {'changed' if take.manager else 'removed'} {_listed(take.fields, confidential)}"
-            for take in self.takeovers
+            f"{change.writer()} {'changed' if change.manager else 'removed'} {_listed(change.fields, confidential)}"
+            for change in self.field_changes
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DatedChange:
-    """A foreign change and when it was seen."""
+    """A foreign change and when the operator saw it."""
 
-    at: float
-    foreign_change: ForeignChange
+    seen_at: float
+    change: ForeignChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictHistory:
-    """The foreign changes of one object.
-
-    digest: the manifest that they are about. strikes: the newest last. answered: when the last one was put back, None
-    while it isn't. rounds: strikes since it became a fight, 0 where it is none. slowest: the longest time that the
-    other took after a repair. due: when the last strike may be put back. quiet: how long the other must not answer.
-    """
+    """The foreign changes of one object, and how far the operator has reverted them."""
 
     digest: bytes
+    """The digest of the manifest that they are about."""
     changes: tuple[DatedChange, ...]
-    answered: float | None = None
-    rounds: int = 0
-    slowest: float = 0.0
-    due: float = 0.0
-    quiet: float = 0.0
+    """The latest is last."""
+    reverted_at: float | None = None
+    """When the operator reverted the latest change; None until then."""
+    conflict_changes: int = 0
+    """Changes since the conflict began; 0 without a conflict."""
+    slowest_response: float = 0.0
+    """The longest time between a revert and the next change in this conflict."""
+    revert_due: float = 0.0
+    """When the operator may revert the latest change."""
+    quiet_period: float = 0.0
+    """How long the other must leave a revert alone until the conflict is over."""
 
     @property
     def in_conflict(self) -> bool:
-        return self.rounds > 0
+        return self.conflict_changes > 0
 
     @property
-    def pending(self) -> ForeignChange | None:
-        """The foreign change that is not put back yet."""
-        return self.changes[-1].foreign_change if self.answered is None else None
+    def unreverted(self) -> ForeignChange | None:
+        """The foreign change that the operator hasn't reverted yet."""
+        return self.changes[-1].change if self.reverted_at is None else None
 
-    def held(self, now: float) -> bool:
-        """Whether the last foreign change is left standing for now."""
-        return self.in_conflict and self.answered is None and now < self.due
+    def revert_delayed(self, now: float) -> bool:
+        """Whether the operator leaves the latest change alone for now."""
+        return self.in_conflict and self.reverted_at is None and now < self.revert_due
 
-    def again_at(self, looked: float) -> float | None:
-        """When the object has to be looked at without an event, after a pass that looked at the moment `looked`: for
-        the next repair, or to find the fight over. What was due in that pass and still isn't done waits for what keeps
-        it.
+    def again_at(self, reconciled_at: float) -> float | None:
+        """When the operator must reconcile the object without an event: for the next revert, or to end the conflict.
+
+        `reconciled_at` is when the last reconcile began. A revert that was due then and isn't done has failed, so that
+        retries are up to the failure.
         """
         if not self.in_conflict:
             return None
-        if self.answered is not None:
-            return self.answered + self.quiet
-        return self.due if self.held(looked) else None
+        if self.reverted_at is not None:
+            return self.reverted_at + self.quiet_period
+        return self.revert_due if self.revert_delayed(reconciled_at) else None
 
     def text(self, kind: GroupKind, *, confidential: bool = False) -> str:
-        """What goes on and what to do about it; it stays the same while the same goes on."""
-        if self.changes[-1].foreign_change.deleted:
-            once = (
-                "; a Job that is removed when it has finished wants ssa-operator.dev/apply: Once"
+        """The message about the conflict and what to do; it stays the same as long as the changes do."""
+        if self.changes[-1].change.deleted:
+            finished_job = (
+                "; if a Job is deleted after it finishes, set ssa-operator.dev/apply: Once"
                 if kind == GroupKind("batch", "Job")
                 else ""
             )
             return (
-                f"it is deleted, or loses its label {PARENT_UID_LABEL}, again and again; "
-                f"stop whoever does that, or take it out of the templates{once}"
+                f"it is repeatedly deleted, or loses its label {PARENT_UID_LABEL}; "
+                f"stop the process that does this, or remove the manifest from the templates{finished_job}"
             )
-        field_takeovers = self.repeated()
-        said = " and ".join(
-            f"{take.who()} {'changes' if take.manager else 'removes'} {_listed(take.fields, confidential)}"
-            for take in field_takeovers
+        field_changes = self.repeated_changes()
+        summary = " and ".join(
+            f"{change.writer()} repeatedly {'changes' if change.manager else 'removes'} "
+            f"{_listed(change.fields, confidential)}"
+            for change in field_changes
         )
-        if any(take.manager == MANAGER for take in field_takeovers):
-            return f"{said} again and again: it applies other templates to the same parent; {DIVIDE}"
-        return f"{said} again and again; take that out of the template, or stop the other manager"
+        if any(change.manager == MANAGER for change in field_changes):
+            return f"{summary}: it applies other templates to the same parent; {DIVIDE_PARENTS}"
+        return f"{summary}; remove it from the template, or stop the other manager"
 
-    def repeated(self) -> tuple[FieldTakeover, ...]:
-        """Who keeps taking what: what was taken more than once, of each manager."""
+    def repeated_changes(self) -> tuple[FieldChange, ...]:
+        """What each manager changed more than once; everything where no field changed twice."""
         counts: Counter[tuple[str, str, str, str]] = Counter(
-            (take.manager, take.operation, take.subresource, field)
-            for strike in self.changes
-            for take in strike.foreign_change.takeovers
-            for field in take.fields or ("",)
+            (change.manager, change.operation, change.subresource, field)
+            for dated in self.changes
+            for change in dated.change.field_changes
+            for field in change.fields or ("",)
         )
         least = min(2, max(counts.values()))
         fields: dict[tuple[str, str, str], list[str]] = {}
@@ -170,117 +181,130 @@ class ConflictHistory:
             if count >= least:
                 fields.setdefault((manager, operation, subresource), []).append(field)
         return tuple(
-            FieldTakeover(
+            FieldChange(
                 manager=manager, operation=operation, subresource=subresource, fields=tuple(filter(None, names))
             )
             for (manager, operation, subresource), names in fields.items()
         )
 
 
-def foreign_change(held: ApplyRecord, left: LiveObject | None, live: LiveObject | None) -> ForeignChange:
-    """What others did to an object since our last apply: `held` is its proof, `left` the object as it was then (None
-    where that is unknown), `live` as it is now.
+def find_foreign_change(record: ApplyRecord, last_applied: LiveObject | None, live: LiveObject | None) -> ForeignChange:
+    """What others did to an object since the recorded apply. `last_applied` is the object that this apply returned
+    (None where unknown), `live` the object as it is now (None where it is gone).
     """
-    if live is None or live.uid != held.uid:
+    if live is None or live.uid != record.uid:
         return ForeignChange()
-    return ForeignChange(field_takeovers(held.entry, left, live))
+    return ForeignChange(find_field_changes(record.own_entry, last_applied, live))
 
 
-def field_takeovers(
-    entry: bytes, left: LiveObject | None, live: LiveObject, subresource: str = ""
-) -> tuple[FieldTakeover, ...]:
-    """Who took which field out of our managedFields entry; or out of our hands under our own name, which leaves us the
-    entry with another time.
+def find_field_changes(
+    own_entry: bytes, last_applied: LiveObject | None, live: LiveObject, subresource: str = ""
+) -> tuple[FieldChange, ...]:
+    """Which manager changed which of the fields in the operator's managedFields entry `own_entry`.
+
+    Another operator with the same field manager leaves the entry's fields, and changes its time.
     """
-    time_before, fields_before = split_entry(entry)
+    time_before, fields_before = split_entry(own_entry)
     time, fields = split_entry(live.own_entry(subresource))
     missing = lost_fields(fields_before, fields)
-    altered = changed_fields(fields, left.body, live.body) if left is not None else ()
-    # What is still ours and has another value: whoever wrote that did so under our name.
+    altered = changed_fields(fields, last_applied.body, live.body) if last_applied is not None else ()
+    # A field that the operator still owns and that has another value was written under the operator's name.
     if fields and (time != time_before or altered or not missing):
         everything = _texts({*missing, *altered})
-        return (FieldTakeover(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
+        return (FieldChange(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
     if not live.metadata.managed_fields:
-        return (FieldTakeover(fields=("metadata.managedFields",)),)
+        return (FieldChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
     for path in missing:
-        by = manager_of(live, path, subresource == "status")
-        who = (by.manager, by.operation, by.subresource) if by is not None else ("", "", "")
-        found.setdefault(who, []).append(path)
+        owner = manager_of(live, path, subresource == "status")
+        manager = (owner.manager, owner.operation, owner.subresource) if owner is not None else ("", "", "")
+        found.setdefault(manager, []).append(path)
     return tuple(
-        FieldTakeover(manager=manager, operation=operation, subresource=at, fields=_texts(paths))
+        FieldChange(manager=manager, operation=operation, subresource=at, fields=_texts(paths))
         for (manager, operation, at), paths in sorted(found.items())
     )
 
 
 def with_foreign_change(
-    history: ConflictHistory | None, digest: bytes, found: ForeignChange, now: float, conflict_policy: ConflictPolicy
+    history: ConflictHistory | None, digest: bytes, change: ForeignChange, now: float, conflict_policy: ConflictPolicy
 ) -> ConflictHistory:
-    """The feud after a foreign change was seen for the first time."""
+    """The history with a foreign change that the operator sees for the first time."""
     if history is None or history.digest != digest:
-        return ConflictHistory(digest=digest, changes=(DatedChange(now, found),), due=now)
-    recent = [strike for strike in history.changes if strike.at > now - conflict_policy.window]
-    strikes = (*recent[-_KEPT:], DatedChange(now, found))
-    counts = Counter(field for strike in strikes for field in strike.foreign_change.fields)
-    fighting = history.in_conflict or max(counts.values()) > conflict_policy.changes
-    rounds = history.rounds + 1 if fighting else 0
-    slowest = max(history.slowest if history.in_conflict else 0.0, now - (history.answered or now))
-    pause = exponential(conflict_policy.base, conflict_policy.cap, rounds - 1) if fighting else 0.0
+        return ConflictHistory(digest=digest, changes=(DatedChange(now, change),), revert_due=now)
+    recent = [dated for dated in history.changes if dated.seen_at > now - conflict_policy.window]
+    changes = (*recent[-_RECORDED_CHANGES:], DatedChange(now, change))
+    counts = Counter(field for dated in changes for field in dated.change.fields)
+    in_conflict = history.in_conflict or max(counts.values()) > conflict_policy.allowed_changes
+    conflict_changes = history.conflict_changes + 1 if in_conflict else 0
+    response = now - (history.reverted_at or now)
+    slowest = max(history.slowest_response if history.in_conflict else 0.0, response)
+    pause = (
+        exponential(conflict_policy.backoff_base, conflict_policy.backoff_cap, conflict_changes - 1)
+        if in_conflict
+        else 0.0
+    )
     return replace(
         history,
-        changes=strikes,
-        answered=None,
-        rounds=rounds,
-        slowest=slowest,
-        due=now + pause,
-        # The other may be slow by nature, a controller with an interval: silence means something only after that.
-        quiet=min(max(conflict_policy.quiet, 3 * slowest), conflict_policy.window),
+        changes=changes,
+        reverted_at=None,
+        conflict_changes=conflict_changes,
+        slowest_response=slowest,
+        revert_due=now + pause,
+        # The other may be slow, as a controller with an interval is: a conflict is over only after a longer silence.
+        quiet_period=min(max(conflict_policy.quiet_period, 3 * slowest), conflict_policy.window),
     )
 
 
 def with_revert(history: ConflictHistory, now: float) -> ConflictHistory:
-    """The feud after our apply put things back."""
-    return replace(history, answered=now) if history.answered is None else history
+    """The history after an apply reverted the latest change."""
+    return replace(history, reverted_at=now) if history.reverted_at is None else history
 
 
 def is_relevant(history: ConflictHistory, now: float, conflict_policy: ConflictPolicy) -> bool:
-    """Whether a feud still has to be remembered."""
-    if history.answered is None:
+    """Whether the operator still needs the history."""
+    if history.reverted_at is None:
         return True
     if history.in_conflict:
-        return now < history.answered + history.quiet
-    return history.changes[-1].at > now - conflict_policy.window
+        return now < history.reverted_at + history.quiet_period
+    return history.changes[-1].seen_at > now - conflict_policy.window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChildren:
-    """What foreign changes are found by: the proofs of our last applies, the objects as they were then and as they are
-    now, and whether the watch of a kind is synced.
-    """
+    """A parent's children as the last applies left them, and as they are now."""
 
     apply_records: Mapping[Identity, ApplyRecord]
-    left: Mapping[Identity, LiveObject]
-    objects: Mapping[Identity, LiveObject]
+    last_applied: Mapping[Identity, LiveObject]
+    """The objects that the last applies returned."""
+    live: Mapping[Identity, LiveObject]
+    """The objects as they are now."""
     synced: Callable[[GroupKind], bool]
+    """Whether the watch of a kind is synced."""
 
 
 def update_histories(
-    histories: Mapping[Identity, ConflictHistory], scene: AppliedChildren, now: float, conflict_policy: ConflictPolicy
+    histories: Mapping[Identity, ConflictHistory],
+    children: AppliedChildren,
+    now: float,
+    conflict_policy: ConflictPolicy,
 ) -> dict[Identity, ConflictHistory]:
-    """The feuds as a pass finds them: the ones that are over are forgotten, each foreign change is counted once."""
+    """The histories at the beginning of a reconcile: without those that are over, and with each foreign change counted
+    once.
+    """
     found = {identity: history for identity, history in histories.items() if is_relevant(history, now, conflict_policy)}
-    for identity, held in scene.apply_records.items():
-        if not scene.synced(identity.group_kind):
+    for identity, record in children.apply_records.items():
+        if not children.synced(identity.group_kind):
             continue
-        live, left, history = scene.objects.get(identity), scene.left.get(identity), found.get(identity)
-        if live is not None and (live.deleting or is_untouched(held, left, live)):
+        live, last_applied = children.live.get(identity), children.last_applied.get(identity)
+        history = found.get(identity)
+        if live is not None and (live.deleting or is_untouched(record, last_applied, live)):
             if history is not None and not live.deleting:
-                found[identity] = with_revert(history, now)  # it came back by itself
+                found[identity] = with_revert(history, now)  # the other reverted its change itself
             continue
-        if history is not None and history.answered is None and history.digest == held.digest:
+        if history is not None and history.reverted_at is None and history.digest == record.digest:
             continue
-        change = foreign_change(held, left, live)
-        found[identity] = with_foreign_change(history, held.digest, change, now, conflict_policy)
+        change = find_foreign_change(record, last_applied, live)
+        found[identity] = with_foreign_change(history, record.digest, change, now, conflict_policy)
     return found
 
 
@@ -290,6 +314,6 @@ def _texts(paths: Collection[Path]) -> tuple[str, ...]:
 
 def _listed(fields: Sequence[str], confidential: bool) -> str:
     if confidential or not fields:
-        return "fields of ours"
-    more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
-    return ", ".join(fields[:_SHOWN]) + more
+        return "fields that ssa-operator applies"
+    more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
+    return ", ".join(fields[:_LISTED_FIELDS]) + more

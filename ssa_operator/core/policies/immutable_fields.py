@@ -1,11 +1,11 @@
-"""Whether the API server refused a change because a field can't change.
+"""Whether the API server refused a change because a field is immutable.
 
 Promises:
-- The classifier is narrow: a kind, a field and the API server's words have to fit, or a rule of the CRD's schema that
-  compares with the old object. Calling every invalid change an immutable one has cost users of other tools their data
-  (fluxcd/flux2#3627).
-- `metadata` never counts: a uid that doesn't fit is a precondition that failed, not a reason to make anything anew.
-- A value that contains the words of a refusal is not taken for one.
+- A refusal counts only if its kind, field and message match a known one, or a transition rule of the CRD's schema.
+  Tools that take every Invalid answer for an immutable field have cost their users data (fluxcd/flux2#3627).
+- A refusal of a `metadata` field never counts: a uid that doesn't match is a failed precondition, and no reason to
+  recreate an object.
+- A value that contains the message of a refusal doesn't count as one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ssa_operator.core.objects.source_location import FieldPath, field_text, par
 from ssa_operator.core.policies.cel_rules import CELRule, rules_at
 
 ROOT = "<nil>"
-"""The field of a refusal that speaks of the whole object, as the API server spells it."""
+"""The field of a refusal of the whole object, as the API server spells it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRefusal:
-    """One cause of an Invalid answer: the field as the API server spells it, and its words."""
+    """One cause of an Invalid answer."""
 
     field: str
+    """The field as the API server spells it."""
     message: str
 
     @property
@@ -38,22 +39,23 @@ class FieldRefusal:
 
     @property
     def detail(self) -> str:
-        """The words without the label and the quoted value (k8s.io/apimachinery/pkg/util/validation/field)."""
+        """The message without the label and the quoted value (k8s.io/apimachinery/pkg/util/validation/field)."""
         _, _, rest = self.message.partition(": ")
         if self.label not in _QUOTING:
             return rest
         end = _value_end(rest)
         return rest[end + 2 :] if rest.startswith(": ", end) else rest
 
-    def says(self, words: str) -> bool:
-        """Whether the detail is these words; those of a Forbidden may go on, as with the difference that was found.
+    def has_detail(self, text: str) -> bool:
+        """Whether the detail is this text. That of a Forbidden may go on, for example with the difference found.
 
-        Older servers quote a value in Go's syntax, which is not understood: then the detail has to end in the words.
+        Older servers quote a value in Go's syntax, which `detail` doesn't recognize: then the detail must end in the
+        text.
         """
         detail = self.detail
         if self.label == "Forbidden":
-            return detail.startswith(words)
-        return detail == words or detail.endswith(f": {words}")
+            return detail.startswith(text)
+        return detail == text or detail.endswith(f": {text}")
 
 
 _QUOTING = frozenset({"Invalid value", "Unsupported value", "Duplicate value", "Not found", "Too many"})
@@ -77,19 +79,19 @@ _GENERAL = (
     "field cannot be cleared once set",
     "field cannot be modified once set",
 )
-"""What Kubernetes says of its own kinds' immutable fields (apimachinery/pkg/api/validation), whatever the kind."""
+"""Kubernetes' messages about immutable fields of any of its own kinds (apimachinery/pkg/api/validation)."""
 
-_FROZEN_DATA = (
+_IMMUTABLE_DATA = (
     ("data", "field is immutable when `immutable` is set"),
     ("binaryData", "field is immutable when `immutable` is set"),
     ("immutable", "field is immutable when `immutable` is set"),
 )
 _ROLE = (("roleRef", "cannot change roleRef"),)
 
-# Field and words of the kinds that say it in their own way, as the validation of Kubernetes 1.36 has them
-# (pkg/apis/*/validation), or that of an earlier version.
-_RULES: Mapping[GroupKind, Sequence[tuple[str, str]]] = {
-    GroupKind("", "ConfigMap"): _FROZEN_DATA,
+# Field and message of kinds with messages of their own, from the validation of Kubernetes 1.36 (pkg/apis/*/validation)
+# or of an earlier version.
+_MESSAGES: Mapping[GroupKind, Sequence[tuple[str, str]]] = {
+    GroupKind("", "ConfigMap"): _IMMUTABLE_DATA,
     GroupKind("", "PersistentVolume"): (("spec.persistentvolumesource", "spec.persistentvolumesource is immutable"),),
     GroupKind("", "PersistentVolumeClaim"): (("spec", "spec is immutable after creation"),),
     GroupKind("", "Pod"): (
@@ -98,14 +100,14 @@ _RULES: Mapping[GroupKind, Sequence[tuple[str, str]]] = {
         ("spec.initContainers", "pod updates may not add or remove containers"),
         ("spec.tolerations", "existing toleration can not be modified"),
     ),
-    GroupKind("", "Secret"): (("type", "field is immutable"), *_FROZEN_DATA),
+    GroupKind("", "Secret"): (("type", "field is immutable"), *_IMMUTABLE_DATA),
     GroupKind("", "Service"): (
         ("spec.clusterIPs", "may not change once set"),
         ("spec.ipFamilies", "may not change once set"),
         ("spec.loadBalancerClass", "may not change once set"),
     ),
     GroupKind("apps", "StatefulSet"): (("spec", "updates to statefulset spec for fields other than"),),
-    # With a parallelism of the same number it could change.
+    # It can change together with spec.parallelism only.
     GroupKind("batch", "Job"): (("spec.completions", "can only be modified in tandem with spec.parallelism"),),
     GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE,
     GroupKind("rbac.authorization.k8s.io", "RoleBinding"): _ROLE,
@@ -121,11 +123,11 @@ _RULES: Mapping[GroupKind, Sequence[tuple[str, str]]] = {
     ),
 }
 
-# The names of their fields are users' data.
-_ONLY_THEIR_RULES = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
+# Kinds to which _GENERAL doesn't apply, because the names of their fields are users' data.
+_ONLY_OWN_MESSAGES = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
 
-# What of a refused `spec` may change all the same: not the field that the refusal is about.
-_CHANGEABLE: Mapping[GroupKind, frozenset[str]] = {
+# Fields of a refused `spec` that may change: the refusal is not about them.
+_MUTABLE: Mapping[GroupKind, frozenset[str]] = {
     GroupKind("", "PersistentVolumeClaim"): frozenset({"resources", "volumeAttributesClassName"}),
     GroupKind("apps", "StatefulSet"): frozenset(
         {
@@ -142,23 +144,23 @@ _CHANGEABLE: Mapping[GroupKind, frozenset[str]] = {
 
 
 def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
-    """The first field that can't change, '' where the refusal has another reason.
+    """The first immutable field among the refusals, '' where the API server refused for other reasons.
 
     `refusals` are the causes of an Invalid (422) answer. `schema` is the openAPIV3Schema of a custom resource: there a
-    field can't change where a rule that mentions `oldSelf` failed
+    field is immutable if a transition rule failed
     (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#transition-rules).
-    Where no rule of the schema fits, as with an admission webhook, or the schema is not known, the words must say
+    Without a schema, or if none of its rules matches (an admission webhook refused), the message must contain
     "immutable".
     """
     for refusal in refusals:
         if not refusal.field or refusal.field.startswith(("metadata", "status")):
             continue
         if schema is not None:
-            field = _frozen_by_rule(refusal, schema)
+            field = _immutable_by_rule(refusal, schema)
         elif _is_custom(kind):
-            field = refusal.field if _says_immutable(refusal) else ""
+            field = refusal.field if _mentions_immutable(refusal) else ""
         else:
-            field = refusal.field if _frozen_by_kubernetes(kind, refusal) else ""
+            field = refusal.field if _immutable_by_kubernetes(kind, refusal) else ""
         if field:
             return field
     return ""
@@ -167,17 +169,17 @@ def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: M
 def changed_field(kind: GroupKind, field: str, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     """The first field at or below a refused one in which the manifest differs from the live object.
 
-    The refused field itself where they can't be told apart, as when the manifest left something out.
+    The refused field itself where no difference is found, for example if the manifest no longer has the field.
     """
-    path = parse_field(_written_as(field), wanted)
-    apart = _CHANGEABLE.get(kind, frozenset()) if path == ("spec",) else frozenset()
-    found = _difference(_at(wanted, path), _at(live, path), path, apart)
-    if found:
-        return field_text(found)
+    path = parse_field(_SPELLINGS.get(field, field), wanted)
+    mutable = _MUTABLE.get(kind, frozenset()) if path == ("spec",) else frozenset()
+    changed = _first_difference(_at(wanted, path), _at(live, path), path, mutable)
+    if changed:
+        return field_text(changed)
     return field_text(path) if _at(wanted, path) is not None else field
 
 
-# Fields that the API server names otherwise than they are written.
+# Fields that the API server names otherwise than manifests write them.
 _SPELLINGS = {
     "spec.attachedRequired": "spec.attachRequired",
     "spec.clusterIPs[0]": "spec.clusterIP",
@@ -186,62 +188,58 @@ _SPELLINGS = {
 }
 
 
-def _written_as(field: str) -> str:
-    return _SPELLINGS.get(field, field)
-
-
 def is_about_name(refusal: FieldRefusal, name: str, schema: Mapping[str, Any] | None) -> bool:
-    """Whether an object was refused for its name: nothing else about it is said to be wrong."""
+    """Whether the API server refused an object for its name alone."""
     if refusal.field == "metadata.name" or name in refusal.message:
         return True
     failed = _failed_rules(refusal, schema) if schema is not None else ()
     return bool(failed) and all(rule.mentions_name for rule in failed)
 
 
-def _frozen_by_kubernetes(kind: GroupKind, refusal: FieldRefusal) -> bool:
-    for location, words in _RULES.get(kind, ()):
-        if _within(refusal.field, location) and refusal.says(words):
+def _immutable_by_kubernetes(kind: GroupKind, refusal: FieldRefusal) -> bool:
+    for field, message in _MESSAGES.get(kind, ()):
+        if _is_within(refusal.field, field) and refusal.has_detail(message):
             return True
-    if kind in _ONLY_THEIR_RULES or refusal.field == ROOT:
+    if kind in _ONLY_OWN_MESSAGES or refusal.field == ROOT:
         return False
-    return any(refusal.says(words) for words in _GENERAL)
+    return any(refusal.has_detail(message) for message in _GENERAL)
 
 
-def _frozen_by_rule(refusal: FieldRefusal, schema: Mapping[str, Any]) -> str:
+def _immutable_by_rule(refusal: FieldRefusal, schema: Mapping[str, Any]) -> str:
     rules = _failed_rules(refusal, schema)
     if not rules:
-        return refusal.field if _says_immutable(refusal) else ""
-    if not all(rule.compares for rule in rules):
+        return refusal.field if _mentions_immutable(refusal) else ""
+    if not all(rule.is_transition_rule for rule in rules):
         return ""
-    paths = {rule.compared for rule in rules}
+    paths = {rule.old_field for rule in rules}
     if len(paths) == 1 and (path := paths.pop()):
         return field_text(path)
     return "spec" if refusal.field == ROOT else refusal.field
 
 
 def _failed_rules(refusal: FieldRefusal, schema: Mapping[str, Any]) -> Sequence[CELRule]:
-    """The rules that may have said this: those with these very words, else those that compose their words."""
+    """The rules that may have failed: those with this message, otherwise those with a `messageExpression`."""
     _, _, rest = refusal.message.partition(": ")
     if refusal.label == "Unsupported value" or " in body " in rest or not rest:
         return ()
     rules = rules_at(schema, () if refusal.field == ROOT else parse_field(refusal.field))
-    said = {rest, refusal.detail}
-    exact = [rule for rule in rules if any(rule.fits(refusal.label, words) for words in said)]
-    return exact or [rule for rule in rules if rule.composes and rule.label == refusal.label]
+    messages = {rest, refusal.detail}
+    exact = [rule for rule in rules if any(rule.matches(refusal.label, message) for message in messages)]
+    return exact or [rule for rule in rules if rule.has_message_expression and rule.label == refusal.label]
 
 
-def _says_immutable(refusal: FieldRefusal) -> bool:
+def _mentions_immutable(refusal: FieldRefusal) -> bool:
     if refusal.field == ROOT or refusal.label not in ("Invalid value", "Forbidden") or " in body " in refusal.message:
         return False
     return re.search(r"\bimmutable\b", refusal.detail, re.IGNORECASE) is not None
 
 
-def _within(field: str, location: str) -> bool:
-    return field == location or field.startswith((f"{location}.", f"{location}["))
+def _is_within(field: str, outer: str) -> bool:
+    return field == outer or field.startswith((f"{outer}.", f"{outer}["))
 
 
 def _is_custom(kind: GroupKind) -> bool:
-    """Whether a kind without a known CRD is none of Kubernetes' own: its groups have no dot or end in k8s.io."""
+    """Whether a kind without a known CRD is not built in: built-in groups have no dot, or end in k8s.io."""
     return "." in kind.group and not kind.group.endswith(".k8s.io")
 
 
@@ -256,18 +254,18 @@ def _at(value: Any, path: FieldPath) -> Any:
     return value
 
 
-def _difference(wanted: Any, live: Any, path: FieldPath, apart: frozenset[str]) -> FieldPath | None:
+def _first_difference(wanted: Any, live: Any, path: FieldPath, mutable: frozenset[str]) -> FieldPath | None:
     if wanted is None:
         return None
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         found = (
-            _difference(value, live.get(key), (*path, key), frozenset())
+            _first_difference(value, live.get(key), (*path, key), frozenset())
             for key, value in wanted.items()
-            if key not in apart
+            if key not in mutable
         )
     elif isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
         pairs = enumerate(zip(wanted, live, strict=True))
-        found = (_difference(left, right, (*path, at), frozenset()) for at, (left, right) in pairs)
+        found = (_first_difference(left, right, (*path, at), frozenset()) for at, (left, right) in pairs)
     else:
         return None if wanted == live else path
     return next((field for field in found if field is not None), None)

@@ -1,13 +1,15 @@
-"""What the operator keeps on a parent itself, because it has to outlive the operator.
+"""The operator's records on a parent: annotations and a finalizer, which outlive the operator's process.
 
 Promises:
-- A child that Kubernetes can't collect with its parent is recorded in the inventory before it is created, in the same
-  write that puts the finalizer: whatever moment a process dies at, the record leads to the object.
-- An entry goes only when its object is known to be gone. The finalizer is there only while something needs it.
-- A record or a finalizer that nothing needs any more is removed whichever field managers own it, and only from the
-  parent as it was read.
-- A deletion that is held stays held for the operator that comes next.
-- Objects of one wave wait for none of the same or of a later wave; they go in the reverse order.
+- Before the operator creates a child that Kubernetes can't collect with its parent, it records the child in the
+  inventory, in the same write that adds the finalizer. At whatever moment the process dies, the record leads to the
+  object.
+- An inventory entry is removed only when its object is known to be gone. The parent has the finalizer only while
+  something needs it.
+- A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
+  as the operator read it.
+- A held prune stays held when another operator process takes over.
+- An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 """
 
 from __future__ import annotations
@@ -22,21 +24,21 @@ from ssa_operator.core.objects.identity import Identity, join_api_version, read_
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 
-INVENTORY = f"{PREFIX}inventory"
-ONCE = f"{PREFIX}once"
-HELD = f"{PREFIX}held"
+INVENTORY_ANNOTATION = f"{PREFIX}inventory"
+ONCE_ANNOTATION = f"{PREFIX}once"
+HELD_PRUNE_ANNOTATION = f"{PREFIX}held"
 FINALIZER = f"{PREFIX}cleanup"
 
 HOOK = "finalize/"
-"""What the words for finalize hooks begin with, among those for manifests that are made once."""
+"""The prefix of the keys of finalize hooks among the once records."""
 
 MANAGER = "ssa-operator-parent"
-"""The field manager of the operator's own fields of a parent. It is not that of manifests: a parent may itself be
-somebody's child, and an apply of one would take the fields of the other away.
+"""The field manager of the operator's own fields of a parent. It differs from that of manifests, because a parent may
+itself be a child of another parent: an apply of one would remove the fields of the other.
 """
 
 HELD_LIMIT = 100
-"""So many children of a held deletion are named on record; as long as one of them is left, all are held."""
+"""Children of a held prune that are recorded. While one of them is left, all stay held."""
 
 ANNOTATIONS_LIMIT = 200 * 1024
 """Bytes of all records together; Kubernetes allows 256 KiB for all annotations of an object
@@ -45,48 +47,47 @@ ANNOTATIONS_LIMIT = 200 * 1024
 
 
 class ParentRecordsError(ValueError):
-    """Records that can't be kept; the text says why and what to do."""
+    """Records that don't fit on the parent; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPrune:
-    """A deletion that somebody has to confirm. asked: what the annotation `reconcile-at` was when it was held; another
-    value confirms it. children: whose deletion is held, as `key` says them.
-    """
+    """A prune that a user must confirm."""
 
-    asked: str
+    reconcile_at: str
+    """The value of the annotation `reconcile-at` when the prune was held; any other value confirms it."""
     children: frozenset[str]
+    """The children whose deletion is held, as `identity_key` writes them."""
 
     @classmethod
-    def of(cls, asked: str, children: Iterable[Identity]) -> HeldPrune:
-        """The hold that goes on record."""
-        return cls(asked, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
+    def of(cls, reconcile_at: str, children: Iterable[Identity]) -> HeldPrune:
+        """The held prune to record, with at most HELD_LIMIT children."""
+        return cls(reconcile_at, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentRecords:
-    """What is kept on one parent.
-
-    inventory: the children that the finalizer deletes, with the wave that each was first made in. once: for manifests
-    that are applied once, what was made of them, as a word for each. held: the deletion that waits to be
-    confirmed. finalizer: whether the parent may go by itself (false) or waits for us (true).
-    """
+    """What the operator records on one parent."""
 
     inventory: Mapping[Identity, int] = field(default_factory=dict)
-    once: Mapping[str, str] = field(default_factory=dict)
-    held: HeldPrune | None = None
-    finalizer: bool = False
+    """The children that the finalizer deletes, each with the wave in which it was created first."""
+    once_records: Mapping[str, str] = field(default_factory=dict)
+    """What became of each manifest that is applied once, and of each finalize hook, by key."""
+    held_prune: HeldPrune | None = None
+    """The prune that waits for a confirmation."""
+    has_finalizer: bool = False
+    """Whether the parent has the operator's finalizer."""
 
     @property
     def waves(self) -> list[list[Identity]]:
-        """The inventory in the order in which it has to go: what was made last goes first."""
+        """The inventory in the order of deletion: the children that were created last come first."""
         return [
-            sorted(identity for identity, made_in in self.inventory.items() if made_in == wave)
+            sorted(identity for identity, created_in in self.inventory.items() if created_in == wave)
             for wave in sorted(set(self.inventory.values()), reverse=True)
         ]
 
     def with_children(self, identities: Iterable[Identity]) -> ParentRecords:
-        """With more children, all of one new wave."""
+        """The records with these children in the inventory; those that are new there form a new wave."""
         new = [identity for identity in identities if identity not in self.inventory]
         if not new:
             return self
@@ -94,77 +95,81 @@ class ParentRecords:
         return replace(self, inventory={**self.inventory, **dict.fromkeys(new, wave)})
 
     def without_children(self, identities: Iterable[Identity]) -> ParentRecords:
-        """Without these children."""
-        gone = set(identities)
-        if not gone & self.inventory.keys():
+        """The records without these children in the inventory."""
+        removed = set(identities)
+        if not removed & self.inventory.keys():
             return self
-        left = {identity: wave for identity, wave in self.inventory.items() if identity not in gone}
-        return replace(self, inventory=left)
+        inventory = {identity: wave for identity, wave in self.inventory.items() if identity not in removed}
+        return replace(self, inventory=inventory)
 
 
 def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hooks: bool) -> ParentRecords:
-    """The records that have to be kept before these manifests are applied; `hooks`: whether there are any."""
+    """The records to save before these manifests are applied; `hooks` says whether there are finalize hooks."""
     manifests = tuple(manifests)
-    records = records.with_children(made.identity for made in manifests if made.needs_record)
-    # What has an owner now, or is to stay, is not for the finalizer any more.
-    records = records.without_children(made.identity for made in manifests if not made.needs_record)
-    finalizer = hooks or bool(records.inventory)
-    return records if records.finalizer is finalizer else replace(records, finalizer=finalizer)
+    records = records.with_children(manifest.identity for manifest in manifests if manifest.needs_record)
+    # A child that now has an owner, or that now stays when its parent goes, no longer needs the finalizer.
+    records = records.without_children(manifest.identity for manifest in manifests if not manifest.needs_record)
+    has_finalizer = hooks or bool(records.inventory)
+    return records if records.has_finalizer is has_finalizer else replace(records, has_finalizer=has_finalizer)
 
 
 def identity_key(identity: Identity) -> str:
-    """An identity as one word: `Deployment.apps/default/web`, `Namespace/team`."""
+    """An identity as a key: `Deployment.apps/default/web`, `Namespace/team`."""
     return "/".join(filter(None, (str(identity.group_kind), identity.namespace, identity.name)))
 
 
-def identity_from_key(word: str) -> Identity:
-    """The inverse of `key`; a word that somebody made illegible names nothing that there is."""
-    group_kind, _, location = word.partition("/")
+def identity_from_key(key: str) -> Identity:
+    """The inverse of `identity_key`; a malformed key gives an identity that no object has."""
+    group_kind, _, location = key.partition("/")
     kind, _, group = group_kind.partition(".")
     namespace, _, name = location.rpartition("/")
     return Identity(group, kind, namespace, name)
 
 
 def read_parent_records(parent: LiveObject) -> ParentRecords:
-    """What is kept on a live parent. A record that somebody made illegible is taken for empty."""
+    """The records on a live parent. A malformed record counts as empty."""
     annotations = parent.metadata.annotations
     inventory = {}
-    for entry in _json(annotations.get(INVENTORY), list):
+    for entry in _decoded(annotations.get(INVENTORY_ANNOTATION), list):
         identity = read_identity(entry)
         if identity is not None:
             wave = entry.get("wave")
             inventory[identity] = wave if isinstance(wave, int) else 1
-    once = {
-        identity_key: word for identity_key, word in _json(annotations.get(ONCE), dict).items() if isinstance(word, str)
-    }
-    held = _hold(_json(annotations.get(HELD), dict))
-    return ParentRecords(inventory=inventory, once=once, held=held, finalizer=FINALIZER in parent.metadata.finalizers)
+    once_records = _decoded(annotations.get(ONCE_ANNOTATION), dict)
+    return ParentRecords(
+        inventory=inventory,
+        once_records={key: record for key, record in once_records.items() if isinstance(record, str)},
+        held_prune=_read_held_prune(_decoded(annotations.get(HELD_PRUNE_ANNOTATION), dict)),
+        has_finalizer=FINALIZER in parent.metadata.finalizers,
+    )
 
 
 def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str, Any]:
-    """The body of the apply (as MANAGER) that makes a parent keep exactly these records.
+    """The body of the apply (as MANAGER) after which the parent has exactly these records.
 
-    The uid keeps it from a parent that was made again under the same name, and from making one. Raises RecordsError
-    where there is more than an object can hold.
+    The uid prevents the apply from creating a parent, and from changing one that was recreated under the same name.
+    Raises ParentRecordsError where the records don't fit on an object.
     """
     annotations = {}
     if records.inventory:
-        annotations[INVENTORY] = _text([_entry(identity, wave) for identity, wave in records.inventory.items()])
-    if records.once:
-        annotations[ONCE] = _text(dict(records.once))
-    if records.held:
-        annotations[HELD] = _text({"reconcileAt": records.held.asked, "children": sorted(records.held.children)})
+        entries = [_inventory_entry(identity, wave) for identity, wave in records.inventory.items()]
+        annotations[INVENTORY_ANNOTATION] = _encoded(entries)
+    if records.once_records:
+        annotations[ONCE_ANNOTATION] = _encoded(dict(records.once_records))
+    if records.held_prune:
+        held = {"reconcileAt": records.held_prune.reconcile_at, "children": sorted(records.held_prune.children)}
+        annotations[HELD_PRUNE_ANNOTATION] = _encoded(held)
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
-            f"{len(records.inventory) + len(records.once)} children outside of the parent's namespace or applied once "
-            "are more than its annotations can hold; spread them over several parents"
+            f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
+            "or applied once don't fit into its annotations; spread them over several parents"
         )
     metadata: dict[str, Any] = {"name": parent.identity.name, "uid": parent.uid}
     if parent.identity.namespace:
         metadata["namespace"] = parent.identity.namespace
     if annotations:
         metadata["annotations"] = annotations
-    if records.finalizer:
+    if records.has_finalizer:
         metadata["finalizers"] = [FINALIZER]
     return {
         "apiVersion": join_api_version(parent.identity.group, parent.version),
@@ -174,7 +179,7 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
 
 
 def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
-    """Whether a parent has every annotation and finalizer of a body that `written` gave."""
+    """Whether a parent has every annotation and finalizer of a body that `parent_records_body` returned."""
     annotations, finalizers = body["metadata"].get("annotations", {}), body["metadata"].get("finalizers", ())
     return annotations.items() <= parent.metadata.annotations.items() and set(finalizers) <= {
         *parent.metadata.finalizers
@@ -182,20 +187,24 @@ def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
 
 
 def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
-    """The JSON patch that removes from a parent what these records don't need; None where it has no such thing.
+    """The JSON patch that removes from a parent what these records don't need; None where there is nothing to remove.
 
-    An apply doesn't remove what another field manager owns, too: `kubectl` that restored a backup, for instance. The
-    tests keep the patch from a parent that changed since it was read, or that has only its name.
+    An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
+    backup. The patch tests that the parent is the one that was read, unchanged.
     """
     metadata = parent.metadata
-    needed = {INVENTORY: bool(records.inventory), ONCE: bool(records.once), HELD: records.held is not None}
+    needed = {
+        INVENTORY_ANNOTATION: bool(records.inventory),
+        ONCE_ANNOTATION: bool(records.once_records),
+        HELD_PRUNE_ANNOTATION: records.held_prune is not None,
+    }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"
-        for name, needs in needed.items()
-        if not needs and name in metadata.annotations
+        for name, is_needed in needed.items()
+        if not is_needed and name in metadata.annotations
     ]
     tests: dict[str, Any] = {"/metadata/uid": parent.uid, "/metadata/resourceVersion": parent.resource_version}
-    if FINALIZER in metadata.finalizers and not records.finalizer:
+    if FINALIZER in metadata.finalizers and not records.has_finalizer:
         tests["/metadata/finalizers"] = metadata.finalizers
         paths.append(f"/metadata/finalizers/{metadata.finalizers.index(FINALIZER)}")
     if not paths:
@@ -210,7 +219,7 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _entry(identity: Identity, wave: int) -> dict[str, Any]:
+def _inventory_entry(identity: Identity, wave: int) -> dict[str, Any]:
     entry = {
         "group": identity.group,
         "kind": identity.kind,
@@ -218,25 +227,26 @@ def _entry(identity: Identity, wave: int) -> dict[str, Any]:
         "name": identity.name,
         "wave": wave,
     }
-    return {identity_key: value for identity_key, value in entry.items() if value or identity_key == "name"}
+    return {field: value for field, value in entry.items() if value or field == "name"}
 
 
-def _hold(entry: Mapping[str, Any]) -> HeldPrune | None:
-    asked, children = entry.get("reconcileAt", ""), entry.get("children")
-    if not isinstance(asked, str) or not isinstance(children, list):
+def _read_held_prune(entry: Mapping[str, Any]) -> HeldPrune | None:
+    reconcile_at, children = entry.get("reconcileAt", ""), entry.get("children")
+    if not isinstance(reconcile_at, str) or not isinstance(children, list):
         return None
-    return HeldPrune(asked, frozenset(child for child in children if isinstance(child, str)))
+    return HeldPrune(reconcile_at, frozenset(child for child in children if isinstance(child, str)))
 
 
-def _text(value: Any) -> str:
+def _encoded(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
-def _json(text: str | None, kind: type) -> Any:
+def _decoded(text: str | None, kind: type) -> Any:
+    """The JSON value of a text; an empty value of `kind` where the text is missing, malformed or of another kind."""
     if not text:
         return kind()
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return kind()
-    return found if isinstance(found, kind) else kind()
+    return value if isinstance(value, kind) else kind()

@@ -1,11 +1,13 @@
-"""Making an object anew because a field of it can't change: what may be deleted, and what has to hold before.
+"""Deletes and recreates an object whose immutable field changed: which objects the operator may delete, and when.
 
 Promises:
-- Only what is ours is deleted: made for this parent, by our own applies, and controlled by nobody else.
-- Nothing that holds data goes by the way: not a kind that holds it, and no volume of a StatefulSet.
-- The new manifest is tried under another name, without what only the old object can hold (addresses, ports).
-- An object whose generated values could be lost on the way stays: it is deleted only where it goes at once.
-- An object that was made anew for a manifest and is refused again is left alone: there is no loop.
+- The operator deletes an object only if its own applies created it for this parent, and no other controller controls
+  it.
+- The operator deletes no data: no kind that holds data or other objects, and no volume of a StatefulSet.
+- The operator proves the new manifest valid by a dry run under another name, without the values that only the old
+  object can hold (addresses, ports).
+- The operator keeps an object whose generated values could be lost: it deletes such an object only if it goes at once.
+- The operator doesn't loop: if the API server refuses the manifest of a recreated object again, the object stays.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ssa_operator.core.policies.immutable_fields import FieldRefusal, is_about_n
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
-_OWNERLESS = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
+_WITHOUT_DEPENDENTS = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
 _POD = GroupKind("", "Pod")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
 _WORKLOADS = frozenset(
@@ -39,67 +41,72 @@ _PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreation:
-    """That an object was deleted to be made anew: for which manifest (its digest), and whether it was `made` since.
-
-    why: the reason, in words. old: the object as it was, where it held generated values; the new one gets them.
-    """
+    """The deletion of an object that the operator recreates."""
 
     digest: bytes
+    """The digest of the manifest that needs the new object."""
     made: bool
+    """Whether the new object was created."""
     why: str = ""
+    """The reason, for messages."""
     old: LiveObject | None = field(default=None, compare=False, repr=False)
+    """The deleted object, where it held generated values: the new object gets them."""
 
 
 def deletion_message(live: LiveObject, recreation: Recreation | None = None) -> str:
-    """What users read of an object that is on its way out and will be made again: also what keeps it, and why it goes
-    where it was we who deleted it.
+    """The message about an object that is being deleted and will be recreated: with the finalizers that keep it, and
+    with the reason where the operator deleted it.
     """
-    text = "is being deleted; it is made again when it is gone"
+    text = "is being deleted; it is recreated when it is gone"
     if live.metadata.finalizers:
-        text = f"{text}; kept by {_keepers(live)}"
+        text = f"{text}; kept by {_finalizers_text(live)}"
     return f"{text} ({recreation.why})" if recreation is not None and recreation.why else text
 
 
-def _keepers(live: LiveObject) -> str:
-    finalizers = live.metadata.finalizers
-    keepers = [f"{each} (the garbage collector's)" if each in _COLLECTOR else each for each in finalizers]
-    return f"the finalizer{'s' if len(keepers) > 1 else ''} {', '.join(keepers)}"
+def _finalizers_text(live: LiveObject) -> str:
+    finalizers = [
+        f"{name} (the garbage collector's)" if name in _GARBAGE_COLLECTION_FINALIZERS else name
+        for name in live.metadata.finalizers
+    ]
+    return f"the finalizer{'s' if len(finalizers) > 1 else ''} {', '.join(finalizers)}"
 
 
-_COLLECTOR = frozenset({"foregroundDeletion", "orphan"})
-"""Removed by kube-controller-manager; without it such an object stays for ever."""
+_GARBAGE_COLLECTION_FINALIZERS = frozenset({"foregroundDeletion", "orphan"})
+"""kube-controller-manager removes them; without it such an object is never gone."""
 
 
 def immutable_advice(identity: Identity, field: str) -> str:
-    """What users read where a manifest doesn't ask for it: what is the matter, and what they can do."""
+    """The message about a changed immutable field where the manifest doesn't allow to recreate the object."""
     if identity.group_kind in NEVER_RECREATED:
-        what = f"{ANNOTATION} is not for a {identity.kind}, whose content would go with it"
-        return f"{identity}: {field} is immutable; restore its value, or delete the object yourself: {what}"
+        return (
+            f"{identity}: {field} is immutable; restore its value, or delete the object yourself: {ANNOTATION} is not "
+            f"allowed for a {identity.kind}, because its content would be deleted with it"
+        )
     return (
         f"{identity}: {field} is immutable; restore its value, or set the annotation {ANNOTATION} of the manifest to "
-        f"Background, Foreground or Orphan: the object is then deleted and made anew"
+        f"Background, Foreground or Orphan: the operator then deletes and recreates the object"
     )
 
 
 def repeated_refusal(identity: Identity, field: str) -> str:
-    """What users read where making it anew didn't help."""
+    """The message about a recreated object whose manifest the API server refuses again."""
     return (
-        f"{identity}: {field} is immutable and refused again, although the object was made anew for this manifest "
-        f"already ({ANNOTATION}); it is not deleted a second time. Something else sets the field, or every change is "
-        "refused: correct the manifest"
+        f"{identity}: {field} is immutable and refused again, although the operator recreated the object for this "
+        f"manifest already ({ANNOTATION}); it is not deleted a second time. Another writer sets the field, or the API "
+        "server refuses every change of it: correct the manifest"
     )
 
 
 def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
-    """Why an object may not be deleted to be made anew, '' where it may."""
+    """Why the operator may not delete and recreate an object, '' where it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
-        return f"it was not made for this parent; {_by_hand(live.identity)}, or choose another name"
+        return f"it was not created for this parent; {_deletion_advice(live.identity)}, or choose another name"
     if not live.owned_fields():
-        return f"ssa-operator did not make it; {_by_hand(live.identity)}, or choose another name"
+        return f"ssa-operator did not create it; {_deletion_advice(live.identity)}, or choose another name"
     for owner in live.metadata.owner_references:
         if owner.controller and owner.uid != parent_uid:
-            return f"{owner.kind} {owner.name} controls it"
+            return f"it is controlled by {owner.kind} {owner.name}"
     if live.identity.group_kind == _STATEFUL_SET and manifest.instructions.recreate is not Recreate.ORPHAN:
         policy = _mapping(_spec(live.body).get("persistentVolumeClaimRetentionPolicy"))
         if policy.get("whenDeleted") == "Delete":
@@ -107,11 +114,11 @@ def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
                 "its volumes would be deleted with it (persistentVolumeClaimRetentionPolicy.whenDeleted is Delete); "
                 f"set {ANNOTATION} to Orphan, or whenDeleted to Retain"
             )
-    return _forgetful(manifest, live) if manifest.document.holder else ""
+    return _generated_values_at_risk(manifest, live) if manifest.document.holder else ""
 
 
-def _by_hand(identity: Identity) -> str:
-    """How a user deletes an object, keeping what runs in its pods and what their volumes hold."""
+def _deletion_advice(identity: Identity) -> str:
+    """How users delete an object without stopping its pods or losing their volumes."""
     if identity.group_kind not in _WORKLOADS:
         return "delete it yourself"
     volumes = " and their volumes" if identity.group_kind == _STATEFUL_SET else ""
@@ -120,61 +127,61 @@ def _by_hand(identity: Identity) -> str:
 
 
 def propagation(manifest: Manifest) -> Recreate:
-    """How the object is deleted. What a Secret or a ConfigMap owns, if anything, need not go before it: so it goes at
-    once.
+    """The propagation policy of the deletion. A Secret or a ConfigMap goes at once, because its dependents, if there
+    are any, need not go first.
     """
     asked = manifest.instructions.recreate
-    ordinary = manifest.identity.group_kind in _OWNERLESS and asked is Recreate.FOREGROUND
-    return Recreate.BACKGROUND if ordinary else asked
+    needless = manifest.identity.group_kind in _WITHOUT_DEPENDENTS and asked is Recreate.FOREGROUND
+    return Recreate.BACKGROUND if needless else asked
 
 
-def _forgetful(manifest: Manifest, live: LiveObject) -> str:
-    """Why the generated values of an object could be lost if it was deleted, '' where the new one gets them for sure.
+def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
+    """Why the generated values of an object could be lost if it was deleted, '' where the new object surely gets them.
 
-    They are nowhere but in the object: whoever goes on after a crash finds it gone while its deletion took its time.
+    Only the object holds them. If the process dies during a slow deletion, the next process finds the object gone.
     """
     if propagation(manifest) is not Recreate.BACKGROUND:
         return f"its generated values could be lost while it is being deleted; set {ANNOTATION} to Background"
     if live.metadata.finalizers:
         return (
-            f"its generated values could be lost while {_keepers(live)} kept it; remove that, restore the field, or "
-            "delete the object yourself: then they are drawn anew"
+            f"its generated values could be lost while {_finalizers_text(live)} kept it; remove that, restore the "
+            "field, or delete the object yourself: then new values are generated"
         )
     if live.identity.group_kind == _POD:
         return (
             "its generated values could be lost while its containers end; restore the field, keep them in a Secret, or "
-            "delete it yourself: then they are drawn anew"
+            "delete the object yourself: then new values are generated"
         )
     return ""
 
 
-# Trying the new manifest.
+# The dry run of the new manifest.
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The manifest under a name that nothing has."""
+    """The manifest under a name that no object has."""
 
     name: str
     encoded: bytes
 
 
 def probe(manifest: Manifest, live: LiveObject) -> Probe:
-    """What is sent as a dry run to prove that the manifest is valid."""
-    name = _other_name(manifest.identity.name, f"{live.uid}{manifest.digest.hex()}")
+    """The dry run that proves the manifest valid."""
+    name = _unused_name(manifest.identity.name, f"{live.uid}{manifest.digest.hex()}")
     body = {**manifest.body, "metadata": {**manifest.body["metadata"], "name": name}}
     if live.identity.group_kind == _SERVICE:
-        body["spec"] = _without_held(body.get("spec"), _spec(live.body))
+        body["spec"] = _without_allocated(body.get("spec"), _spec(live.body))
     if live.identity.group_kind == _PRIORITY_CLASS and live.body.get("globalDefault"):
-        body.pop("globalDefault", None)  # there can be one only
+        body.pop("globalDefault", None)  # the cluster can have only one
     return Probe(name, encode(body))
 
 
 def proves_nothing(
     probed: Probe, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
 ) -> bool:
-    """Whether a refusal of the probe says nothing of the manifest under its own name: it is about the name, or about
-    there being one object more.
+    """Whether a refusal of the probe doesn't disprove the manifest: it is about the probe's name, or about the number
+    of objects.
     """
     if refusals:
         return all(is_about_name(refusal, probed.name, schema) for refusal in refusals)
@@ -186,32 +193,32 @@ _QUOTA = re.compile(r"exceeded quota: [^,]+, requested: (.+), used: ")
 _COUNTED = re.compile(r"(?:count/\S+|configmaps|pods|replicationcontrollers|resourcequotas|secrets|services)=1")
 
 
-def _other_name(name: str, salt: str) -> str:
-    """As long as the name where that is long, so that no limit is passed; it begins as the name does."""
+def _unused_name(name: str, salt: str) -> str:
+    """A name that begins as the given one does. It is as long where that is long, so that it exceeds no limit."""
     suffix = hashlib.blake2b(salt.encode(), digest_size=4).hexdigest()
     return f"{name[: -len(suffix)]}{suffix}" if len(name) >= 24 else f"{name}-{suffix}"
 
 
-def _without_held(wanted: Any, live: Mapping[str, Any]) -> Any:
-    """A Service's spec without the addresses and ports that its present object has allocated."""
+def _without_allocated(wanted: Any, live: Mapping[str, Any]) -> Any:
+    """A Service's spec without the addresses and ports that are allocated to its live object."""
     if not isinstance(wanted, Mapping):
         return wanted
     spec = dict(wanted)
-    held = {address for address in live.get("clusterIPs") or [live.get("clusterIP")] if address != "None"}
-    if spec.get("clusterIP") in held:
+    allocated = {address for address in live.get("clusterIPs") or [live.get("clusterIP")] if address != "None"}
+    if spec.get("clusterIP") in allocated:
         del spec["clusterIP"]
-    if held & set(spec.get("clusterIPs") or ()):
+    if allocated & set(spec.get("clusterIPs") or ()):
         del spec["clusterIPs"]
     if spec.get("healthCheckNodePort") == live.get("healthCheckNodePort"):
         spec.pop("healthCheckNodePort", None)
-    taken = {port.get("nodePort") for port in live.get("ports") or ()}
+    node_ports = {port.get("nodePort") for port in live.get("ports") or ()}
     if isinstance(spec.get("ports"), list):
-        spec["ports"] = [_without_node_port(port, taken) for port in spec["ports"]]
+        spec["ports"] = [_without_node_port(port, node_ports) for port in spec["ports"]]
     return spec
 
 
-def _without_node_port(port: Any, taken: set[Any]) -> Any:
-    if isinstance(port, Mapping) and port.get("nodePort") in taken:
+def _without_node_port(port: Any, allocated: set[Any]) -> Any:
+    if isinstance(port, Mapping) and port.get("nodePort") in allocated:
         return {key: value for key, value in port.items() if key != "nodePort"}
     return port
 
@@ -221,10 +228,11 @@ def _without_node_port(port: Any, taken: set[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A PersistentVolumeClaim that a StatefulSet's new template wants larger, and how large."""
+    """A PersistentVolumeClaim that a StatefulSet's new template makes larger."""
 
     claim: LiveObject
     storage: str
+    """The new size."""
 
     @property
     def bound(self) -> bool:
@@ -235,13 +243,15 @@ class Growth:
         return str(_requested(_spec(self.claim.body)))
 
     def patch(self) -> bytes:
-        """The merge patch; its uid keeps it from a claim that was made again under the same name."""
+        """The merge patch; its uid prevents it from changing a claim that was recreated under the same name."""
         requests = {"requests": {"storage": self.storage}}
         return encode({"metadata": {"uid": self.claim.uid}, "spec": {"resources": requests}})
 
 
 def grown_templates(manifest: Manifest, live: LiveObject) -> dict[str, str]:
-    """The volume claim templates of a StatefulSet that want more storage than before, by name, and how much."""
+    """The storage that the volume claim templates of a StatefulSet request, by name: those that request more than
+    before.
+    """
     if live.identity.group_kind != _STATEFUL_SET:
         return {}
     before = _storage(_spec(live.body))
@@ -250,27 +260,27 @@ def grown_templates(manifest: Manifest, live: LiveObject) -> dict[str, str]:
 
 
 def growths(live: LiveObject, grown: Mapping[str, str], claims: Iterable[LiveObject]) -> tuple[Growth, ...]:
-    """Which claims of a namespace belong to these templates, named `<template>-<StatefulSet>-<ordinal>`, and are too
-    small.
+    """The claims of a namespace that belong to these templates, by their names `<template>-<StatefulSet>-<ordinal>`,
+    and are too small.
     """
-    found = []
+    too_small = []
     for claim in claims:
         for template, storage in grown.items():
             named = re.fullmatch(rf"{re.escape(f'{template}-{live.identity.name}')}-\d+", claim.identity.name)
             if named and not claim.deleting and _exceeds(storage, _requested(_spec(claim.body))):
-                found.append(Growth(claim, storage))
-    return tuple(found)
+                too_small.append(Growth(claim, storage))
+    return tuple(too_small)
 
 
 def _storage(spec: Mapping[str, Any]) -> dict[str, str]:
     templates = spec.get("volumeClaimTemplates")
-    found = {}
+    storage = {}
     for template in templates if isinstance(templates, list) else ():
         name = _mapping(_mapping(template).get("metadata")).get("name")
         requested = _requested(_spec(_mapping(template)))
         if isinstance(name, str) and requested is not None:
-            found[name] = str(requested)
-    return found
+            storage[name] = str(requested)
+    return storage
 
 
 def _requested(spec: Mapping[str, Any]) -> object:

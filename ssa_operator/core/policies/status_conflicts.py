@@ -1,9 +1,9 @@
-"""Somebody else writes the status that we write: another operator that judges the parent differently, or a controller.
+"""Status conflicts: another writer, a second operator or a controller, overwrites the status that the operator writes.
 
 Promises:
-- A status that was written over is written again, by the rules of core.policies.field_conflicts:
-  at once where it happens now and then, with growing pauses where it goes on.
-- Other writers' conditions and fields beside ours are no matter.
+- The operator writes an overwritten status again by the rules of core.policies.field_conflicts: at once for the first
+  few times, then with growing pauses.
+- Conditions and fields of other writers beside the operator's own are no conflict.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.status_diff import differs
 from ssa_operator.core.policies.field_conflicts import (
-    DIVIDE,
+    DIVIDE_PARENTS,
     ConflictHistory,
     ConflictPolicy,
     ForeignChange,
-    field_takeovers,
+    find_field_changes,
     is_relevant,
     with_foreign_change,
 )
@@ -27,10 +27,12 @@ from ssa_operator.core.policies.field_conflicts import (
 
 @dataclass(frozen=True, slots=True)
 class WrittenStatus:
-    """The status that we wrote, and the parent as that left it."""
+    """The status that the operator wrote last."""
 
     desired: Mapping[str, Any]
-    left: LiveObject
+    """What it wrote."""
+    parent: LiveObject
+    """The parent that this write returned."""
 
 
 def update_status_history(
@@ -40,27 +42,28 @@ def update_status_history(
     now: float,
     conflict_policy: ConflictPolicy,
 ) -> ConflictHistory | None:
-    """The feud over a parent's status as a pass finds it; None where nobody rewrites it."""
+    """The history of foreign changes of the parent's status, with the one that `parent` shows; None without any."""
     if history is not None and not is_relevant(history, now, conflict_policy):
         history = None
-    if written is None or (history is not None and history.answered is None):
+    if written is None or (history is not None and history.reverted_at is None):
         return history
-    if parent.body.get("status") == written.left.body.get("status") or not differs(parent, written.desired):
+    before = written.parent
+    if parent.body.get("status") == before.body.get("status") or not differs(parent, written.desired):
         return history
-    if differs(written.left, written.desired):
-        # The API server keeps something else of it: nobody else is to blame.
+    if differs(before, written.desired):
+        # The API server stores the written status otherwise, so the difference is not another writer's.
         return history
-    found = field_takeovers(written.left.own_entry("status"), written.left, parent, "status")
-    # A status is one thing: who rewrites another part of it each time is no better than who rewrites the same.
-    whole = ForeignChange(tuple(replace(take, fields=()) for take in found))
+    found = find_field_changes(before.own_entry("status"), before, parent, "status")
+    # Changes of a status count together, whichever of its fields they are about.
+    whole = ForeignChange(tuple(replace(change, fields=()) for change in found))
     return with_foreign_change(history, b"status", whole, now, conflict_policy)
 
 
 def conflict_message(history: ConflictHistory | None) -> str:
-    """What is said of a fight over a status, '' where there is none."""
+    """The message about a status conflict, '' without one."""
     if history is None or not history.in_conflict:
         return ""
-    rivals = history.repeated()
-    who = " and ".join(dict.fromkeys(take.who() for take in rivals))
-    advice = DIVIDE if any(take.manager == MANAGER for take in rivals) else "stop that"
-    return f"{who} rewrites this status again and again; {advice}"
+    changes = history.repeated_changes()
+    writers = " and ".join(dict.fromkeys(change.writer() for change in changes))
+    advice = DIVIDE_PARENTS if any(change.manager == MANAGER for change in changes) else "stop it"
+    return f"{writers} repeatedly overwrites this status; {advice}"

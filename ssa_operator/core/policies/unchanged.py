@@ -1,15 +1,16 @@
-"""The proof that a child is still what our last apply made it.
+"""Whether a child is still what the operator's last apply made it, by the child's managedFields.
 
 Promises:
-- A manifest is proven unchanged only if it is the one that was applied last, to the same object (uid), and our own
-  managedFields entry is the one that this apply returned.
-- Whenever another manager changes or removes a field that we apply (by Update, by Apply, or through the scale
-  subresource) the API server takes the field out of our entry, so the proof fails; a write that leaves our fields
-  alone leaves the entry alone (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management;
-  seen on 1.36.3).
-- Another operator of our name that writes within the second of our own apply leaves us an entry that looks the same.
-  So where an object's content may be another one, the values of our fields are compared too.
-- Nothing is proven without an apply of this process: after a restart the first pass applies everything.
+- A manifest counts as unchanged only if it is the one that was applied last, to the same object (uid), and the
+  operator's managedFields entry is the one that this apply returned.
+- When another manager changes or removes a field that the operator applies (by Update, by Apply, or through the scale
+  subresource), the API server removes the field from the operator's entry, so the manifest no longer counts as
+  unchanged. A write that leaves the operator's fields alone leaves the entry alone
+  (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management; seen on 1.36.3).
+- Another operator with the same field manager that writes within the second of the apply leaves an entry that looks the
+  same. So where the object's content may differ, the operator compares the values of its fields, too.
+- Without an apply by this process no manifest counts as unchanged: after a restart the first reconcile applies
+  everything.
 """
 
 from __future__ import annotations
@@ -23,25 +24,34 @@ from ssa_operator.core.objects.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRecord:
-    """What our last apply sent (`digest`), to which object (`uid`), and our managedFields entry after it."""
+    """What the operator's last apply of a manifest sent and left behind."""
 
     digest: bytes
+    """The digest of the manifest."""
     uid: str
-    entry: bytes
+    """The uid of the object."""
+    own_entry: bytes
+    """The operator's managedFields entry after the apply, as `LiveObject.own_entry` returns it."""
 
 
 def apply_record(manifest: Manifest, applied: LiveObject) -> ApplyRecord:
-    """The proof that an apply leaves behind; `applied` is the object that the API server returned."""
-    return ApplyRecord(digest=manifest.digest, uid=applied.uid, entry=applied.own_entry())
+    """The record of an apply; `applied` is the object that the API server returned."""
+    return ApplyRecord(digest=manifest.digest, uid=applied.uid, own_entry=applied.own_entry())
 
 
-def is_unchanged(manifest: Manifest, live: LiveObject, held: ApplyRecord | None, left: LiveObject | None) -> bool:
-    """Whether applying the manifest now would change nothing. `left` is the object when that was last known."""
-    return held is not None and held.digest == manifest.digest and is_untouched(held, left, live)
+def is_unchanged(
+    manifest: Manifest, live: LiveObject, record: ApplyRecord | None, last_applied: LiveObject | None
+) -> bool:
+    """Whether applying the manifest now would change nothing. `last_applied` is the object that the recorded apply
+    returned.
+    """
+    return record is not None and record.digest == manifest.digest and is_untouched(record, last_applied, live)
 
 
 def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
-    """Whether an apply between these two changed nothing of ours; others may have written meanwhile, a status say."""
+    """Whether an apply between these two versions changed none of the operator's fields. Others may have written
+    meanwhile, for example the status.
+    """
     if before.resource_version == after.resource_version:
         return True
     entry = before.own_entry()
@@ -49,12 +59,12 @@ def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
     return same and not changed_fields(split_entry(entry)[1], before.body, after.body)
 
 
-def is_untouched(held: ApplyRecord, left: LiveObject | None, live: LiveObject) -> bool:
-    """Whether nobody changed what our last apply wrote."""
-    if held.uid != live.uid or not held.entry or held.entry != live.own_entry():
+def is_untouched(record: ApplyRecord, last_applied: LiveObject | None, live: LiveObject) -> bool:
+    """Whether all fields that the recorded apply wrote still have its values."""
+    if record.uid != live.uid or not record.own_entry or record.own_entry != live.own_entry():
         return False
-    if left is None or left.resource_version == live.resource_version:
+    if last_applied is None or last_applied.resource_version == live.resource_version:
         return True
-    if live.metadata.generation and left.metadata.generation == live.metadata.generation:
+    if live.metadata.generation and last_applied.metadata.generation == live.metadata.generation:
         return True
-    return not changed_fields(split_entry(held.entry)[1], left.body, live.body)
+    return not changed_fields(split_entry(record.own_entry)[1], last_applied.body, live.body)

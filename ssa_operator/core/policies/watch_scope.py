@@ -1,8 +1,9 @@
-"""Which objects one watch shows: those of a kind in the whole cluster, in a namespace, or one alone.
+"""Which objects one watch shows: those of a kind in the whole cluster, those in a namespace, or a single one.
 
 Promises:
-- An area is as narrow as what is asked for: a lookup of one object asks for that object and no other.
-- Many narrow areas give way to a wider one, so that what is asked for may be much without the watches being many.
+- A watch is as narrow as the query: a lookup of one object watches that object alone.
+- NARROW_WATCHES_LIMIT narrow watches in one namespace, or in the cluster, give way to a wider one. So the number of
+  watches stays small.
 """
 
 from __future__ import annotations
@@ -15,28 +16,30 @@ from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 
-FEW = 8
-"""So many objects of a namespace, or namespaces, are watched each on its own; with more, all are."""
+NARROW_WATCHES_LIMIT = 8
+"""With this number of watched objects in a namespace, or of watched namespaces, one wider watch replaces them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchScope:
-    """The objects of a kind in a namespace ('': in all, or the kind has none), of one name ('': of all)."""
+    """The objects that one watch shows."""
 
     api_version: str
     kind: str
     namespace: str = ""
+    """'' for all namespaces, or for a cluster-scoped kind."""
     name: str = ""
+    """'' for all names."""
 
     @classmethod
     def of(cls, query: Lookup | Selection) -> WatchScope:
-        """What a question asks for. Labels don't narrow it: all questions about a namespace share one area."""
+        """The scope of a query. Labels don't narrow it: all queries of one namespace share a watch."""
         name = query.name if isinstance(query, Lookup) else ""
         return cls(api_version=query.api_version, kind=query.kind, namespace=query.namespace, name=name)
 
     @classmethod
-    def around(cls, live: LiveObject) -> WatchScope:
-        """A live object alone."""
+    def of_object(cls, live: LiveObject) -> WatchScope:
+        """The scope of this object alone."""
         identity = live.identity
         version = join_api_version(identity.group, live.version)
         return cls(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
@@ -51,7 +54,7 @@ class WatchScope:
 
     @property
     def wider(self) -> tuple[WatchScope, ...]:
-        """The areas around this one, the widest last."""
+        """The scopes that contain this one, without itself, the widest last."""
         found = []
         if self.namespace and self.name:
             found.append(replace(self, name=""))
@@ -59,25 +62,25 @@ class WatchScope:
             found.append(replace(self, namespace="", name=""))
         return tuple(found)
 
-    def holds(self, other: WatchScope) -> bool:
-        """Whether everything of another area is in this one."""
+    def contains(self, other: WatchScope) -> bool:
+        """Whether a watch of this scope shows everything of the other."""
         return self == other or self in other.wider
 
 
 def choose_scope(scope: WatchScope, watched: Iterable[WatchScope], possible: AbstractSet[WatchScope]) -> WatchScope:
-    """The area to watch for one that is asked for, beside those that are watched already: a wider one of those that are
-    possible where FEW are watched in it.
+    """The scope to watch for a wanted one: the widest of the `possible` wider scopes that contains enough of those that
+    are `watched` already, otherwise the wanted one.
     """
-    wanted = scope
-    parts = {around: set(_parts(around, watched)) for around in scope.wider if around in possible}
-    for around, found in parts.items():
-        if len(found) >= FEW:
-            wanted = around
-    return wanted
+    chosen = scope
+    parts = {wider: set(_parts(wider, watched)) for wider in scope.wider if wider in possible}
+    for wider, found in parts.items():
+        if len(found) >= NARROW_WATCHES_LIMIT:
+            chosen = wider
+    return chosen
 
 
-def _parts(around: WatchScope, watched: Iterable[WatchScope]) -> Iterator[str]:
-    """The namespaces, or the names in one namespace, of which an area has watches in it."""
+def _parts(wider: WatchScope, watched: Iterable[WatchScope]) -> Iterator[str]:
+    """The namespaces (or the names, where the wider scope is one namespace) of the watched scopes in a wider one."""
     for scope in watched:
-        if around in scope.wider:
-            yield scope.name if around.namespace else scope.namespace or scope.name
+        if wider in scope.wider:
+            yield scope.name if wider.namespace else scope.namespace or scope.name

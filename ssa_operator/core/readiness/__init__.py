@@ -1,1 +1,1 @@
-"""Whether an object is ready: one table of rules by kind, and what the pods of a workload say."""
+"""Whether an object is ready: one table of rules by kind, and the failures of a workload's pods."""

@@ -1,8 +1,8 @@
-"""Why a workload isn't ready, as its pods tell: a Deployment only counts them.
+"""Finds the failed pod because of which a workload isn't ready: the workload's own status only counts its pods.
 
 Promises:
-- Pods are worth a look only after a while of not being ready, and then more and more seldom.
-- A workload that no controller has seen has no pods to look at.
+- The operator checks the pods of a workload only after it hasn't been ready for a while, and then at growing intervals.
+- The operator doesn't check the pods of a workload that its controller hasn't observed.
 """
 
 from __future__ import annotations
@@ -22,54 +22,55 @@ WORKLOADS = frozenset({
     GroupKind("apps", "DaemonSet"), GroupKind("batch", "Job"),
 })  # fmt: skip
 
-PATIENCE = UNSCHEDULABLE_GRACE + 1
-"""Seconds after which the pods of a workload that isn't ready are looked at first; each further look comes after four
-times as long.
-"""
+FIRST_CHECK_AFTER = UNSCHEDULABLE_GRACE + 1
+"""Seconds until the first check of a workload's pods; each further interval is four times as long."""
 
-LONGEST = 300.0
-"""Seconds between two looks at most."""
+LONGEST_INTERVAL = 300.0
+"""Seconds between two checks at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodCheck:
-    """A workload that isn't ready in one generation of it: when its pods are due to be looked at (seconds since the
-    epoch), how often they were, and what they told.
-    """
+    """The checks of the pods of a workload that isn't ready."""
 
     generation: int
+    """The generation of the workload."""
     due: float
-    looks: int = 0
+    """When the next check is due, in seconds since the epoch."""
+    checks: int = 0
+    """How often the pods were checked."""
     cause: str = ""
+    """The failure that the last check found, '' for none."""
 
-    def looked(self, failure_cause: str, now: float) -> PodCheck:
-        """The doubt after a look."""
-        looks = self.looks + 1
-        return PodCheck(self.generation, now + min(LONGEST, PATIENCE * 4.0 ** min(looks, 8)), looks, failure_cause)
+    def after_check(self, cause: str, now: float) -> PodCheck:
+        """The state after another check, which found this cause."""
+        checks = self.checks + 1
+        interval = min(LONGEST_INTERVAL, FIRST_CHECK_AFTER * 4.0 ** min(checks, 8))
+        return PodCheck(self.generation, now + interval, checks, cause)
 
 
 def pod_check(live: LiveObject, before: PodCheck | None, now: float) -> PodCheck | None:
-    """What is to be found out of a live object, None where it is no workload, is ready, or says enough itself."""
-    if live.identity.group_kind not in WORKLOADS or not selector(live) or not _is_seen(live.body):
+    """The checks of a live object's pods; None where it is no workload, is ready, or its own status has the cause."""
+    if live.identity.group_kind not in WORKLOADS or not selector(live) or not _is_observed(live.body):
         return None
     state = readiness(live.body, now).state
     if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
         generation = live.metadata.generation
-        return before if before and before.generation == generation else PodCheck(generation, now + PATIENCE)
+        return before if before and before.generation == generation else PodCheck(generation, now + FIRST_CHECK_AFTER)
     return None
 
 
 def selector(live: LiveObject) -> str:
-    """The label selector of a workload's pods, '' where it has none that can be written as a list of labels."""
-    wanted: Any = (live.body.get("spec") or {}).get("selector") or {}
-    labels = wanted.get("matchLabels")
-    if wanted.get("matchExpressions") or not isinstance(labels, Mapping):
+    """The label selector of a workload's pods, '' where the workload has none, or one with expressions."""
+    spec_selector: Any = (live.body.get("spec") or {}).get("selector") or {}
+    labels = spec_selector.get("matchLabels")
+    if spec_selector.get("matchExpressions") or not isinstance(labels, Mapping):
         return ""
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
 def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
-    """What the first pod that failed says, '' where none has."""
+    """The failure of the first failed pod by name, '' without any."""
     for pod in sorted(pods, key=lambda pod: pod.identity):
         found = readiness(pod.body, now)
         if found.state is ReadinessState.FAILED:
@@ -77,6 +78,6 @@ def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
     return ""
 
 
-def _is_seen(body: Mapping[str, Any]) -> bool:
+def _is_observed(body: Mapping[str, Any]) -> bool:
     status = body.get("status") or {}
     return "observedGeneration" in status or "startTime" in status

@@ -1,10 +1,10 @@
-"""Whether an object has become what its spec asks for.
+"""Whether an object is ready, by the rules of kstatus (sigs.k8s.io/cli-utils pkg/kstatus/status).
 
 Promises:
-- The rules are kstatus's (sigs.k8s.io/cli-utils pkg/kstatus/status), from general to specific: deletion, observed
-  generation, `Reconciling`, `Stalled`, the kind's own rule, the `Ready` condition, and otherwise Current.
-- A kind is one function and one row of `RULES`; a rule fetches nothing and reads no clock: `now` is an argument.
-- Nothing is called ready too early: a workload whose controller hasn't looked at it yet is InProgress.
+- The rules apply from general to specific: deletion, observed generation, `Reconciling`, `Stalled`, the kind's own
+  rule, the `Ready` condition. If none applies, the object is Current.
+- Each kind has one function and one row in `RULES`. A rule sends no request and reads no clock: `now` is an argument.
+- No object is ready too early: a workload that its controller hasn't observed yet is InProgress.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ssa_operator.core.objects.identity import GroupKind, split_api_version
 Body: TypeAlias = Mapping[str, Any]
 
 UNSCHEDULABLE_GRACE = 15.0
-"""Seconds for which a pod may be unschedulable before it counts as failed (kstatus's scheduleWindow)."""
+"""Seconds that a pod may be unschedulable before it counts as failed (kstatus's scheduleWindow)."""
 
 
 class ReadinessState(StrEnum):
-    """What is known of a child; the words of `status.resources[].state`."""
+    """The state of a child, as in `status.resources[].state`."""
 
     CURRENT = "Current"
     IN_PROGRESS = "InProgress"
@@ -36,78 +36,83 @@ class ReadinessState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """A state, why (empty when Current), and the moment from which the same object has to be judged again, if any."""
+    """Whether an object is ready, and if not, why."""
 
     state: ReadinessState
     message: str = ""
+    """Why it isn't Current; empty where it is."""
     again_at: float | None = None
+    """When the same object may have another state, in seconds since the epoch; None for never."""
     awaits_use: bool = False
+    """Whether it becomes Current only when another object uses it, as a claim that waits for its first consumer."""
 
     @property
     def usable(self) -> bool:
-        """Whether who reads the object need not wait: it is Current, or becomes so only by being used."""
+        """Whether dependants need not wait for the object."""
         return self.state is ReadinessState.CURRENT or self.awaits_use
 
 
 CURRENT = Readiness(ReadinessState.CURRENT)
-_LATE = "its controller has not seen the latest change"
+_OUTDATED = "its controller has not observed the latest change"
 Rule: TypeAlias = Callable[[Body, float], Readiness]
 
 
-def readiness(body: Body, now: float, *, status_kinds: bool = False) -> Readiness:
-    """The readiness of a live object; `now` in seconds since the epoch, `announced`: whether its kind has a status that
-    a controller writes, so that it isn't ready before. kstatus can't know that, and calls it Current.
+def readiness(body: Body, now: float, *, reports_status: bool = False) -> Readiness:
+    """The readiness of a live object; `now` is in seconds since the epoch.
+
+    `reports_status` says that a controller writes the status of the object's kind, so that the object isn't ready
+    before. kstatus doesn't know this, and returns Current.
     """
     metadata = body.get("metadata", {})
     if metadata.get("deletionTimestamp"):
         return Readiness(ReadinessState.TERMINATING, "is being deleted")
     observed = _status(body).get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
-        return _in_progress(_LATE)
+        return _in_progress(_OUTDATED)
     if (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
-        return _in_progress(_words(reconciling))
+        return _in_progress(_condition_text(reconciling))
     if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
-        return _failed(_words(stalled))
-    if status_kinds and (unseen := _unseen(body)):
-        return _in_progress(unseen)
+        return _failed(_condition_text(stalled))
+    if reports_status and (outdated := _outdated_status(body)):
+        return _in_progress(outdated)
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
 
 
-def _unseen(body: Body) -> str:
-    """Why an announced status says nothing of the object as it is now, '' where it does."""
+def _outdated_status(body: Body) -> str:
+    """Why the status isn't about the object's present generation, '' where it is."""
     if not _status(body):
         return "its controller has not written its status yet"
     ready, generation = _condition(body, "Ready") or {}, body.get("metadata", {}).get("generation", 0)
-    seen = ready.get("observedGeneration")
+    observed = ready.get("observedGeneration")
     # "if .metadata.generation is currently 12, but the .status.conditions[x].observedGeneration is 9, the condition is
     # out of date" (metav1.Condition)
-    return _LATE if isinstance(seen, int) and seen < generation else ""
+    return _OUTDATED if isinstance(observed, int) and observed < generation else ""
 
 
 def _ready_condition(body: Body, _now: float) -> Readiness:
     ready = _condition(body, "Ready")
     if ready is None or ready.get("status") == "True":
         return CURRENT
-    return _in_progress(_words(ready))
+    return _in_progress(_condition_text(ready))
 
 
 def _deployment(body: Body, _now: float) -> Readiness:
     progressing = _condition(body, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
-        return _failed(_words(progressing))
+        return _failed(_condition_text(progressing))
     failure = _condition(body, "ReplicaFailure")
     status, wanted = _status(body), _spec(body).get("replicas", 1)
     if "observedGeneration" not in status:
-        return _in_progress("its controller has not seen it")
+        return _in_progress("its controller has not observed it")
     total = status.get("replicas", 0)
-    for word, count in (
+    for state, count in (
         ("updated", status.get("updatedReplicas", 0)),
         ("available", status.get("availableReplicas", 0)),
     ):
         if count < wanted:
-            why = f": {_words(failure)}" if failure and failure.get("status") == "True" else ""
-            return _in_progress(f"{count} of {wanted} replicas {word}{why}")
+            why = f": {_condition_text(failure)}" if failure and failure.get("status") == "True" else ""
+            return _in_progress(f"{count} of {wanted} replicas {state}{why}")
     if total > status.get("updatedReplicas", 0) or total > wanted:
         return _in_progress(f"{total - min(wanted, status.get('updatedReplicas', 0))} old replicas are still there")
     if status.get("readyReplicas", 0) < wanted:
@@ -119,12 +124,12 @@ def _replica_set(body: Body, _now: float) -> Readiness:
     status, wanted = _status(body), _spec(body).get("replicas", 1)
     failure = _condition(body, "ReplicaFailure")
     if failure and failure.get("status") == "True":
-        return _in_progress(_words(failure))
+        return _in_progress(_condition_text(failure))
     if "observedGeneration" not in status:
-        return _in_progress("its controller has not seen it")
-    for word in ("replicas", "readyReplicas", "availableReplicas"):
-        if status.get(word, 0) < wanted:
-            return _in_progress(f"{word} {status.get(word, 0)} of {wanted}")
+        return _in_progress("its controller has not observed it")
+    for count in ("replicas", "readyReplicas", "availableReplicas"):
+        if status.get(count, 0) < wanted:
+            return _in_progress(f"{count} {status.get(count, 0)} of {wanted}")
     if status.get("replicas", 0) > wanted:
         return _in_progress(f"{status['replicas'] - wanted} replicas too many")
     return CURRENT
@@ -136,11 +141,11 @@ def _stateful_set(body: Body, _now: float) -> Readiness:
     if strategy.get("type") == "OnDelete":
         return CURRENT
     if "observedGeneration" not in status:
-        return _in_progress("its controller has not seen it")
+        return _in_progress("its controller has not observed it")
     wanted = spec.get("replicas", 1)
-    for word, count in (("created", status.get("replicas", 0)), ("ready", status.get("readyReplicas", 0))):
+    for state, count in (("created", status.get("replicas", 0)), ("ready", status.get("readyReplicas", 0))):
         if count < wanted:
-            return _in_progress(f"{count} of {wanted} replicas {word}")
+            return _in_progress(f"{count} of {wanted} replicas {state}")
     if status.get("replicas", 0) > wanted:
         return _in_progress(f"{status['replicas'] - wanted} replicas too many")
     partition = strategy.get("rollingUpdate", {}).get("partition", 0)
@@ -155,26 +160,26 @@ def _stateful_set(body: Body, _now: float) -> Readiness:
 def _daemon_set(body: Body, _now: float) -> Readiness:
     status = _status(body)
     if "observedGeneration" not in status:
-        return _in_progress("its controller has not seen it")
+        return _in_progress("its controller has not observed it")
     wanted = status.get("desiredNumberScheduled", 0)
     if _spec(body).get("updateStrategy", {}).get("type") == "OnDelete":
-        counted: tuple[str, ...] = ("currentNumberScheduled", "numberAvailable", "numberReady")
+        counts: tuple[str, ...] = ("currentNumberScheduled", "numberAvailable", "numberReady")
     else:
-        counted = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
-    for word in counted:
-        if status.get(word, 0) < wanted:
-            return _in_progress(f"{word} {status.get(word, 0)} of {wanted}")
+        counts = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
+    for count in counts:
+        if status.get(count, 0) < wanted:
+            return _in_progress(f"{count} {status.get(count, 0)} of {wanted}")
     return CURRENT
 
 
 def _job(body: Body, _now: float) -> Readiness:
-    """A Job is Current when it is Complete; kstatus calls it so once it runs, but who waits for a Job waits for its
-    work.
+    """A Job is Current when it is Complete. kstatus calls a running Job Current, too, but dependants wait for its
+    result.
     """
     for kind, state in (("Failed", ReadinessState.FAILED), ("Complete", ReadinessState.CURRENT)):
         condition = _condition(body, kind)
         if condition and condition.get("status") == "True":
-            return Readiness(state, _words(condition) if state is ReadinessState.FAILED else "")
+            return Readiness(state, _condition_text(condition) if state is ReadinessState.FAILED else "")
     if _spec(body).get("suspend"):
         return _in_progress("is suspended")
     status = _status(body)
@@ -207,23 +212,23 @@ def _pod(body: Body, now: float) -> Readiness:
     if scheduled and scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         deadline = _seconds(scheduled.get("lastTransitionTime")) + UNSCHEDULABLE_GRACE
         if now >= deadline:
-            return _failed(_words(scheduled))
-        return Readiness(ReadinessState.IN_PROGRESS, _words(scheduled), again_at=deadline)
-    return _in_progress(_words(ready) if ready else f"its phase is {phase or 'unknown'}")
+            return _failed(_condition_text(scheduled))
+        return Readiness(ReadinessState.IN_PROGRESS, _condition_text(scheduled), again_at=deadline)
+    return _in_progress(_condition_text(ready) if ready else f"its phase is {phase or 'unknown'}")
 
 
-def _claim(body: Body, _now: float) -> Readiness:
+def _persistent_volume_claim(body: Body, _now: float) -> Readiness:
     phase = _status(body).get("phase")
     if phase == "Lost":
         return _failed("its volume is lost")
     if phase == "Bound":
         return CURRENT
-    # With volumeBindingMode WaitForFirstConsumer it is bound for its first pod; in the other mode the scheduler waits
+    # With volumeBindingMode WaitForFirstConsumer its first pod binds it; in the other mode the scheduler waits for it
     # (https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode).
     return Readiness(ReadinessState.IN_PROGRESS, f"its phase is {phase or 'unknown'}", awaits_use=True)
 
 
-def _volume(body: Body, _now: float) -> Readiness:
+def _persistent_volume(body: Body, _now: float) -> Readiness:
     status = _status(body)
     if status.get("phase") == "Failed":
         return _failed(status.get("message") or "its phase is Failed")
@@ -235,48 +240,48 @@ def _volume(body: Body, _now: float) -> Readiness:
 def _service(body: Body, _now: float) -> Readiness:
     if _spec(body).get("type") != "LoadBalancer" or _status(body).get("loadBalancer", {}).get("ingress"):
         return CURRENT
-    return _in_progress("waits for its load balancer")
+    return _in_progress("is waiting for its load balancer")
 
 
 def _namespace(body: Body, _now: float) -> Readiness:
     return CURRENT if _status(body).get("phase") == "Active" else _in_progress("is not active yet")
 
 
-def _definition(body: Body, _now: float) -> Readiness:
-    refused = _condition(body, "NamesAccepted")
-    if refused and refused.get("status") == "False":
-        return _failed(_words(refused))
+def _custom_resource_definition(body: Body, _now: float) -> Readiness:
+    accepted = _condition(body, "NamesAccepted")
+    if accepted and accepted.get("status") == "False":
+        return _failed(_condition_text(accepted))
     established = _condition(body, "Established")
     if established and established.get("status") == "True":
         return CURRENT
-    return _in_progress(_words(established) if established else "is not established yet")
+    return _in_progress(_condition_text(established) if established else "is not established yet")
 
 
-def _disruption_budget(body: Body, _now: float) -> Readiness:
-    return CURRENT if "observedGeneration" in _status(body) else _in_progress("its controller has not seen it")
+def _pod_disruption_budget(body: Body, _now: float) -> Readiness:
+    return CURRENT if "observedGeneration" in _status(body) else _in_progress("its controller has not observed it")
 
 
 def _api_service(body: Body, _now: float) -> Readiness:
     available = _condition(body, "Available")
     if available and available.get("status") == "True":
         return CURRENT
-    return _in_progress(_words(available) if available else "is not available yet")
+    return _in_progress(_condition_text(available) if available else "is not available yet")
 
 
 RULES: Mapping[GroupKind, Rule] = {
     GroupKind("", "Namespace"): _namespace,
-    GroupKind("", "PersistentVolume"): _volume,
-    GroupKind("", "PersistentVolumeClaim"): _claim,
+    GroupKind("", "PersistentVolume"): _persistent_volume,
+    GroupKind("", "PersistentVolumeClaim"): _persistent_volume_claim,
     GroupKind("", "Pod"): _pod,
     GroupKind("", "Service"): _service,
-    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): _custom_resource_definition,
     GroupKind("apiregistration.k8s.io", "APIService"): _api_service,
     GroupKind("apps", "DaemonSet"): _daemon_set,
     GroupKind("apps", "Deployment"): _deployment,
     GroupKind("apps", "ReplicaSet"): _replica_set,
     GroupKind("apps", "StatefulSet"): _stateful_set,
     GroupKind("batch", "Job"): _job,
-    GroupKind("policy", "PodDisruptionBudget"): _disruption_budget,
+    GroupKind("policy", "PodDisruptionBudget"): _pod_disruption_budget,
 }
 
 
@@ -307,7 +312,7 @@ def _condition(body: Body, kind: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _words(condition: Mapping[str, Any]) -> str:
+def _condition_text(condition: Mapping[str, Any]) -> str:
     reason, message = condition.get("reason", ""), condition.get("message", "")
     return (
         f"{reason}: {message}"
@@ -317,5 +322,5 @@ def _words(condition: Mapping[str, Any]) -> str:
 
 
 def _seconds(timestamp: Any) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 where there is none."""
+    """Seconds since the epoch of an RFC 3339 time; 0 without one."""
     return datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else 0.0

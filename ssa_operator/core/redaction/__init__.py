@@ -1,1 +1,1 @@
-"""What is secret, and reports without it."""
+"""The secret values that the operator knows, and reports without them."""

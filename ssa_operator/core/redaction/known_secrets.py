@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ssa_operator.core.objects.cluster_view import Body
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor, pieces, union, values_of
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor, secret_parts, union, values_of
 
 VERSIONS = 256
 """Versions of Secrets that are remembered for one parent at most; the oldest are forgotten first."""
@@ -26,7 +26,7 @@ class KnownSecrets:
     """The values by the Secret's uid and resourceVersion."""
     redactor: Redactor = NO_SECRETS
     spelled_in: tuple[int | None, str] = (None, "")
-    """The parent's generation and the template set whose own words the redactor leaves alone."""
+    """The parent's generation and the template set whose text is no secret."""
 
 
 def with_secrets(
@@ -36,8 +36,8 @@ def with_secrets(
     spelled_in: tuple[int | None, str],
     public: Callable[[], str],
 ) -> KnownSecrets:
-    """The known values with those of more Secrets, and with generated values. `public` gives the words of the parent
-    and its templates, which `spelled_in` names: what they spell themselves is no secret.
+    """The known values with those of more Secrets, and with generated values. `public` returns the text of the parent
+    and its templates, which `spelled_in` identifies: a value in that text is no secret.
     """
     if not (known.values or secrets or generated_values):
         return known
@@ -48,7 +48,7 @@ def with_secrets(
         if all(version):
             values[version] = values.pop(version) if version in values else values_of(body)
     if generated_values:
-        values["", "generated"] = frozenset(piece for value in generated_values for piece in pieces(value))
+        values["", "generated"] = frozenset(part for value in generated_values for part in secret_parts(value))
     while len(values) > VERSIONS:
         del values[next(iter(values))]
     together = union(values.values())

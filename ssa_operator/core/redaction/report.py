@@ -1,9 +1,10 @@
-"""A report without the content of Secrets.
+"""Removes the content of Secrets from a report.
 
 Promises:
-- Every word of a report passes: the verdict, the conditions, the entries of the children, and what the steps have to
-  say to events and logs.
-- The author's own fields are not touched: `rendering` leaves out those that are made of a Secret's content.
+- Every text of a report is redacted: the verdict, the conditions, the entries of the children, and the texts of the
+  steps and outcomes, which become events and logs.
+- The fields of the author's status template are not changed: `rendering` leaves out those that a Secret's content would
+  be part of.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from ssa_operator.core.status.report import Report, with_message
 
 
 def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str]) -> Report:
-    """The report with the known values replaced; the same where nothing is known. `left_out` are the status fields that
-    the author's template made of a Secret's content.
+    """The report with the known secret values replaced. `left_out` names the fields of the author's status template
+    that were left out, because they would publish a Secret's content: the message names them.
     """
     if not redactor and not left_out:
         return report
     if left_out:
-        remarks = [f"status.{name} is left out, for it holds {HIDDEN[1:-1]}" for name in left_out]
+        remarks = [f"status.{name} is left out, because it contains {HIDDEN[1:-1]}" for name in left_out]
         report = with_message(report, sentence([report.verdict.message, *remarks]))
-    hide = redactor.redacted
+    redact = redactor.redact
     status = {**report.status}
     for name in ("conditions", "resources"):
         if name in status:
@@ -37,36 +38,36 @@ def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str])
     return replace(
         report,
         status=status,
-        verdict=replace(report.verdict, message=hide(report.verdict.message)),
+        verdict=replace(report.verdict, message=redact(report.verdict.message)),
         children=tuple(_child(child, redactor) for child in report.children),
         outcomes=tuple(_outcome(outcome, redactor) for outcome in report.outcomes),
-        feedback_loop=hide(report.feedback_loop),
+        feedback_loop=redact(report.feedback_loop),
     )
 
 
 def _entry(entry: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    return {key: redactor.redacted(value) if isinstance(value, str) else value for key, value in entry.items()}
+    return {key: redactor.redact(value) if isinstance(value, str) else value for key, value in entry.items()}
 
 
 def _identity(identity: Identity, redactor: Redactor) -> Identity:
-    hide = redactor.redacted
-    return Identity(hide(identity.group), hide(identity.kind), hide(identity.namespace), hide(identity.name))
+    redact = redactor.redact
+    return Identity(redact(identity.group), redact(identity.kind), redact(identity.namespace), redact(identity.name))
 
 
 def _child(child: ChildStatus, redactor: Redactor) -> ChildStatus:
-    readiness = replace(child.readiness, message=redactor.redacted(child.readiness.message))
+    readiness = replace(child.readiness, message=redactor.redact(child.readiness.message))
     return replace(child, identity=_identity(child.identity, redactor), readiness=readiness)
 
 
 def _outcome(outcome: Outcome, redactor: Redactor) -> Outcome:
-    step, hide = outcome.step, redactor.redacted
+    step, redact = outcome.step, redactor.redact
     identity = _identity(step.identity, redactor)
     return replace(
         outcome,
-        step=replace(step, identity=identity, reason=hide(step.reason), conflict=hide(step.conflict)),
-        # An event would point to it by its name.
+        step=replace(step, identity=identity, reason=redact(step.reason), conflict=redact(step.conflict)),
+        # An Event about the object would show its name.
         live=outcome.live if identity == step.identity else None,
-        message=hide(outcome.message),
-        warnings=tuple(map(hide, outcome.warnings)),
-        cause=hide(outcome.cause),
+        message=redact(outcome.message),
+        warnings=tuple(map(redact, outcome.warnings)),
+        cause=redact(outcome.cause),
     )

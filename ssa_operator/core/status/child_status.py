@@ -59,7 +59,7 @@ def _child(outcome: Outcome, now: float) -> ChildStatus:
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
-        found = readiness(live.body, now, status_kinds=step.reports_status)
+        found = readiness(live.body, now, reports_status=step.reports_status)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:

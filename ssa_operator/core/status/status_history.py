@@ -35,7 +35,7 @@ class StatusHistory:
     @property
     def paused(self) -> bool:
         """Whether the status stays as others wrote it, for now."""
-        return self.conflict is not None and self.conflict.held(self.observed_at)
+        return self.conflict is not None and self.conflict.revert_delayed(self.observed_at)
 
 
 def observe_status(history: StatusHistory, parent: LiveObject, now: float, policy: ConflictPolicy) -> StatusHistory:

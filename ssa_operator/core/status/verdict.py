@@ -56,7 +56,7 @@ def make_verdict(
     if waiting:
         broken = [str(child) for child in children if child.counts and child.readiness.state is ReadinessState.FAILED]
         message = sentence([*broken, *waiting])
-        needs_permission = any(awaited.stalled for wait in plan.rendered.waits for awaited in wait.awaited)
+        needs_permission = any(awaited.needs_permission for wait in plan.rendered.waits for awaited in wait.awaited)
         return Verdict(
             ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or needs_permission
         )

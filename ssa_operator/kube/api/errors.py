@@ -200,7 +200,7 @@ def read_error_status(
     """
 
     def is_secret(text: str) -> bool:
-        return confidential or redactor.reveals(text)
+        return confidential or redactor.may_reveal(text)
 
     try:
         status = _decode_status(body)
@@ -217,7 +217,7 @@ def read_error_status(
     details = status.details or _Details()
     causes = tuple(
         StatusCause(
-            redactor.redacted(cause.field),
+            redactor.redact(cause.field),
             cause.reason,
             redacted_cause(cause.reason, cause.message) if is_secret(cause.message) else cause.message,
         )
@@ -225,7 +225,7 @@ def read_error_status(
     )
     message = status.message
     if is_secret(message):
-        message = redactor.redacted(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
+        message = redactor.redact(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
     return ErrorStatus(
         code=status.code or code,
         reason=status.reason,

@@ -116,7 +116,7 @@ class Scope:
         return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
 
     def __str__(self) -> str:
-        return self.redactor.redacted(self.resource.describe(self.namespace, self.name))
+        return self.redactor.redact(self.resource.describe(self.namespace, self.name))
 
 
 def _escaped(value: str) -> str:

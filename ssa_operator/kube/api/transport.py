@@ -225,6 +225,6 @@ def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
     """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
     texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
     texts = [
-        redacted_warning(text) if request.confidential or request.redactor.reveals(text) else text for text in texts
+        redacted_warning(text) if request.confidential or request.redactor.may_reveal(text) else text for text in texts
     ]
     return tuple(dict.fromkeys(texts))

@@ -26,7 +26,7 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
@@ -149,7 +149,9 @@ class TemplateAPI:
             self._done.add(query)
             body = body or {"kind": kind, "metadata": {"name": name}}
         if body is None:
-            return UnknownValue((self._record_query(query, None),), [Awaited(query, state="be ready")], is_answer=True)
+            return UnknownValue(
+                (self._record_query(query, None),), [WaitTarget(query, state="be ready")], is_answer=True
+            )
         readiness_counts = not self._lenient and query not in self._done
         unready = readiness_counts and (deleting or (query not in self._no_wait and not self._readiness(body).usable))
         if unready and not deleting:
@@ -181,7 +183,7 @@ class TemplateAPI:
             return self._unknown_answer(source, answer)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
-            return UnknownValue((source,), [Awaited(query, state=state)], is_answer=True)
+            return UnknownValue((source,), [WaitTarget(query, state=state)], is_answer=True)
         return TrackedValue(source.body, (source,))
 
     def _lookup_all(
@@ -271,7 +273,9 @@ class TemplateAPI:
         """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""
         location = self.asked[source.query]
         where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
-        awaited = Awaited(source.query, state=f"be known{where}: {answer.unknown}", stalled=answer.needs_permission)
+        awaited = WaitTarget(
+            source.query, state=f"be known{where}: {answer.unknown}", needs_permission=answer.needs_permission
+        )
         return UnknownValue((source,), [awaited], is_answer=True)
 
     def _is_ready(self, body: Mapping[str, Any]) -> bool:
@@ -280,7 +284,7 @@ class TemplateAPI:
     def _readiness(self, body: Mapping[str, Any]) -> Readiness:
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.cluster.now, status_kinds=status_kinds)
+        found = readiness(body, self.cluster.now, reports_status=status_kinds)
         if found.again_at is not None:
             self._render_again_at(found.again_at)
         return found

@@ -22,7 +22,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.utils import missing
 
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
-from ssa_operator.core.objects.render_result import Awaited
+from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
@@ -88,7 +88,7 @@ class UnknownValue(Missing):
     def __init__(
         self,
         provenance: tuple[Provenance, ...],
-        awaited: Sequence[Awaited],
+        awaited: Sequence[WaitTarget],
         obj: Any = missing,
         name: str | None = None,
         is_answer: bool = False,
@@ -164,15 +164,15 @@ def merge_unknown(
     found: Sequence[TrackedValue | UnknownValue], provenance: tuple[Provenance, ...] = ()
 ) -> UnknownValue:
     """The result of an expression of which some values are unknown or of children that are not ready."""
-    awaited: list[Awaited] = []
+    awaited: list[WaitTarget] = []
     for value in found:
         awaited += value.awaited if isinstance(value, UnknownValue) else unready_children(value.provenance)
     return UnknownValue(merge_provenance(provenance, *(value.provenance for value in found)), awaited, derived=True)
 
 
-def unready_children(provenance: tuple[Provenance, ...]) -> list[Awaited]:
+def unready_children(provenance: tuple[Provenance, ...]) -> list[WaitTarget]:
     """The children that have to become ready before a document can have a value of this provenance."""
-    return [Awaited(source.query, state="be ready") for source in provenance if source.unready and source.awaited]
+    return [WaitTarget(source.query, state="be ready") for source in provenance if source.unready and source.awaited]
 
 
 def without_waiting(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
@@ -347,7 +347,7 @@ def call_tracked(
 
 
 def _tracked_result(
-    found: Any, values: Sequence[Any], provenance: tuple[Provenance, ...], unready: Sequence[Awaited]
+    found: Any, values: Sequence[Any], provenance: tuple[Provenance, ...], unready: Sequence[WaitTarget]
 ) -> Any:
     """The result `found` of a function of `values`, with their provenance."""
     if isinstance(found, UnknownValue):
@@ -414,12 +414,12 @@ def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance
     return None
 
 
-def _awaited_field(source: Provenance, path: FieldPath) -> Awaited:
+def _awaited_field(source: Provenance, path: FieldPath) -> WaitTarget:
     """A field of an answer; if the answer is a list, a field of the object in it."""
     query = source.query
     if isinstance(query, Selection) and path and isinstance(path[0], int) and path[0] < len(source.body):
         metadata = source.body[path[0]]["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         item = Lookup(api_version=query.api_version, kind=query.kind, namespace=namespace, name=name)
-        return Awaited(item, path[1:])
-    return Awaited(query, path)
+        return WaitTarget(item, path[1:])
+    return WaitTarget(query, path)

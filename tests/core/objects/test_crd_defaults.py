@@ -84,13 +84,13 @@ def test_without_a_schema_an_object_stays_as_it_is() -> None:
     assert defaulted({"spec": {"a": None}}, None) == {"spec": {"a": None}}
 
 
-def test_the_metadata_is_not_the_schemas() -> None:
+def test_the_schema_does_not_default_the_metadata() -> None:
     schema = {"properties": {"metadata": {"properties": {"name": {"type": "string"}}}, "spec": {"default": {}}}}
     body = {"metadata": {"creationTimestamp": None, "name": "web", "labels": {"a": None}}}
     assert defaulted(body, schema) == body | {"spec": {}}
 
 
-def test_what_was_given_is_not_changed() -> None:
+def test_the_given_object_is_not_changed() -> None:
     schema = {"properties": {"spec": {"default": {"list": [{}]}, "properties": {"list": {"items": PORT}}}}}
     body: dict[str, Any] = {"spec": None}
     first, second = defaulted(body, schema), defaulted(body, schema)
@@ -123,7 +123,7 @@ BODIES = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
 @given(BODIES, SCHEMAS)
-def test_what_is_defaulted_stays_so(body: dict[str, Any], schema: dict[str, Any]) -> None:
+def test_defaulting_twice_changes_nothing_more(body: dict[str, Any], schema: dict[str, Any]) -> None:
     once = defaulted(body, schema)
     assert defaulted(once, schema) == once
 

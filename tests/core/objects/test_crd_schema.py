@@ -1,4 +1,4 @@
-"""What a CRD lets a status hold."""
+"""Which part of a status a CRD's schema declares, and what the operator can't report without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMA = {
         ({"additionalProperties": True}, {"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}),
     ],
 )
-def test_only_what_is_declared_is_kept(schema: dict[str, Any] | None, kept: dict[str, Any]) -> None:
+def test_only_declared_fields_are_kept(schema: dict[str, Any] | None, kept: dict[str, Any]) -> None:
     assert declared({"phase": "x", "more": 1, "items": [{"a": 1, "b": 2}]}, schema) == kept
 
 
@@ -68,7 +68,7 @@ def test_the_schema_of_the_status_is_that_of_the_version() -> None:
         ({}, True, False),
     ],
 )
-def test_a_controller_is_announced_by_conditions_or_an_observed_generation(
+def test_a_controller_writes_the_status_if_a_schema_declares_conditions_or_an_observed_generation(
     status: dict[str, Any], subresource: bool, found: bool
 ) -> None:
     schema = {"openAPIV3Schema": {"properties": {"status": status}}}
@@ -106,7 +106,7 @@ def crd(status: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
         (crd({"properties": LISTS}, subresources={}), "no status subresource in v1"),
     ],
 )
-def test_what_a_crd_keeps_from_being_reported_is_said(definition: dict[str, Any], words: str) -> None:
+def test_the_message_names_what_a_crd_keeps_the_operator_from_reporting(definition: dict[str, Any], words: str) -> None:
     sentence = unreported(definition, "v1")
     assert words in sentence
     assert bool(words) == bool(sentence)
@@ -129,7 +129,7 @@ def test_what_a_crd_keeps_from_being_reported_is_said(definition: dict[str, Any]
         ({"type": "string"}, ("conditions", "resources")),
     ],
 )
-def test_a_status_has_room_for_what_the_operator_reports_where_the_crd_declares_it(
+def test_conditions_and_resources_are_undeclared_unless_the_schema_declares_all_of_their_fields(
     status: dict[str, Any], missing: tuple[str, ...]
 ) -> None:
     version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": status}}}}

@@ -1,4 +1,4 @@
-"""The order that follows from what manifests read of each other, and the circles in which there is none."""
+"""The order that follows from the dependencies of manifests, and the cycles in which there is none."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def reaches(given: Edges, start: int) -> set[int]:
 
 
 @given(edges | sparse)
-def test_every_node_that_depends_on_itself_is_in_a_cycle_that_is_named(given: Edges) -> None:
+def test_every_node_that_depends_on_itself_is_in_a_reported_cycle(given: Edges) -> None:
     named = {node for path in cycles(given) for node in path}
     assert named == {node for node in NODES if node in reaches(given, node)}
 
 
 @given(edges | sparse)
-def test_each_named_cycle_is_one_and_is_named_once(given: Edges) -> None:
+def test_each_reported_cycle_is_a_cycle_and_is_reported_once(given: Edges) -> None:
     found = cycles(given)
     for path in found:
         assert len(set(path)) == len(path)
@@ -49,20 +49,20 @@ def test_each_named_cycle_is_one_and_is_named_once(given: Edges) -> None:
 
 
 @given(edges | sparse)
-def test_what_a_node_depends_on_stands_in_an_earlier_wave(given: Edges) -> None:
+def test_the_dependencies_of_a_node_are_in_earlier_waves(given: Edges) -> None:
     depth = {node: at for at, wave in enumerate(waves(given)) for node in wave}
     for node, at in depth.items():
         assert at == 1 + max((depth[target] for target in given[node]), default=-1)
 
 
 @given(edges | sparse)
-def test_only_what_is_in_a_cycle_or_behind_one_has_no_place_in_the_order(given: Edges) -> None:
+def test_only_nodes_in_a_cycle_or_that_depend_on_one_are_not_in_the_order(given: Edges) -> None:
     circular = {node for path in cycles(given) for node in path}
     ordered = {node for wave in waves(given) for node in wave}
     assert ordered == {node for node in NODES if not circular & {node, *reaches(given, node)}}
 
 
-def test_a_long_chain_and_a_large_circle_are_no_trouble() -> None:
+def test_a_long_chain_and_a_large_cycle_work() -> None:
     chain = {node: {node + 1} for node in range(20_000)} | {20_000: set()}
     assert cycles(chain) == ()
     assert waves(chain)[0] == (20_000,)
@@ -80,7 +80,7 @@ def uses(*names: str, awaited: bool = True, after: bool = False) -> tuple[Depend
     return tuple(Dependency(each, awaited, after, SourceLocation("a.yaml.j2", 7)) for each in references)
 
 
-def test_a_cycle_is_told_by_kind_and_name() -> None:
+def test_a_cycle_is_shown_by_kinds_and_names() -> None:
     found = graph([(JOB, uses("ConfigMap/b")), (MAP, uses("Job/a", "Secret/c")), (FREE, ())])
     (path,) = found.cycles()
     assert found.path(path) == "Job/a -> ConfigMap/b -> Job/a"
@@ -93,7 +93,7 @@ def test_a_manifest_that_reads_itself_is_a_cycle_unless_it_does_not_wait_for_it(
     assert graph([(JOB, uses("Job/a", awaited=False))]).cycles() == ()
 
 
-def test_an_edge_says_why_and_which_line() -> None:
+def test_an_edge_has_its_reason_and_its_template_line() -> None:
     found = graph([(JOB, ()), (MAP, uses("Job/a", after=True)), (FREE, uses("Job/a"))])
     (after,), (value,) = found.edges[MAP], found.edges[FREE]
     assert (after.target, after.why, str(after.location)) == (JOB, "after", "a.yaml.j2:7")
@@ -115,6 +115,6 @@ def test_two_manifests_of_one_kind_and_name_are_told_apart() -> None:
     assert [found.label(each) for each in (MAP, twin, JOB)] == ["ConfigMap default/b", "ConfigMap far/b", "Job/a"]
 
 
-def test_a_child_that_no_known_manifest_is_is_told() -> None:
+def test_a_required_child_that_is_not_in_the_graph_is_listed() -> None:
     found = graph([(JOB, uses("Secret/nope", "Secret/c")), (FREE, ())])
     assert found.elsewhere == {JOB: (Reference("Secret", "nope"),)}

@@ -1,4 +1,4 @@
-"""Durations as Go, Kubernetes and people write them."""
+"""Durations in Go's syntax, and ages in kubectl's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-5s", "+5s", "5 s", "1h 30m", "1w", "1,5s", "1e3s", ".s", "٣s", "5S"])
-def test_what_is_no_duration_is_an_error_that_shows_one(text: str) -> None:
+def test_a_text_that_is_no_duration_is_an_error_that_shows_one(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write one like 500ms, 10s, 1h30m or 7d"):
         parse_duration(text)
 
@@ -49,13 +49,13 @@ def test_a_duration_is_written_in_its_largest_units(seconds: float, text: str) -
 
 @settings(deadline=None)
 @given(st.integers(0, 10**16))
-def test_what_is_written_reads_back(nanoseconds: int) -> None:
+def test_a_formatted_duration_reads_back(nanoseconds: int) -> None:
     seconds = nanoseconds / 1e9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-12, abs=1e-9)
 
 
 @pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan")])
-def test_what_is_no_length_of_time_is_not_written(seconds: float) -> None:
+def test_a_negative_or_infinite_number_is_no_duration(seconds: float) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         format_duration(seconds)
 
@@ -100,5 +100,5 @@ def test_an_age_is_written_as_kubectl_writes_it(seconds: float, text: str) -> No
 
 
 @pytest.mark.parametrize("timestamp", [None, ""])
-def test_what_has_no_time_has_no_age(timestamp: str | None) -> None:
+def test_without_a_timestamp_there_is_no_age(timestamp: str | None) -> None:
     assert age(timestamp, 0) == "<unknown>"

@@ -1,4 +1,4 @@
-"""What becomes of a document before it is sent."""
+"""How a document becomes the manifest that the operator applies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_fields_that_the_api_server_owns_are_not_sent() -> None:
     assert not noise.keys() & body["metadata"].keys()
 
 
-def test_the_document_is_left_as_it_was() -> None:
+def test_the_document_is_not_changed() -> None:
     body = config_map(metadata={"annotations": {"ssa-operator.dev/wait": "false"}}, a=None)
     made(body)
     assert body == config_map(metadata={"annotations": {"ssa-operator.dev/wait": "false"}}, a=None)
@@ -112,7 +112,7 @@ def test_string_data_becomes_data() -> None:
     assert base64.b64decode(body["data"]["password"]).decode() == "p€ss"
 
 
-def test_data_of_a_secret_that_is_no_base64_is_named() -> None:
+def test_data_of_a_secret_that_is_not_base64_is_named() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"word": "p&ss"}}
     with pytest.raises(ManifestError, match=r"data\.word that is not base64; write it with `\| b64encode`"):
         made(secret)
@@ -152,19 +152,19 @@ def test_where_no_owner_is_legal_and_the_folder_allows_it_there_is_no_owner_refe
     assert "ownerReferences" not in found.body["metadata"]
 
 
-def test_what_kubernetes_does_not_collect_with_its_parent_needs_a_record_unless_it_is_to_stay() -> None:
+def test_a_child_that_kubernetes_does_not_collect_needs_a_record_unless_it_stays_when_its_parent_goes() -> None:
     assert made(config_map(metadata={"namespace": "other"}), cluster_scope=True).needs_record
     assert not made(config_map(metadata={"namespace": "other", **KEEP}), cluster_scope=True).needs_record
     assert not made(config_map()).needs_record
 
 
-def test_a_hook_has_no_owner_while_its_parents_dependants_are_being_collected() -> None:
+def test_a_hook_has_no_owner_while_its_parents_dependents_are_being_collected() -> None:
     hook = config_map(metadata={"annotations": {"ssa-operator.dev/on": "finalize"}})
     assert made(hook).owned
     assert not made(hook, parent(finalizers=["foregroundDeletion"])).owned
 
 
-def test_a_manifest_that_is_to_stay_has_no_owner() -> None:
+def test_a_manifest_that_stays_when_its_parent_goes_has_no_owner() -> None:
     assert "ownerReferences" not in made(config_map(metadata=KEEP)).body["metadata"]
 
 
@@ -180,7 +180,7 @@ def test_a_cluster_scoped_manifest_with_a_namespace_is_refused() -> None:
         made({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "b"}}, namespaced=False)
 
 
-def test_instructions_are_obeyed_and_not_sent() -> None:
+def test_instructions_are_read_and_not_sent() -> None:
     annotations = {"ssa-operator.dev/wait": "false", "ssa-operator.dev/recreate": "Never", "mine": "kept"}
     found = made(config_map(metadata={"annotations": annotations}))
     assert (found.instructions.wait, found.instructions.recreate) == (False, "Never")
@@ -197,7 +197,9 @@ def test_instructions_are_obeyed_and_not_sent() -> None:
         ("on", "delete", "allowed are finalize"),
     ],
 )
-def test_an_instruction_that_is_misspelt_says_what_is_allowed(annotation: str, value: object, hint: str) -> None:
+def test_a_misspelt_instruction_is_an_error_that_lists_what_is_allowed(
+    annotation: str, value: object, hint: str
+) -> None:
     with pytest.raises(ManifestError, match=hint):
         made(config_map(metadata={"annotations": {f"ssa-operator.dev/{annotation}": value}}))
 

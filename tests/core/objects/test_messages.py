@@ -1,4 +1,4 @@
-"""Messages keep to their length."""
+"""Messages have a limited length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them."""
+"""The amounts of Kubernetes quantities."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ssa_operator.core.objects.quantity import amount
     ("one", "other"),
     [("1Gi", "1024Mi"), ("1", "1000m"), ("1k", "1e3"), ("1.5Gi", "1536Mi"), ("2", 2), ("0.5", "500m"), ("1E", "1e18")],
 )
-def test_two_spellings_of_one_amount_are_equal(one: object, other: object) -> None:
+def test_two_spellings_of_one_quantity_have_the_same_amount(one: object, other: object) -> None:
     assert amount(one) == amount(other) is not None
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 Gi", "1gi", "Gi", None, True, "1e", "1..2"])
-def test_what_is_no_quantity_has_no_amount(text: object) -> None:
+def test_a_text_that_is_no_quantity_has_no_amount(text: object) -> None:
     assert amount(text) is None
 
 

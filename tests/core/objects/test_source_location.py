@@ -1,4 +1,4 @@
-"""Fields as the API server spells them."""
+"""Template lines, and fields as the API server spells them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POD = {"spec": {"containers": [{"name": "a"}, {"name": "web", "ports": [{"contai
         ('.spec.containers[name="gone"].image', ("spec", "containers")),
     ],
 )
-def test_a_field_of_a_message_is_found(text: str, path: FieldPath) -> None:
+def test_a_field_in_a_message_is_parsed(text: str, path: FieldPath) -> None:
     assert parse_field(text, POD) == path
 
 
@@ -36,10 +36,10 @@ names = st.text(st.characters(categories=["Ll", "Nd"], include_characters="./-_"
 
 
 @given(st.lists(names | st.integers(0, 99), max_size=5).filter(lambda path: not path or isinstance(path[0], str)))
-def test_what_is_written_as_a_field_is_read_back(path: list[str | int]) -> None:
+def test_a_path_that_is_written_as_text_reads_back(path: list[str | int]) -> None:
     assert parse_field(field_text(tuple(path))) == tuple(path)
 
 
-def test_a_place_names_its_includers_innermost_first() -> None:
+def test_a_location_names_its_includers_innermost_first() -> None:
     location = SourceLocation("a/_x.j2", 3, (SourceLocation("a/_y.j2", 2), SourceLocation("a/d.yaml.j2", 9)))
     assert str(location) == "a/_x.j2:3 (included from a/_y.j2:2) (included from a/d.yaml.j2:9)"

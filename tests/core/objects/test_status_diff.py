@@ -1,4 +1,4 @@
-"""When a status is written."""
+"""When the operator writes a status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ flat_status = st.dictionaries(
 
 
 @given(flat_status, flat_status)
-def test_a_status_is_written_exactly_when_it_says_something_else(live: dict[str, Any], desired: dict[str, Any]) -> None:
+def test_a_status_is_written_exactly_if_it_differs_from_the_live_one(
+    live: dict[str, Any], desired: dict[str, Any]
+) -> None:
     same = live == desired and all(type(live[key]) is type(desired[key]) for key in live)
     assert differs(owner_with(live), desired) is not same
 
@@ -41,7 +43,7 @@ def test_a_field_of_another_writer_makes_no_difference() -> None:
     assert not differs(owner, {"ours": 1})
 
 
-def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ours_does() -> None:
+def test_conditions_of_other_writers_make_no_difference_and_a_vanished_own_one_does() -> None:
     ready = {"type": "Ready", "status": "True"}
     stalled = {"type": "Stalled", "status": "True"}
     fields: dict[str, Any] = {
@@ -55,7 +57,7 @@ def test_conditions_of_other_writers_make_no_difference_and_a_vanished_one_of_ou
     assert differs(parent(status={"conditions": [ready, stalled]}, managedFields=[ours]), {"conditions": [ready]})
 
 
-def test_a_condition_that_is_over_leaves_an_atomic_list() -> None:
+def test_a_condition_that_no_longer_holds_is_removed_from_an_atomic_list() -> None:
     ready = {"type": "Ready", "status": "True"}
     suspended = {"type": "Suspended", "status": "True"}
     owner = owner_with({"conditions": [ready, suspended]})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.core.objects.render_result import Awaited, Dependency, Rendered, RenderProblem, StatusFields, Wait
+from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
 from ssa_operator.core.planning.observed import KindState
@@ -117,7 +117,9 @@ def test_hooks_are_done_before_anything_goes_and_what_was_made_last_goes_first(
 ) -> None:
     inventory = {space(f"s{n}"): wave for n, wave in enumerate(waves)}
     there = {identity: live(identity) for n, identity in enumerate(inventory) if n in standing}
-    world = World(ParentRecords(inventory=inventory, finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks)))
+    world = World(
+        ParentRecords(inventory=inventory, has_finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks))
+    )
     for turn in range(100):
         finalization = world.plan()
         if finalization.finished:
@@ -150,7 +152,7 @@ def test_children_that_depend_on_each_other_go_in_the_reverse_order(
     needs = {(max(pair), min(pair)) for pair in edges if pair[0] != pair[1]}
     jobs = [job(f"j{n}") for n in range(6)]
     world = World(
-        ParentRecords(inventory={jobs[n]: n + 1 for n in recorded}, finalizer=True),
+        ParentRecords(inventory={jobs[n]: n + 1 for n in recorded}, has_finalizer=True),
         {each: live(each, **({} if n in recorded else OWNED)) for n, each in enumerate(jobs)},
         standing={f"j{n}": tuple(f"j{target}" for source, target in needs if source == n) for n in range(6)},
     )
@@ -169,7 +171,7 @@ def test_children_that_depend_on_each_other_go_in_the_reverse_order(
 def test_children_in_a_circle_keep_no_parent() -> None:
     pair = [job("a"), job("b")]
     world = World(
-        ParentRecords(inventory={pair[0]: 1, pair[1]: 1}, finalizer=True),
+        ParentRecords(inventory={pair[0]: 1, pair[1]: 1}, has_finalizer=True),
         {each: live(each) for each in pair},
         standing={"a": ("b",), "b": ("a",)},
     )
@@ -178,7 +180,7 @@ def test_children_in_a_circle_keep_no_parent() -> None:
 
 
 def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> None:
-    world = World(ParentRecords(inventory={space("s"): 1}, finalizer=True), {space("s"): live(space("s"))}, ("h",))
+    world = World(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): live(space("s"))}, ("h",))
     world.objects[job("h")] = live(job("h"), COMPLETE)
     finalization = world.plan()
     assert finalization.hooked
@@ -189,7 +191,7 @@ def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> 
 
 
 def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
-    world = World(ParentRecords(finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
+    world = World(ParentRecords(has_finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
     world.now = NOW + 0.1
     waiting = world.plan()
     assert [step.action for step in waiting.plan.steps] == [Action.UNCHANGED]
@@ -200,21 +202,21 @@ def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
 
 def test_what_lost_our_label_or_has_another_parents_is_left_alone() -> None:
     theirs = live(space("s"), owner=OTHER_UID)
-    assert World(ParentRecords(inventory={space("s"): 1}, finalizer=True), {space("s"): theirs}).plan().finished
+    assert World(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): theirs}).plan().finished
 
 
 def test_a_kind_that_the_cluster_lacks_keeps_nothing() -> None:
     gone = Identity("old.example.com", "Gadget", "", "g")
-    assert World(ParentRecords(inventory={gone: 1}, finalizer=True), {}).plan().finished
+    assert World(ParentRecords(inventory={gone: 1}, has_finalizer=True), {}).plan().finished
 
 
 def test_a_hook_that_can_not_be_rendered_keeps_nothing() -> None:
-    world = World(ParentRecords(finalizer=True), {})
+    world = World(ParentRecords(has_finalizer=True), {})
     assert world.plan(problems=(RenderProblem("no field x"),)).finished
 
 
 def test_only_what_is_left_out_is_called_so() -> None:
-    world = World(ParentRecords(finalizer=True), {}, hooks=("bye",))
+    world = World(ParentRecords(has_finalizer=True), {}, hooks=("bye",))
     broken, stale = RenderProblem("no field x"), RenderProblem("unexpected '}'", outdated=True)
     report = make_deletion_report(parent(), world.plan(problems=(broken, stale)), (), StatusFields(), NOW)
     message = report.verdict.message
@@ -226,7 +228,7 @@ def test_only_what_is_left_out_is_called_so() -> None:
 
 def test_what_goes_after_something_else_says_so() -> None:
     waves = {space("base"): 1, space("top"): 2}
-    world = World(ParentRecords(inventory=waves, finalizer=True), {each: live(each) for each in waves})
+    world = World(ParentRecords(inventory=waves, has_finalizer=True), {each: live(each) for each in waves})
     steps = {step.identity.name: (step.action, step.reason) for step in world.plan().plan.steps}
     assert steps == {
         "top": (Action.PRUNE, "goes with its parent"),
@@ -235,13 +237,13 @@ def test_what_goes_after_something_else_says_so() -> None:
 
 
 def waiting(name: str, child: Reference) -> Wait:
-    awaited = (Awaited(child, state="be ready"),)
+    awaited = (WaitTarget(child, state="be ready"),)
     location = SourceLocation("bye.yaml.j2", 1)
     return Wait(location=location, awaited=awaited, identity=job(name), annotations=FINALIZE)
 
 
 def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> None:
-    records = ParentRecords(once={"finalize/Job.batch/default/h": "done"}, finalizer=True)
+    records = ParentRecords(once_records={"finalize/Job.batch/default/h": "done"}, has_finalizer=True)
     world = World(records, {job("h"): live(job("h"), COMPLETE)})
     finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
     assert finalization.finished
@@ -250,32 +252,32 @@ def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> Non
 
 def test_a_hook_that_reads_what_is_gone_is_left_out_and_so_is_one_that_reads_that_hook() -> None:
     waits = (waiting("h", Reference("Namespace", "s")), waiting("second", Reference("Job", "h")))
-    finalization = World(ParentRecords(finalizer=True), {}).plan(waits=waits)
+    finalization = World(ParentRecords(has_finalizer=True), {}).plan(waits=waits)
     assert finalization.finished
     assert [each.partition(":")[0] for each in finalization.left_out] == ["Job default/h", "Job default/second"]
     assert "Namespace/s, which is not there" in finalization.left_out[0]
 
 
 def test_a_hook_waits_for_what_it_reads_while_that_is_there() -> None:
-    world = World(ParentRecords(finalizer=True), {space("s"): live(space("s"))})
+    world = World(ParentRecords(has_finalizer=True), {space("s"): live(space("s"))})
     finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
     assert not finalization.hooked
     assert "waiting for Namespace/s to be ready" in finalization.awaited
 
 
 def test_a_hook_is_not_left_out_while_nobody_has_looked_for_what_it_reads() -> None:
-    finalization = World(ParentRecords(finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
+    finalization = World(ParentRecords(has_finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
     assert not finalization.hooked
 
 
 def test_no_hook_is_run_in_a_namespace_that_is_being_deleted() -> None:
-    world = World(ParentRecords(finalizer=True), {}, ("h",), terminating="default")
+    world = World(ParentRecords(has_finalizer=True), {}, ("h",), terminating="default")
     assert world.plan().finished
     assert "namespace default, which is being deleted" in world.plan().left_out[0]
 
 
 def test_a_parent_that_nothing_keeps_is_said_to_be_deleted_and_no_more() -> None:
-    finished = World(ParentRecords(finalizer=True), {}).plan()
+    finished = World(ParentRecords(has_finalizer=True), {}).plan()
     assert finished.finished
     found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
     assert found.verdict.message == "is being deleted"
@@ -301,14 +303,14 @@ RUNNING = {"active": 1}
 def test_another_pass_follows_at_once_only_where_the_apply_of_a_hook_returned_its_end(
     result: Result, status: dict[str, Any] | None, follows: bool
 ) -> None:
-    step = World(ParentRecords(finalizer=True), {}, ("h",)).plan().plan.steps[0]
+    step = World(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
     assert step.action is Action.APPLY
     assert leads_on([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
 
 
 def test_another_pass_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
     world = World(
-        ParentRecords(inventory={space("s"): 1, space("t"): 2}, finalizer=True),
+        ParentRecords(inventory={space("s"): 1, space("t"): 2}, has_finalizer=True),
         {each: live(each) for each in (space("s"), space("t"))},
     )
     second, first = world.plan().plan.steps
@@ -321,7 +323,7 @@ def test_another_pass_follows_at_once_where_an_object_was_deleted_and_not_where_
 
 def test_a_hook_that_is_done_leads_on_once() -> None:
     world = World(
-        ParentRecords(finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
+        ParentRecords(has_finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
     )
     steps = world.plan().plan.steps
     assert not leads_on([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)

@@ -12,13 +12,13 @@ from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import (
-    Awaited,
     Dependency,
     Document,
     Rendered,
     RenderProblem,
     StatusFields,
     Wait,
+    WaitTarget,
 )
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Circumstances, make_finalization
@@ -92,7 +92,7 @@ def test_without_dependencies_there_is_one_turn_for_all() -> None:
 def test_what_was_made_once_and_went_is_as_good_as_there_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     for end, met in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
-        gone = replace(first, action=Action.KEEP, standing=OnceRecord("d", end).standing)
+        gone = replace(first, action=Action.KEEP, standing=OnceRecord("d", end).readiness_when_gone)
         assert (waiting_outcome(second, done(gone, None), NOW) is None) is met
 
 
@@ -160,7 +160,9 @@ def test_a_circle_is_found_through_a_manifest_that_waits() -> None:
     uses = (Dependency(MIGRATE, awaited=True),)
     location = SourceLocation("b.yaml.j2", 3)
     identity = config_map_identity()
-    wait = Wait(location=location, awaited=(Awaited(MIGRATE, state="be ready"),), identity=identity, dependencies=uses)
+    wait = Wait(
+        location=location, awaited=(WaitTarget(MIGRATE, state="be ready"),), identity=identity, dependencies=uses
+    )
     plan = plan_of(after(job(), Reference("ConfigMap", "settings")), rendered=Rendered(waits=(wait,)))
     assert [step.problem for step in plan.steps] == [FailureReason.DEPENDENCY_CYCLE] * 2
     assert plan.steps[1].location == location
@@ -322,7 +324,7 @@ def test_a_circle_comes_before_other_refusals_and_hides_none() -> None:
 
 def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
     b = config_map_identity("b")
-    missing = Awaited(Lookup(api_version="v1", kind="Secret", namespace="default", name="x"))
+    missing = WaitTarget(Lookup(api_version="v1", kind="Secret", namespace="default", name="x"))
     wait = Wait(location=SourceLocation("z.yaml.j2", 3), awaited=(missing,), identity=b)
     plan = plan_of(after(job(), Reference("ConfigMap", "b")), rendered=Rendered(waits=(wait,)))
     first, second = plan.steps

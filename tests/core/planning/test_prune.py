@@ -67,9 +67,9 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     assert set(actions(held).values()) == {Action.KEEP}
     assert "reconcile-at" in held.held
     own = (child("a"), child("b"))
-    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held=held.hold)), rendered())
+    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold)), rendered())
     assert (still.held, still.hold) == (held.held, held.hold)
-    asked = observed(*own, converged="t0", records=ParentRecords(held=held.hold), reconcile_at="now")
+    asked = observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold), reconcile_at="now")
     confirmed = make_plan(asked, rendered())
     assert set(actions(confirmed).values()) == {Action.PRUNE}
     assert not confirmed.held
@@ -127,7 +127,7 @@ def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
     hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
     assert hold is not None
     for converged in ("t0", None):
-        later = observed(*old, child("new"), converged=converged, records=ParentRecords(held=hold))
+        later = observed(*old, child("new"), converged=converged, records=ParentRecords(held_prune=hold))
         plan = make_plan(later, rendered(config_map("new")))
         assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
         assert (plan.held != "", plan.hold) == (True, hold)
@@ -142,14 +142,16 @@ def test_what_new_templates_made_while_others_waited_does_not_make_up_for_what_w
 
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
-    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held=hold)), rendered(config_map("a")))
+    plan = make_plan(
+        observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
+    )
     assert (plan.held, plan.hold) == ("", None)
 
 
 def test_a_hold_outlasts_a_template_that_fails() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     failing = rendered(problems=(RenderProblem("no"),))
-    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held=hold)), failing)
+    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), failing)
     assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
 
 
@@ -178,7 +180,7 @@ def test_what_nobody_waits_for_keeps_no_old_one() -> None:
 
 def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
     orphan = child("old", ownerReferences=[])
-    recorded = ParentRecords(inventory={orphan.identity: 1}, finalizer=True)
+    recorded = ParentRecords(inventory={orphan.identity: 1}, has_finalizer=True)
     assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
     plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
     assert [step.action for step in plan.steps] == [Action.PRUNE]

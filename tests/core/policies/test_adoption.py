@@ -1,4 +1,4 @@
-"""What becomes of objects that somebody else made."""
+"""What the operator does with objects that others created."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def entry(manager: str, operation: str = "Update", **fields: Any) -> dict[str, A
     return base | {"fieldsV1": {"f:data": {"f:old": {}}}} | fields
 
 
-def stranger(*entries: dict[str, Any], **metadata: Any) -> LiveObject:
-    """An object without our label."""
+def unlabelled(*entries: dict[str, Any], **metadata: Any) -> LiveObject:
+    """An object without the operator's label."""
     return child(labels={}, ownerReferences=[], managedFields=list(entries), **metadata)
 
 
@@ -48,7 +48,7 @@ def only(plan: Plan) -> tuple[Action, str]:
     return step.action, step.reason
 
 
-def test_what_is_made_is_made_only_where_it_is_absent() -> None:
+def test_the_operator_creates_an_object_only_if_it_is_absent() -> None:
     manifest = made(config_map())
     body = json.loads(only_if_absent(manifest))
     assert body["metadata"].pop("resourceVersion") == "1"
@@ -56,9 +56,9 @@ def test_what_is_made_is_made_only_where_it_is_absent() -> None:
 
 
 @pytest.mark.parametrize("manager", ["kubectl-client-side-apply", "kubectl-create", "kubectl-replace"])
-def test_the_fields_of_kubectls_whole_manifests_become_ours(manager: str) -> None:
+def test_the_operator_adopts_the_fields_of_kubectls_whole_manifests(manager: str) -> None:
     others = entry("kube-controller-manager", fieldsV1={"f:data": {"f:theirs": {}}})
-    (ours, rest) = after(adopt_fields_patch(stranger(others, entry(manager)), "v1"))
+    (ours, rest) = after(adopt_fields_patch(unlabelled(others, entry(manager)), "v1"))
     assert (ours["manager"], ours["operation"]) == (MANAGER, "Apply")
     assert ours["fieldsV1"] == {"f:data": {"f:old": {}}}
     assert rest == others
@@ -75,13 +75,13 @@ def test_the_fields_of_kubectls_whole_manifests_become_ours(manager: str) -> Non
         entry(UNMANAGED),
     ],
 )
-def test_what_others_wrote_stays_theirs(left: dict[str, Any]) -> None:
-    assert adopt_fields_patch(stranger(left), "v1") is None
+def test_fields_of_other_managers_stay_theirs(left: dict[str, Any]) -> None:
+    assert adopt_fields_patch(unlabelled(left), "v1") is None
 
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
-def test_a_former_manager_is_taken_over_whichever_way_it_wrote(operation: str) -> None:
-    found = stranger(entry("my-old-operator", operation))
+def test_the_fields_of_a_former_manager_are_adopted_from_update_and_apply(operation: str) -> None:
+    found = unlabelled(entry("my-old-operator", operation))
     assert adopt_fields_patch(found, "v1") is None
     (ours,) = after(adopt_fields_patch(found, "v1", frozenset({"my-old-operator"})))
     assert (ours["manager"], ours["operation"]) == (MANAGER, "Apply")
@@ -90,24 +90,24 @@ def test_a_former_manager_is_taken_over_whichever_way_it_wrote(operation: str) -
 def test_several_former_managers_leave_one_entry_with_the_fields_of_all() -> None:
     one = entry("kubectl-create", fieldsV1={"f:data": {".": {}, "f:a": {}}})
     two = entry("kubectl-client-side-apply", fieldsV1={"f:data": {"f:b": {}}, "f:metadata": {"f:labels": {"f:x": {}}}})
-    (ours,) = after(adopt_fields_patch(stranger(one, two), "v1"))
+    (ours,) = after(adopt_fields_patch(unlabelled(one, two), "v1"))
     assert ours["fieldsV1"] == {"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {"f:x": {}}}}
 
 
 def test_of_several_versions_the_one_that_is_applied_counts() -> None:
     one = entry("kubectl-create", apiVersion="v1beta1", fieldsV1={"f:data": {"f:a": {}}})
     two = entry("kubectl-client-side-apply", fieldsV1={"f:data": {"f:b": {}}})
-    (ours,) = after(adopt_fields_patch(stranger(one, two), "v1"))
+    (ours,) = after(adopt_fields_patch(unlabelled(one, two), "v1"))
     assert (ours["apiVersion"], ours["fieldsV1"]) == ("v1", {"f:data": {"f:b": {}}})
 
 
-def test_an_entry_of_ours_keeps_its_fields() -> None:
+def test_the_own_entry_keeps_its_fields() -> None:
     mine = entry(MANAGER, "Apply", fieldsV1={"f:data": {"f:mine": {}}})
-    (ours,) = after(adopt_fields_patch(stranger(mine, entry("kubectl-create")), "v1"))
+    (ours,) = after(adopt_fields_patch(unlabelled(mine, entry("kubectl-create")), "v1"))
     assert ours["fieldsV1"] == {"f:data": {"f:mine": {}, "f:old": {}}}
 
 
-def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_becomes_ours() -> None:
+def test_of_an_object_without_managers_only_the_fields_that_kubectl_apply_recorded_are_adopted() -> None:
     recorded = {
         "metadata": {"name": "settings", "annotations": {"note": "x"}},
         "data": {"old": "y"},
@@ -123,7 +123,7 @@ def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_becomes_
         },
         "f:finalizers": {'v:"a"': {}, 'v:"b"': {}},
     }
-    found = stranger(
+    found = unlabelled(
         entry(UNMANAGED, fieldsV1=everything), annotations={"note": "x", LAST_APPLIED: json.dumps(recorded)}
     )
     ours, rest = after(adopt_fields_patch(found, "v1"))
@@ -147,13 +147,13 @@ def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_becomes_
 
 
 @pytest.mark.parametrize("annotation", ["", "no JSON", "[]", "null"])
-def test_a_record_of_kubectl_that_says_nothing_gives_nothing(annotation: str) -> None:
-    assert adopt_fields_patch(stranger(entry(UNMANAGED), annotations={LAST_APPLIED: annotation}), "v1") is None
+def test_an_empty_or_malformed_record_of_kubectl_adopts_nothing(annotation: str) -> None:
+    assert adopt_fields_patch(unlabelled(entry(UNMANAGED), annotations={LAST_APPLIED: annotation}), "v1") is None
 
 
-def test_the_fields_of_a_version_that_is_gone_become_fields_of_another() -> None:
+def test_the_fields_of_a_removed_version_become_fields_of_another() -> None:
     gone, kept = entry("a", apiVersion="x.y/v1beta1"), entry("b", apiVersion="x.y/v1")
-    found = after(in_version(stranger(gone, kept), "x.y/v1", instead_of="x.y/v1beta1"))
+    found = after(in_version(unlabelled(gone, kept), "x.y/v1", instead_of="x.y/v1beta1"))
     assert found == [{**gone, "apiVersion": "x.y/v1"}, kept]
 
 
@@ -172,14 +172,14 @@ def test_an_owner_that_does_not_control_is_no_conflict() -> None:
     assert other_controller(controlled(controller=False), parent()) is None
 
 
-def test_what_a_former_parent_of_the_same_name_controls_is_ours() -> None:
+def test_an_object_of_a_former_parent_of_the_same_name_has_no_other_controller() -> None:
     former = controlled(apiVersion="example.com/v1", kind="Echo", name="web", uid="old")
     assert other_controller(former, parent()) is None
     assert other_controller(controlled(apiVersion="else.com/v1", kind="Echo", name="web", uid="old"), parent())
 
 
-def test_nothing_is_taken_over_while_it_is_not_known_which_parents_there_are() -> None:
-    """As after a restart, when the watch of another folder's parents is not synced."""
+def test_nothing_is_adopted_until_all_parents_are_known() -> None:
+    """After a restart, the watch of another folder's parents may not be synced."""
     left = child(owner="perhaps-gone", ownerReferences=[])
     assert (
         make_plan(observed(others=(left,), all_parents_known=False), rendered(config_map())).steps[0].action
@@ -190,30 +190,30 @@ def test_nothing_is_taken_over_while_it_is_not_known_which_parents_there_are() -
 
 
 @pytest.mark.parametrize("live", [child(), child(labels={}), controlled()])
-def test_what_is_made_if_not_present_is_left_alone_whoever_made_it(live: LiveObject) -> None:
+def test_an_object_with_if_not_present_is_left_alone_no_matter_who_created_it(live: LiveObject) -> None:
     plan = make_plan(observed(live), rendered(config_map(metadata=IF_NOT_PRESENT, data={"a": "new"})))
     assert only(plan) == (Action.KEEP, "exists and is left alone")
 
 
-def test_what_a_former_parent_of_the_same_name_left_behind_is_made_anew_before_it_is_collected() -> None:
+def test_an_object_of_a_former_parent_of_the_same_name_is_recreated_before_it_is_collected() -> None:
     plan = make_plan(observed(others=(child(owner="old"),)), rendered(config_map(metadata=IF_NOT_PRESENT)))
     assert plan.steps[0].action is Action.RECREATE
 
 
-def test_a_parent_of_the_same_name_in_another_namespace_is_another_one() -> None:
+def test_a_parent_of_the_same_name_in_another_namespace_is_no_former_parent() -> None:
     elsewhere = parent(namespace="elsewhere")
     assert belongs_to_former_parent(child(owner="old"), parent())
     assert not belongs_to_former_parent(child(owner="old"), elsewhere)
     assert other_controller(child(owner="old"), elsewhere)
 
 
-def test_a_manifest_that_is_made_if_not_present_may_be_rendered_for_two_parents() -> None:
+def test_a_manifest_with_if_not_present_may_be_rendered_for_two_parents() -> None:
     claims = {Identity("", "ConfigMap", "default", "settings"): OTHER_UID}
     plan = make_plan(observed(claims=claims), rendered(config_map(metadata=IF_NOT_PRESENT)))
     assert only(plan) == (Action.APPLY, "does not exist")
 
 
-def test_only_what_is_made_if_not_present_is_looked_for_beyond_the_watches() -> None:
+def test_only_unlabelled_objects_with_if_not_present_are_requested() -> None:
     plan = make_plan(observed(), rendered(config_map(), config_map("once", metadata=IF_NOT_PRESENT)))
     assert [identity.name for identity in plan.unseen] == ["once"]
     found = child("once", labels={}, ownerReferences=[])
@@ -222,13 +222,13 @@ def test_only_what_is_made_if_not_present_is_looked_for_beyond_the_watches() -> 
     assert not again.unseen
 
 
-def test_what_cannot_be_looked_at_is_refused_for_now() -> None:
+def test_an_object_that_can_not_be_read_is_refused_for_now() -> None:
     identity = Identity("", "ConfigMap", "default", "settings")
     plan = make_plan(observed(unreadable={identity: "may not get configmaps"}), rendered(config_map()))
     assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, FailureReason.APPLY_FAILED)
     assert "may not get configmaps" in plan.steps[0].reason
 
 
-def test_what_nobody_made_for_us_is_not_pruned() -> None:
+def test_an_object_that_no_apply_created_is_not_pruned() -> None:
     theirs = child("theirs", uid="x", ownerReferences=[])
     assert make_plan(observed(theirs, parent=parent(uid=PARENT_UID)), rendered()).steps == ()

@@ -1,4 +1,4 @@
-"""What is made once: what is on record of it, and what follows."""
+"""Manifests that are applied once: their records, and what the plan does with them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def live_job(*conditions: str, labels: dict[str, str] | None = None, **metadata:
 
 
 def records(end: FinalState = FinalState.UNSEEN, body: dict[str, Any] | None = None) -> ParentRecords:
-    """What is on record of a Job that was made."""
+    """The records of a Job that was applied once."""
     return apply_once.with_once_record(
         ParentRecords(), IDENTITY, OnceRecord(apply_once.digest(document(body or job()), parent()), end)
     )
@@ -69,33 +69,33 @@ def planned(*lives: LiveObject, kept: ParentRecords | None = None, body: dict[st
     return step
 
 
-def test_what_was_never_made_is_made() -> None:
+def test_a_manifest_without_a_record_is_applied() -> None:
     assert planned().action is Action.APPLY
 
 
 @pytest.mark.parametrize("end", [FinalState.UNSEEN, FinalState.READY])
-def test_what_was_made_and_is_gone_is_not_made_again_and_counts_as_ready(end: FinalState) -> None:
+def test_an_object_that_is_gone_is_not_applied_again_and_counts_as_ready(end: FinalState) -> None:
     step = planned(kept=records(end))
     assert step.action is Action.KEEP
     assert step.standing is not None
     assert step.standing.state is ReadinessState.CURRENT
 
 
-def test_what_failed_and_is_gone_stays_failed() -> None:
+def test_an_object_that_failed_and_is_gone_stays_failed() -> None:
     step = planned(kept=records(FinalState.FAILED))
     assert step.action is Action.KEEP
     assert step.standing is not None
     assert step.standing.state is ReadinessState.FAILED
 
 
-def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_to_be_made_by_us() -> None:
+def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_reported_as_such() -> None:
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
     kept = once_outcomes.record_outcome(
         ParentRecords(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0
     )
-    assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, found=True)
+    assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, existed_before=True)
     # No watch shows it.
     plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
     assert plan.unseen == (IDENTITY,)
@@ -104,33 +104,33 @@ def test_what_somebody_else_had_made_is_looked_for_in_each_pass_and_never_said_t
     assert there.reason == "existed before it would have been made once and is left alone"
     assert plan.steps[0].standing is not None
     assert plan.steps[0].standing.message.startswith("existed before it would have been made once, became ready and")
-    # What we made ourselves is not asked for.
+    # An object that the operator created is not requested.
     assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == ()
 
 
-def test_a_changed_manifest_is_made_when_the_old_object_is_gone() -> None:
+def test_a_changed_manifest_is_applied_when_the_old_object_is_gone() -> None:
     changed = job("b")
     assert planned(live_job(), kept=records(), body=changed).action is Action.KEEP
     assert planned(kept=records(), body=changed).action is Action.APPLY
 
 
-def test_an_object_that_is_there_is_left_alone() -> None:
+def test_an_object_that_exists_is_left_alone() -> None:
     for kept in (ParentRecords(), records()):
         step = planned(live_job(), kept=kept)
         assert (step.action, step.standing) == (Action.KEEP, None)
 
 
-def test_what_is_on_its_way_out_counts_as_gone() -> None:
+def test_an_object_that_is_being_deleted_counts_as_gone() -> None:
     going = live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z")
     assert planned(going, kept=records()).standing is not None
     assert planned(going, kept=records(), body=job("b")).action is Action.WAIT
 
 
-def test_what_an_earlier_process_made_and_did_not_record_is_taken_as_made() -> None:
+def test_an_object_that_an_earlier_process_created_without_a_record_counts_as_applied() -> None:
     for live in (live_job(), live_job(deletionTimestamp="2026-01-01T00:00:00Z")):
         step = planned(live)
         assert step.action is Action.KEEP
-        # Whoever depends on it waits until it is known how it ended.
+        # Dependants wait until its final state is known.
         assert (step.standing is None) or (step.standing.state is ReadinessState.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         assert apply_once.once_record(
@@ -142,19 +142,19 @@ def records_digest() -> str:
     return apply_once.digest(document(job()), parent())
 
 
-def test_a_job_of_a_former_parent_of_the_same_name_is_not_taken_for_ours() -> None:
+def test_a_job_of_a_former_parent_of_the_same_name_is_recreated() -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": "old", "controller": True}
     left = live_job("Complete", labels={PARENT_UID_LABEL: "old"}, ownerReferences=[owner])
     assert planned(left).action is Action.RECREATE
 
 
-def test_a_parent_that_was_made_again_with_the_old_annotations_begins_anew() -> None:
+def test_a_recreated_parent_with_the_old_annotations_starts_without_records() -> None:
     again = parent(uid="new")
     seen = observed(kinds=KINDS, records=records(FinalState.READY), parent=again)
     assert make_plan(seen, rendered(job())).steps[0].action is Action.APPLY
 
 
-def test_the_digest_names_what_the_author_wrote() -> None:
+def test_the_digest_is_of_what_the_author_wrote() -> None:
     plain = records_digest()
     assert apply_once.digest(document(job("b")), parent()) != plain
     assert apply_once.digest(document(job(recreate="Orphan", prune="false")), parent()) == plain
@@ -190,13 +190,13 @@ def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Re
         (FinalState.FAILED, live_job("Complete"), FinalState.READY),
     ],
 )
-def test_the_record_says_how_it_ended(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
+def test_the_record_holds_the_final_state(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
     kept = records(before)
     found = apply_once.once_record(once_outcomes.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
     assert found == OnceRecord(records_digest(), after)
 
 
-def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None:
+def test_the_record_is_of_the_old_manifest_while_the_old_object_exists() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
     after = once_outcomes.record_outcome(
@@ -205,7 +205,7 @@ def test_while_the_old_object_stands_the_record_is_of_the_old_manifest() -> None
     assert apply_once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
 
 
-def test_what_is_made_anew_has_a_new_record() -> None:
+def test_an_object_that_is_applied_again_has_a_new_record() -> None:
     kept = records(FinalState.READY)
     step = planned(kept=kept, body=job("b"))
     after = once_outcomes.record_outcome(
@@ -215,24 +215,24 @@ def test_what_is_made_anew_has_a_new_record() -> None:
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
-def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
+def test_an_apply_that_failed_is_not_recorded(result: Result) -> None:
     assert (
         once_outcomes.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
         == ParentRecords()
     )
 
 
-def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
+def test_a_record_that_can_not_be_written_is_a_retryable_failure() -> None:
     failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
     assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
 
 
-def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed() -> None:
-    assert apply_once.is_done(records(FinalState.READY).once, "Job", "migrate")
-    assert apply_once.is_done(records().once, "Job", "migrate")
-    assert not apply_once.is_done(records(FinalState.FAILED).once, "Job", "migrate")
-    assert not apply_once.is_done(records().once, "Job", "other")
+def test_dependants_do_not_wait_for_an_object_that_is_gone_unless_it_failed() -> None:
+    assert apply_once.is_done(records(FinalState.READY).once_records, "Job", "migrate")
+    assert apply_once.is_done(records().once_records, "Job", "migrate")
+    assert not apply_once.is_done(records(FinalState.FAILED).once_records, "Job", "migrate")
+    assert not apply_once.is_done(records().once_records, "Job", "other")
     assert not apply_once.is_done({"finalize/Job.batch/default/migrate": "done"}, "Job", "migrate")
 
 
@@ -240,17 +240,19 @@ def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed()
     ("condition", "end"),
     [("Complete", FinalState.READY), ("Failed", FinalState.FAILED), ("Suspended", FinalState.UNSEEN)],
 )
-def test_what_went_before_anybody_looked_ended_as_its_last_state_says(condition: str, end: FinalState) -> None:
+def test_the_last_known_state_of_a_deleted_object_is_its_final_state(condition: str, end: FinalState) -> None:
     last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
     hook = {"finalize/Job.batch/default/hook": "done"}
-    found = apply_once.with_final_states(replace(records(), once=hook | dict(records().once)), last.get, 0.0)
+    found = apply_once.with_final_states(
+        replace(records(), once_records=hook | dict(records().once_records)), last.get, 0.0
+    )
     assert apply_once.once_record(found, IDENTITY) == OnceRecord(records_digest(), end)
-    assert found.once["finalize/Job.batch/default/hook"] == "done"
+    assert found.once_records["finalize/Job.batch/default/hook"] == "done"
     assert apply_once.with_final_states(records(FinalState.READY), last.get, 0.0) == records(FinalState.READY)
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
-def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
+def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
     seen: list[Identity] = []
     apply_once.with_final_states(
         apply_once.with_once_record(ParentRecords(), identity, OnceRecord("d")), seen.append, 0.0
@@ -258,15 +260,15 @@ def test_a_word_leads_back_to_its_object(identity: Identity) -> None:
     assert seen == [identity]
 
 
-def test_of_what_is_no_longer_rendered_only_the_newest_words_are_kept() -> None:
-    kept = ParentRecords(once={"finalize/Job.batch/default/hook": "done"})
+def test_only_the_newest_records_of_unrendered_manifests_are_kept() -> None:
+    kept = ParentRecords(once_records={"finalize/Job.batch/default/hook": "done"})
     identities = [
-        Identity("batch", "Job", "default", f"j{number}") for number in range(apply_once.KEPT_UNRENDERED + 10)
+        Identity("batch", "Job", "default", f"j{number}") for number in range(apply_once.UNRENDERED_LIMIT + 10)
     ]
     for identity in identities:
         kept = apply_once.with_once_record(kept, identity, OnceRecord("d"))
     left = apply_once.trim_once_records(kept, identities[:5])
-    assert len(left.once) == apply_once.KEPT_UNRENDERED + 5 + 1
+    assert len(left.once_records) == apply_once.UNRENDERED_LIMIT + 5 + 1
     assert apply_once.once_record(left, identities[4]) is not None
     assert apply_once.once_record(left, identities[5]) is None
     assert apply_once.once_record(left, identities[-1]) is not None

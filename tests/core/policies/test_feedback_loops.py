@@ -1,4 +1,4 @@
-"""Which children change without end, how much they are slowed down, and what is said of them."""
+"""Which children are in a feedback loop, how much the operator slows them down, and the message about them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def one(name: str) -> Reference:
 def reading(reads: Mapping[str, Query | None], *, after: bool = False) -> Rendered:
     documents = []
     for name, query in reads.items():
-        uses = () if query is None else (Dependency(query, awaited=False, after=after),)
-        documents.append(replace(document(config_map(name)), dependencies=uses))
+        dependencies = () if query is None else (Dependency(query, awaited=False, after=after),)
+        documents.append(replace(document(config_map(name)), dependencies=dependencies))
     asked = tuple(query for query in reads.values() if query is not None)
     return Rendered(documents=tuple(documents), asked=asked)
 
 
-def restless(rendered: Rendered, *changed: str, times: int = 1, gap: float = 1.0) -> Mapping[Identity, FeedbackLoop]:
+def loops_after(rendered: Rendered, *changed: str, times: int = 1, gap: float = 1.0) -> Mapping[Identity, FeedbackLoop]:
     feedback_loops: Mapping[Identity, FeedbackLoop] = {}
     for number in range(times):
         now = NOW + number * gap
@@ -49,57 +49,59 @@ def restless(rendered: Rendered, *changed: str, times: int = 1, gap: float = 1.0
     return feedback_loops
 
 
-def test_what_is_read_in_a_circle_is_named_with_what_it_reads() -> None:
-    found = restless(reading({"a": one("b"), "b": one("a")}), "a", "b")
-    words = "ConfigMap default/a changes each time it is applied, for it reads ConfigMap/b, which follows from it; "
+def test_the_message_names_a_child_in_a_loop_and_what_it_reads() -> None:
+    found = loops_after(reading({"a": one("b"), "b": one("a")}), "a", "b")
+    words = (
+        "ConfigMap default/a changes each time it is applied, because it reads ConfigMap/b, which is derived from it; "
+    )
     a = config_map_identity("a")
-    assert found[a].text(a) == words + "it is applied again in growing pauses"
+    assert found[a].text(a) == words + "the operator applies it with backoff"
     assert len(found) == 2
 
 
-def test_a_manifest_that_reads_itself_is_a_circle_however_it_asks() -> None:
+def test_a_manifest_that_reads_itself_is_a_loop_with_every_query() -> None:
     itself = Lookup(api_version="v1", kind="ConfigMap", namespace="default", name="a")
     a = config_map_identity("a")
     for query in (one("a"), itself):
-        assert "for it reads itself; " in restless(reading({"a": query}), "a")[a].text(a)
-    assert "for it reads every ConfigMap in default, which" in restless(reading({"a": ALL}), "a")[a].text(a)
+        assert "because it reads itself; " in loops_after(reading({"a": query}), "a")[a].text(a)
+    assert "because it reads every ConfigMap in default, which" in loops_after(reading({"a": ALL}), "a")[a].text(a)
 
 
-def test_a_chain_and_what_only_comes_after_are_no_circle() -> None:
-    assert not restless(reading({"a": None, "b": one("a"), "c": one("b")}), "a", "b", "c")
-    assert not restless(reading({"a": one("b"), "b": one("a")}, after=True), "a", "b")
+def test_a_chain_and_an_order_without_a_value_are_no_loop() -> None:
+    assert not loops_after(reading({"a": None, "b": one("a"), "c": one("b")}), "a", "b", "c")
+    assert not loops_after(reading({"a": one("b"), "b": one("a")}, after=True), "a", "b")
     other = Selection(api_version="v1", kind="ConfigMap", namespace="default", labels=(("a", "b"),))
-    assert not restless(reading({"a": other}), "a")
-    # What only reads a circle changes with it, and is not to blame.
-    assert restless(reading({"a": one("a"), "b": one("a")}), "a", "b").keys() == {config_map_identity("a")}
+    assert not loops_after(reading({"a": other}), "a")
+    # A child outside of the loop that reads it is not part of the loop.
+    assert loops_after(reading({"a": one("a"), "b": one("a")}), "a", "b").keys() == {config_map_identity("a")}
 
 
-def test_some_changes_are_free_and_then_the_pauses_grow_to_two_minutes() -> None:
+def test_the_first_changes_have_no_pause_and_then_the_pauses_grow_to_two_minutes() -> None:
     rendered, pauses = reading({"a": one("a")}), []
     for times in range(1, ALLOWED_CHANGES + 20):
-        (found,) = restless(rendered, "a", times=times).values()
-        pauses.append(found.due - found.last)
+        (found,) = loops_after(rendered, "a", times=times).values()
+        pauses.append(found.apply_due - found.changed_at)
     assert pauses[:ALLOWED_CHANGES] == [0] * ALLOWED_CHANGES
     assert pauses[ALLOWED_CHANGES:] == sorted(pauses[ALLOWED_CHANGES:])
     assert (pauses[ALLOWED_CHANGES], pauses[-1]) == (0.5, 120)
 
 
-def test_what_keeps_still_for_long_enough_has_come_to_rest() -> None:
+def test_a_loop_is_over_when_its_child_has_not_changed_for_long_enough() -> None:
     rendered = reading({"a": one("a")})
-    (found,) = restless(rendered, "a", times=50, gap=SETTLED_AFTER + 1).values()
+    (found,) = loops_after(rendered, "a", times=50, gap=SETTLED_AFTER + 1).values()
     assert found.changes == 1
     assert found.again_at(NOW) is None
-    (found,) = restless(rendered, "a", times=50).values()
-    assert found.again_at(found.last) == found.due
-    assert found.again_at(found.due) == found.over_at
-    assert without_settled({config_map_identity("a"): found}, found.due)
-    assert not without_settled({config_map_identity("a"): found}, found.over_at)
+    (found,) = loops_after(rendered, "a", times=50).values()
+    assert found.again_at(found.changed_at) == found.apply_due
+    assert found.again_at(found.apply_due) == found.settles_at
+    assert without_settled({config_map_identity("a"): found}, found.apply_due)
+    assert not without_settled({config_map_identity("a"): found}, found.settles_at)
 
 
-def test_only_what_changed_is_left_alone_and_only_until_its_pause_is_over() -> None:
+def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over() -> None:
     live = child("a")
     apply_records = {live.identity: apply_record(made(config_map("a")), live)}
-    feedback_loops = {live.identity: FeedbackLoop(changes=ALLOWED_CHANGES + 3, last=NOW, reads=one("a"))}
+    feedback_loops = {live.identity: FeedbackLoop(changes=ALLOWED_CHANGES + 3, changed_at=NOW, reads=one("a"))}
     changed = reading({"a": one("a"), "b": None})
     first = replace(changed.documents[0], body=config_map("a", data={"new": "1"}))
     rendered = replace(changed, documents=(first, *changed.documents[1:]))

@@ -1,4 +1,7 @@
-"""Who changed what of ours, and when it is a fight; the managedFields are those of a kube-apiserver 1.36.3."""
+"""Which manager changed which fields, and when changes are a conflict.
+
+The managedFields are those of a kube-apiserver 1.36.3.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from ssa_operator.core.policies.field_conflicts import (
     AppliedChildren,
     ConflictHistory,
     ConflictPolicy,
-    FieldTakeover,
+    FieldChange,
     ForeignChange,
-    field_takeovers,
-    foreign_change,
+    find_field_changes,
+    find_foreign_change,
     is_relevant,
     update_histories,
     with_foreign_change,
@@ -27,14 +30,14 @@ from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched
 from tests.core.example_objects import CONFIG_MAP, DEPLOYMENT, child
 
 NOON = "2026-01-01T12:00:00Z"
-TOLERANCE = ConflictPolicy(changes=3, window=100.0, base=1.0, cap=8.0, quiet=5.0)
+POLICY = ConflictPolicy(allowed_changes=3, window=100.0, backoff_base=1.0, backoff_cap=8.0, quiet_period=5.0)
 
 CONTAINER = 'k:{"name":"web"}'
 PORT = 'k:{"containerPort":80,"protocol":"TCP"}'
 
 
-def ours(time: str = NOON, *, replicas: bool = True, image: bool = True, ports: bool = True) -> dict[str, Any]:
-    """Our entry of a Deployment, with or without some fields."""
+def own_entry(time: str = NOON, *, replicas: bool = True, image: bool = True, ports: bool = True) -> dict[str, Any]:
+    """The operator's managedFields entry of a Deployment, with or without some fields."""
     container: dict[str, Any] = {".": {}, "f:args": {}, "f:name": {}}
     if image:
         container["f:image"] = {}
@@ -47,7 +50,7 @@ def ours(time: str = NOON, *, replicas: bool = True, image: bool = True, ports: 
     return {"manager": "ssa-operator", "operation": "Apply", "time": time, "fieldsV1": fields}
 
 
-def theirs(manager: str, fields: dict[str, Any], operation: str = "Update", **more: str) -> dict[str, Any]:
+def other_entry(manager: str, fields: dict[str, Any], operation: str = "Update", **more: str) -> dict[str, Any]:
     return {"manager": manager, "operation": operation, "time": NOON, "fieldsV1": fields, **more}
 
 
@@ -69,95 +72,97 @@ def deployment(*entries: dict[str, Any], image: str = "i:1", uid: str = "d-1", v
     )
 
 
-LEFT = deployment(ours())
-HELD = ApplyRecord(digest=b"m", uid="d-1", entry=LEFT.own_entry())
+LAST_APPLIED = deployment(own_entry())
+RECORD = ApplyRecord(digest=b"m", uid="d-1", own_entry=LAST_APPLIED.own_entry())
 
 
-def said(live: LiveObject | None) -> str:
-    return foreign_change(HELD, LEFT, live).text()
+def text_of(live: LiveObject | None) -> str:
+    return find_foreign_change(RECORD, LAST_APPLIED, live).text()
 
 
 def test_a_scale_names_its_manager_the_subresource_and_the_field() -> None:
-    live = deployment(ours(replicas=False), theirs("kubectl", {"f:spec": {"f:replicas": {}}}, subresource="scale"))
-    assert said(live) == "kubectl (Update of scale) changed spec.replicas"
+    live = deployment(
+        own_entry(replicas=False), other_entry("kubectl", {"f:spec": {"f:replicas": {}}}, subresource="scale")
+    )
+    assert text_of(live) == "kubectl (Update of scale) changed spec.replicas"
 
 
 def test_a_field_of_a_list_item_is_named_by_the_items_key() -> None:
     image: dict[str, Any] = {"f:spec": {"f:template": {"f:spec": {"f:containers": {CONTAINER: {"f:image": {}}}}}}}
-    live = deployment(ours(image=False), theirs("kubectl-set", image))
-    assert said(live) == "kubectl-set (Update) changed spec.template.spec.containers[name=web].image"
+    live = deployment(own_entry(image=False), other_entry("kubectl-set", image))
+    assert text_of(live) == "kubectl-set (Update) changed spec.template.spec.containers[name=web].image"
 
 
-def test_an_apply_of_another_manager_names_every_field_that_it_took() -> None:
+def test_an_apply_of_another_manager_names_every_field_that_it_changed() -> None:
     fields: dict[str, Any] = {
         "f:spec": {
             "f:replicas": {},
             "f:template": {"f:spec": {"f:containers": {CONTAINER: {".": {}, "f:image": {}, "f:name": {}}}}},
         }
     }
-    live = deployment(theirs("rival", fields, "Apply"), ours(replicas=False, image=False))
+    live = deployment(other_entry("rival", fields, "Apply"), own_entry(replicas=False, image=False))
     text = "rival (Apply) changed spec.replicas, spec.template.spec.containers[name=web].image"
-    assert said(live) == text
+    assert text_of(live) == text
 
 
-def test_an_item_that_somebody_removed_is_named_once() -> None:
-    live = deployment(ours(ports=False), theirs("rival", {"f:spec": {"f:paused": {}}}))
-    text = "somebody removed spec.template.spec.containers[name=web].ports[containerPort=80,protocol=TCP]"
-    assert said(live) == text
+def test_a_removed_item_is_named_once() -> None:
+    live = deployment(own_entry(ports=False), other_entry("rival", {"f:spec": {"f:paused": {}}}))
+    text = "an unknown manager removed spec.template.spec.containers[name=web].ports[containerPort=80,protocol=TCP]"
+    assert text_of(live) == text
 
 
-def test_managed_fields_that_were_cleared_are_called_that() -> None:
-    assert said(deployment()) == "somebody removed metadata.managedFields"
+def test_cleared_managed_fields_are_named() -> None:
+    assert text_of(deployment()) == "an unknown manager removed metadata.managedFields"
 
 
-def test_another_operator_of_our_name_is_known_by_the_time_of_our_entry() -> None:
-    live = deployment(ours("2026-01-01T12:00:09Z"), image="i:2")
-    assert said(live) == "another ssa-operator changed spec.template.spec.containers[name=web].image"
+def test_another_operator_with_the_same_manager_is_detected_by_the_time_of_the_entry() -> None:
+    live = deployment(own_entry("2026-01-01T12:00:09Z"), image="i:2")
+    assert text_of(live) == "another ssa-operator changed spec.template.spec.containers[name=web].image"
 
 
-def test_another_operator_of_our_name_is_known_by_the_values_where_it_wrote_within_the_same_second() -> None:
-    live = deployment(ours(), image="i:2", version="8")
-    assert not is_untouched(HELD, LEFT, live)
-    assert said(live) == "another ssa-operator changed spec.template.spec.containers[name=web].image"
+def test_another_operator_with_the_same_manager_is_detected_by_the_values_if_it_wrote_within_the_same_second() -> None:
+    live = deployment(own_entry(), image="i:2", version="8")
+    assert not is_untouched(RECORD, LAST_APPLIED, live)
+    assert text_of(live) == "another ssa-operator changed spec.template.spec.containers[name=web].image"
 
 
-def test_a_write_that_leaves_our_fields_alone_leaves_the_proof_alone() -> None:
-    live = deployment(ours(), theirs("rival", {"f:spec": {"f:paused": {}}}), version="8")
-    assert is_untouched(HELD, LEFT, live)
+def test_a_write_to_other_fields_leaves_the_object_untouched() -> None:
+    live = deployment(own_entry(), other_entry("rival", {"f:spec": {"f:paused": {}}}), version="8")
+    assert is_untouched(RECORD, LAST_APPLIED, live)
 
 
-def test_a_status_entry_is_not_taken_for_the_owner_of_a_field() -> None:
-    live = deployment(ours(replicas=False), theirs("rival", {"f:spec": {"f:replicas": {}}}, subresource="status"))
-    assert said(live) == "somebody removed spec.replicas"
+def test_a_status_entry_does_not_count_as_the_owner_of_a_field() -> None:
+    live = deployment(
+        own_entry(replicas=False), other_entry("rival", {"f:spec": {"f:replicas": {}}}, subresource="status")
+    )
+    assert text_of(live) == "an unknown manager removed spec.replicas"
 
 
-def test_an_object_that_went_or_was_made_again_was_deleted() -> None:
-    assert said(None) == said(deployment(ours(), uid="d-2")) == "it was deleted"
+def test_an_object_that_is_gone_or_recreated_was_deleted() -> None:
+    assert text_of(None) == text_of(deployment(own_entry(), uid="d-2")) == "it was deleted"
 
 
-def test_no_field_is_named_where_the_parent_is_confidential() -> None:
-    live = deployment(ours(replicas=False), theirs("rival", {"f:spec": {"f:replicas": {}}}))
-    assert "replicas" not in foreign_change(HELD, LEFT, live).text(confidential=True)
+def test_the_message_about_a_confidential_parent_names_no_field() -> None:
+    live = deployment(own_entry(replicas=False), other_entry("rival", {"f:spec": {"f:replicas": {}}}))
+    assert "replicas" not in find_foreign_change(RECORD, LAST_APPLIED, live).text(confidential=True)
 
 
-def test_a_status_that_another_manager_took_is_seen_in_the_status_entries() -> None:
+def test_a_foreign_change_of_a_status_is_detected_by_the_status_entries() -> None:
     def parent(ready: bool) -> LiveObject:
         fields: dict[str, Any] = {"f:status": {"f:observedGeneration": {}} | ({"f:ready": {}} if ready else {})}
         mine = {"manager": "ssa-operator", "operation": "Apply", "subresource": "status", "fieldsV1": fields}
-        theirs_ = theirs("rival", {"f:status": {"f:ready": {}}}, subresource="status")
-        return deployment(mine, *([] if ready else [theirs_]))
+        rivals_entry = other_entry("rival", {"f:status": {"f:ready": {}}}, subresource="status")
+        return deployment(mine, *([] if ready else [rivals_entry]))
 
     before = parent(ready=True)
-    found = field_takeovers(before.own_entry("status"), before, parent(ready=False), "status")
-    assert found == (
-        FieldTakeover(manager="rival", operation="Update", subresource="status", fields=("status.ready",)),
-    )
+    found = find_field_changes(before.own_entry("status"), before, parent(ready=False), "status")
+    assert found == (FieldChange(manager="rival", operation="Update", subresource="status", fields=("status.ready",)),)
 
 
-def test_paths_lead_to_the_values_that_they_name() -> None:
+def test_a_path_leads_to_the_value_of_its_field() -> None:
     path = ("f:spec", "f:template", "f:spec", "f:containers", CONTAINER, "f:ports", PORT, "f:containerPort")
-    assert value_at(LEFT.body, path) == 80
-    assert value_at(LEFT.body, (*path[:4], 'k:{"name":"no"}', "f:image")) is None
+    assert value_at(LAST_APPLIED.body, path) == 80
+    assert value_at(LAST_APPLIED.body, (*path[:4], 'k:{"name":"no"}', "f:image")) is None
     assert path_text(("f:metadata", "f:finalizers", 'v:"a.b/c"')) == 'metadata.finalizers["a.b/c"]'
     assert path_text(("f:metadata", "f:labels", "f:a.b/c")) == "metadata.labels[a.b/c]"
 
@@ -175,152 +180,158 @@ def test_nothing_is_lost_between_a_tree_and_itself_and_everything_between_it_and
     assert all(not any(path != other and path[: len(other)] == other for other in everything) for path in everything)
 
 
-def fight(*moments: float, change: ForeignChange | None = None) -> ConflictHistory:
-    """A rival who strikes at these moments, each put back as soon as it may be."""
+def history_of(*moments: float, change: ForeignChange | None = None) -> ConflictHistory:
+    """A rival changes the object at these moments. The operator reverts each change as soon as it is due."""
     history = None
     for moment in moments:
-        history = with_foreign_change(history, b"m", change or ForeignChange((TAKE,)), moment, TOLERANCE)
-        history = with_revert(history, max(moment, history.due))
+        history = with_foreign_change(history, b"m", change or ForeignChange((RIVALS_CHANGE,)), moment, POLICY)
+        history = with_revert(history, max(moment, history.revert_due))
     assert history is not None
     return history
 
 
-TAKE = FieldTakeover(manager="rival", operation="Apply", fields=("spec.replicas",))
+RIVALS_CHANGE = FieldChange(manager="rival", operation="Apply", fields=("spec.replicas",))
 
 
-def test_one_edit_is_no_fight() -> None:
-    history = with_foreign_change(None, b"m", ForeignChange((TAKE,)), 0.0, TOLERANCE)
+def test_one_edit_is_no_conflict() -> None:
+    history = with_foreign_change(None, b"m", ForeignChange((RIVALS_CHANGE,)), 0.0, POLICY)
     assert not history.in_conflict
-    assert not history.held(0.0)
+    assert not history.revert_delayed(0.0)
 
 
-def test_edits_that_are_spread_over_a_long_time_are_no_fight() -> None:
-    assert not fight(0.0, 40.0, 80.0, 120.0, 160.0, 200.0).in_conflict
+def test_edits_over_a_long_time_are_no_conflict() -> None:
+    assert not history_of(0.0, 40.0, 80.0, 120.0, 160.0, 200.0).in_conflict
 
 
-def test_edits_of_different_fields_are_no_fight() -> None:
+def test_edits_of_different_fields_are_no_conflict() -> None:
     history = None
     for number in range(10):
         history = with_foreign_change(
-            history, b"m", ForeignChange((FieldTakeover(manager="a", fields=(f"data.{number}",)),)), number, TOLERANCE
+            history, b"m", ForeignChange((FieldChange(manager="a", fields=(f"data.{number}",)),)), number, POLICY
         )
         history = with_revert(history, number)
     assert history is not None
     assert not history.in_conflict
 
 
-def test_one_more_change_than_is_tolerated_is_a_fight_that_names_rival_and_field() -> None:
-    history = fight(0.0, 1.0, 2.0)
+def test_one_more_change_than_allowed_is_a_conflict_that_names_the_manager_and_the_field() -> None:
+    history = history_of(0.0, 1.0, 2.0)
     assert not history.in_conflict
-    history = with_foreign_change(history, b"m", ForeignChange((TAKE,)), 3.0, TOLERANCE)
+    history = with_foreign_change(history, b"m", ForeignChange((RIVALS_CHANGE,)), 3.0, POLICY)
     assert history.in_conflict
-    assert history.text(DEPLOYMENT).startswith("rival (Apply) changes spec.replicas again and again; take that out")
+    assert history.text(DEPLOYMENT).startswith(
+        "rival (Apply) repeatedly changes spec.replicas; remove it from the template"
+    )
 
 
-def test_the_pauses_between_repairs_double_up_to_their_cap() -> None:
-    history = fight(0.0, 1.0, 2.0)
+def test_the_pauses_between_reverts_double_up_to_their_cap() -> None:
+    history = history_of(0.0, 1.0, 2.0)
     pauses = []
     now = 3.0
     for _ in range(6):
-        history = with_foreign_change(history, b"m", ForeignChange((TAKE,)), now, TOLERANCE)
-        assert history.held(now)
-        assert history.again_at(now) == history.due
-        pauses.append(history.due - now)
-        now = history.due
-        assert not history.held(now)
+        history = with_foreign_change(history, b"m", ForeignChange((RIVALS_CHANGE,)), now, POLICY)
+        assert history.revert_delayed(now)
+        assert history.again_at(now) == history.revert_due
+        pauses.append(history.revert_due - now)
+        now = history.revert_due
+        assert not history.revert_delayed(now)
         history = with_revert(history, now)
     assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-def test_a_fight_is_over_when_the_other_leaves_a_repair_alone() -> None:
-    history = fight(0.0, 1.0, 2.0, 3.0)
-    assert history.answered == 4.0
+def test_a_conflict_is_over_when_the_other_leaves_a_revert_alone() -> None:
+    history = history_of(0.0, 1.0, 2.0, 3.0)
+    assert history.reverted_at == 4.0
     assert history.again_at(4.0) == 9.0
-    assert is_relevant(history, 8.9, TOLERANCE)
-    assert not is_relevant(history, 9.0, TOLERANCE)
+    assert is_relevant(history, 8.9, POLICY)
+    assert not is_relevant(history, 9.0, POLICY)
 
 
-def test_a_rival_with_an_interval_is_given_longer_before_the_fight_is_called_over() -> None:
-    """Else the condition would come and go with every round."""
-    history = fight(0.0, 20.0, 40.0, 60.0, 81.0)
+def test_a_conflict_with_a_slow_manager_needs_a_longer_silence_to_be_over() -> None:
+    """Otherwise the condition would come and go with every change."""
+    history = history_of(0.0, 20.0, 40.0, 60.0, 81.0)
     assert history.in_conflict
-    assert history.answered is not None
-    assert history.again_at(history.answered) == history.answered + 60.0
+    assert history.reverted_at is not None
+    assert history.again_at(history.reverted_at) == history.reverted_at + 60.0
 
 
-def test_a_repair_that_was_due_and_could_not_be_made_asks_for_no_pass_of_its_own() -> None:
-    """Else the operator would spin on a child that something else keeps from being applied."""
-    history = with_foreign_change(fight(0.0, 1.0, 2.0), b"m", ForeignChange((TAKE,)), 3.0, TOLERANCE)
-    assert history.again_at(history.due) is None
-    assert history.again_at(history.due - 0.1) == history.due
+def test_a_revert_that_was_due_and_failed_schedules_no_reconcile() -> None:
+    """Otherwise the operator would loop over a child that it can't apply."""
+    history = with_foreign_change(history_of(0.0, 1.0, 2.0), b"m", ForeignChange((RIVALS_CHANGE,)), 3.0, POLICY)
+    assert history.again_at(history.revert_due) is None
+    assert history.again_at(history.revert_due - 0.1) == history.revert_due
 
 
-def test_an_unanswered_change_is_never_forgotten() -> None:
-    history = with_foreign_change(fight(0.0, 1.0, 2.0), b"m", ForeignChange((TAKE,)), 3.0, TOLERANCE)
-    assert is_relevant(history, 1e9, TOLERANCE)
+def test_a_change_that_is_not_reverted_is_never_forgotten() -> None:
+    history = with_foreign_change(history_of(0.0, 1.0, 2.0), b"m", ForeignChange((RIVALS_CHANGE,)), 3.0, POLICY)
+    assert is_relevant(history, 1e9, POLICY)
 
 
-def test_what_is_said_of_a_fight_stays_the_same_from_round_to_round() -> None:
-    texts = {fight(*map(float, range(rounds))).text(DEPLOYMENT) for rounds in range(4, 40)}
+def test_the_message_about_a_conflict_stays_the_same_from_change_to_change() -> None:
+    texts = {history_of(*map(float, range(changes))).text(DEPLOYMENT) for changes in range(4, 40)}
     assert len(texts) == 1
 
 
-def test_an_object_that_is_deleted_again_and_again_is_a_fight() -> None:
-    history = fight(0.0, 1.0, 2.0, 3.0, change=ForeignChange())
+def test_an_object_that_is_repeatedly_deleted_is_a_conflict() -> None:
+    history = history_of(0.0, 1.0, 2.0, 3.0, change=ForeignChange())
     assert history.in_conflict
-    assert "is deleted, or loses its label ssa-operator.dev/parent-uid, again and again" in history.text(CONFIG_MAP)
+    assert "it is repeatedly deleted, or loses its label ssa-operator.dev/parent-uid" in history.text(CONFIG_MAP)
 
 
-def test_two_operators_of_our_name_are_told_to_be_divided() -> None:
-    twin = ForeignChange((FieldTakeover(manager="ssa-operator", operation="Apply", fields=("data.a",)),))
-    text = fight(0.0, 1.0, 2.0, 3.0, change=twin).text(CONFIG_MAP)
-    assert text.startswith("another ssa-operator changes data.a again and again")
+def test_the_message_about_two_operators_advises_to_divide_the_parents() -> None:
+    twin = ForeignChange((FieldChange(manager="ssa-operator", operation="Apply", fields=("data.a",)),))
+    text = history_of(0.0, 1.0, 2.0, 3.0, change=twin).text(CONFIG_MAP)
+    assert text.startswith("another ssa-operator repeatedly changes data.a")
     assert "other templates" in text
 
 
-def test_another_manifest_starts_with_a_clean_slate() -> None:
-    history = with_foreign_change(fight(0.0, 1.0, 2.0, 3.0), b"other", ForeignChange((TAKE,)), 4.0, TOLERANCE)
+def test_another_manifest_starts_without_history() -> None:
+    history = with_foreign_change(
+        history_of(0.0, 1.0, 2.0, 3.0), b"other", ForeignChange((RIVALS_CHANGE,)), 4.0, POLICY
+    )
     assert not history.in_conflict
 
 
-def scene(live: LiveObject | None) -> AppliedChildren:
+def children(live: LiveObject | None) -> AppliedChildren:
     identity = child().identity
-    proof = ApplyRecord(digest=b"m", uid="c-1", entry=child().own_entry())
+    record = ApplyRecord(digest=b"m", uid="c-1", own_entry=child().own_entry())
     objects = {identity: live} if live is not None else {}
     return AppliedChildren(
-        apply_records={identity: proof}, left={}, objects=objects, synced=lambda kind: kind == CONFIG_MAP
+        apply_records={identity: record}, last_applied={}, live=objects, synced=lambda kind: kind == CONFIG_MAP
     )
 
 
-def test_the_same_foreign_change_is_counted_once_however_often_it_is_looked_at() -> None:
-    taken = child(managedFields=[theirs("rival", {"f:data": {"f:a": {}}})])
-    histories = update_histories({}, scene(taken), 0.0, TOLERANCE)
-    again = update_histories(histories, scene(taken), 1.0, TOLERANCE)
+def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles() -> None:
+    changed = child(managedFields=[other_entry("rival", {"f:data": {"f:a": {}}})])
+    histories = update_histories({}, children(changed), 0.0, POLICY)
+    again = update_histories(histories, children(changed), 1.0, POLICY)
     assert histories == again
-    assert len(again[taken.identity].changes) == 1
+    assert len(again[changed.identity].changes) == 1
 
 
-def test_an_object_as_we_left_it_is_no_foreign_change() -> None:
-    assert update_histories({}, scene(child()), 0.0, TOLERANCE) == {}
+def test_an_object_as_the_last_apply_left_it_shows_no_foreign_change() -> None:
+    assert update_histories({}, children(child()), 0.0, POLICY) == {}
 
 
-def test_an_object_that_is_still_being_deleted_is_not_counted_yet() -> None:
-    assert update_histories({}, scene(child(deletionTimestamp=NOON, managedFields=[])), 0.0, TOLERANCE) == {}
+def test_an_object_that_is_being_deleted_shows_no_foreign_change_yet() -> None:
+    assert update_histories({}, children(child(deletionTimestamp=NOON, managedFields=[])), 0.0, POLICY) == {}
 
 
 @given(reactions=st.lists(st.floats(min_value=0.001, max_value=30.0), min_size=1, max_size=60))
-def test_repairs_are_bounded_and_the_last_word_is_always_ours(reactions: list[float]) -> None:
-    history, now, repairs = None, 0.0, []
+def test_reverts_are_bounded_and_the_operator_always_writes_last(reactions: list[float]) -> None:
+    history, now, reverts = None, 0.0, []
     for reaction in reactions:
-        history = with_foreign_change(history, b"m", ForeignChange((TAKE,)), now, TOLERANCE)
-        assert history.again_at(now) == history.due if history.due > now else not history.held(now)
-        now = max(now, history.due)
-        assert not history.held(now)
+        history = with_foreign_change(history, b"m", ForeignChange((RIVALS_CHANGE,)), now, POLICY)
+        assert (
+            history.again_at(now) == history.revert_due if history.revert_due > now else not history.revert_delayed(now)
+        )
+        now = max(now, history.revert_due)
+        assert not history.revert_delayed(now)
         history = with_revert(history, now)
-        repairs.append(now)
+        reverts.append(now)
         now += reaction
-    free = TOLERANCE.changes + 1
-    # In any window there are the free ones, those of the growing pauses, and one each cap.
-    for start in repairs:
-        within = sum(1 for moment in repairs if start <= moment < start + TOLERANCE.window)
-        assert within <= free + 4 + TOLERANCE.window / TOLERANCE.cap
+    immediate = POLICY.allowed_changes + 1
+    # Any window has the immediate reverts, those with growing pauses, and one for each cap.
+    for start in reverts:
+        within = sum(1 for moment in reverts if start <= moment < start + POLICY.window)
+        assert within <= immediate + 4 + POLICY.window / POLICY.backoff_cap

@@ -1,4 +1,7 @@
-"""Which refusals say that a field can't change; the real API server's are in tests/controller/immutability.yaml."""
+"""Which refusals are about an immutable field.
+
+Those of the real API server are in tests/controller/immutability.yaml.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 're
         ("a.example.com", "Thing", "spec", "Invalid value: Immutable once it is set"),
     ],
 )
-def test_a_field_that_cannot_change_is_named(group: str, kind: str, field: str, message: str) -> None:
+def test_an_immutable_field_is_named(group: str, kind: str, field: str, message: str) -> None:
     assert immutable_field(GroupKind(group, kind), [FieldRefusal("", ""), FieldRefusal(field, message)]) == field
 
 
@@ -54,7 +57,7 @@ def test_a_field_that_cannot_change_is_named(group: str, kind: str, field: str, 
         ("a.example.com", "Thing", "metadata.name", "Invalid value: immutable"),
     ],
 )
-def test_any_other_refusal_is_not_taken_for_one(group: str, kind: str, field: str, message: str) -> None:
+def test_any_other_refusal_is_not_about_an_immutable_field(group: str, kind: str, field: str, message: str) -> None:
     assert immutable_field(GroupKind(group, kind), [FieldRefusal(field, message)]) == ""
 
 
@@ -66,14 +69,14 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_a_quoted_value_is_no_part_of_the_words(value: Any) -> None:
+def test_a_quoted_value_is_no_part_of_the_detail(value: Any) -> None:
     assert (
         FieldRefusal("spec", f"Invalid value: {json.dumps(value)}: field is immutable").detail == "field is immutable"
     )
 
 
 @given(VALUES)
-def test_a_value_is_never_taken_for_a_refusal(value: Any) -> None:
+def test_a_value_never_counts_as_the_message_of_a_refusal(value: Any) -> None:
     quoted = json.dumps([value, "x: field is immutable"])
     for message in (
         f"Invalid value: {quoted}",
@@ -83,7 +86,7 @@ def test_a_value_is_never_taken_for_a_refusal(value: Any) -> None:
         assert immutable_field(GroupKind("apps", "Deployment"), [FieldRefusal("spec.selector", message)]) == ""
 
 
-def test_a_value_as_older_servers_quote_it_does_not_hide_the_words() -> None:
+def test_a_value_as_older_servers_quote_it_does_not_hide_the_message() -> None:
     message = 'Invalid value: v1.LabelSelector{MatchLabels:map[string]string{"a":"b"}}: field is immutable'
     assert immutable_field(GroupKind("apps", "Deployment"), [FieldRefusal("spec.selector", message)]) == "spec.selector"
 
@@ -96,9 +99,7 @@ def test_a_value_as_older_servers_quote_it_does_not_hide_the_words() -> None:
         (GroupKind("apps", "Deployment"), "spec.selector", "Invalid value: field is immutable"),
     ],
 )
-def test_the_words_that_kubernetes_has_for_all_its_kinds_count_for_every_kind(
-    kind: GroupKind, field: str, message: str
-) -> None:
+def test_the_general_messages_of_kubernetes_count_for_every_kind(kind: GroupKind, field: str, message: str) -> None:
     assert immutable_field(kind, [FieldRefusal(field, message)]) == field
 
 
@@ -171,17 +172,17 @@ def test_a_rule_for_the_whole_object_names_the_field_that_it_compares(rule: str,
         ({"a": 1}, None, "spec"),
     ],
 )
-def test_the_field_that_differs_is_named(wanted: object, live: object, field: str) -> None:
+def test_the_changed_field_is_named(wanted: object, live: object, field: str) -> None:
     assert changed_field(THING, "spec", {"spec": wanted}, {"spec": live}) == field
 
 
-def test_what_may_change_is_not_called_immutable() -> None:
+def test_a_mutable_field_is_not_called_immutable() -> None:
     wanted = {"spec": {"replicas": 2, "template": {"a": "b"}, "serviceName": "b"}}
     live = {"spec": {"replicas": 1, "template": {"a": "a"}, "serviceName": "a"}}
     assert changed_field(GroupKind("apps", "StatefulSet"), "spec", wanted, live) == "spec.serviceName"
 
 
-def test_a_field_is_named_as_it_is_written() -> None:
+def test_a_field_is_named_as_manifests_write_it() -> None:
     service = GroupKind("", "Service")
     wanted = {"spec": {"clusterIP": "None"}}
     live = {"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}}
@@ -189,7 +190,7 @@ def test_a_field_is_named_as_it_is_written() -> None:
     assert changed_field(service, "spec.ipFamilies[0]", wanted, live) == "spec.ipFamilies[0]"
 
 
-def test_what_is_wrong_with_the_name_is_told_apart() -> None:
+def test_a_refusal_of_the_name_is_told_apart() -> None:
     schema = {"x-kubernetes-validations": [{"rule": "self.metadata.name == 'only'", "message": "there is one"}]}
     assert is_about_name(FieldRefusal("metadata.name", 'Invalid value: "x-1": must be …'), "x-1", None)
     assert is_about_name(FieldRefusal("spec.template.labels", "Invalid value: {}: must be 'x-1'"), "x-1", None)

@@ -1,4 +1,4 @@
-"""What the operator keeps on a parent: nothing is lost on the way there and back, and nobody can break it."""
+"""The records on a parent: they read back as they were written, and a malformed record breaks nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
     ANNOTATIONS_LIMIT,
     FINALIZER,
-    HELD,
     HELD_LIMIT,
-    INVENTORY,
-    ONCE,
+    HELD_PRUNE_ANNOTATION,
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
     HeldPrune,
     ParentRecords,
     ParentRecordsError,
@@ -35,9 +35,9 @@ IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12
 RECORDS = st.builds(
     ParentRecords,
     inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
-    once=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
-    held=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
-    finalizer=st.booleans(),
+    once_records=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
+    held_prune=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
+    has_finalizer=st.booleans(),
 )
 
 
@@ -47,13 +47,13 @@ def parent(**metadata: Any) -> LiveObject:
 
 
 @given(RECORDS)
-def test_what_is_written_is_what_is_read(records: ParentRecords) -> None:
+def test_records_read_back_as_they_were_written(records: ParentRecords) -> None:
     body = parent_records_body(parent(), records)
     assert read_parent_records(LiveObject.of(body)) == records
     assert body["metadata"]["uid"] == "u1"
 
 
-def test_a_parent_that_keeps_nothing_has_neither_annotations_nor_finalizer() -> None:
+def test_a_parent_without_records_has_neither_annotations_nor_finalizer() -> None:
     assert parent_records_body(parent(), ParentRecords())["metadata"] == {
         "name": "web",
         "namespace": "default",
@@ -79,7 +79,7 @@ def patched(live: LiveObject, patch: bytes | None) -> LiveObject:
 
 
 @given(RECORDS, RECORDS, st.lists(st.sampled_from(["a/b", "a/c"]), unique=True))
-def test_a_removal_takes_what_is_not_needed_and_nothing_else(
+def test_a_removal_removes_unneeded_records_and_nothing_else(
     kept: ParentRecords, needed: ParentRecords, theirs: list[str]
 ) -> None:
     known = parent_records_body(parent(), kept)["metadata"]
@@ -88,9 +88,9 @@ def test_a_removal_takes_what_is_not_needed_and_nothing_else(
     after = patched(live, removal(live, needed))
     assert read_parent_records(after) == ParentRecords(
         inventory=kept.inventory if needed.inventory else {},
-        once=kept.once if needed.once else {},
-        held=kept.held if needed.held else None,
-        finalizer=kept.finalizer and needed.finalizer,
+        once_records=kept.once_records if needed.once_records else {},
+        held_prune=kept.held_prune if needed.held_prune else None,
+        has_finalizer=kept.has_finalizer and needed.has_finalizer,
     )
     assert [each for each in after.metadata.finalizers if each != FINALIZER] == [*theirs, "a/z"]
     assert after.metadata.annotations["a/note"] == "x"
@@ -107,25 +107,30 @@ def test_a_removal_is_only_for_the_parent_as_it_was_read() -> None:
 
 
 @given(RECORDS)
-def test_records_that_are_there_are_not_written_again(records: ParentRecords) -> None:
+def test_records_that_the_parent_has_are_not_written_again(records: ParentRecords) -> None:
     body = parent_records_body(parent(), records)
     assert is_written(LiveObject.of(body), body)
     assert is_written(parent(), body) is (records == ParentRecords())
 
 
-def test_finalizers_and_annotations_of_others_are_not_ours() -> None:
+def test_finalizers_and_annotations_of_others_are_no_records() -> None:
     theirs = parent(finalizers=["example.com/other"], annotations={"example.com/note": "x"})
     assert read_parent_records(theirs) == ParentRecords()
     assert "finalizers" not in parent_records_body(theirs, ParentRecords())["metadata"]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "7", "{}", "[]", "null", '["a"]', '[{"kind":"A"}]', '[{"name":7}]'])
-def test_an_illegible_record_is_taken_for_empty(text: str) -> None:
-    found = read_parent_records(parent(annotations={INVENTORY: text, ONCE: text, HELD: text}, finalizers=[FINALIZER]))
-    assert found == ParentRecords(finalizer=True)
+def test_a_malformed_record_counts_as_empty(text: str) -> None:
+    found = read_parent_records(
+        parent(
+            annotations={INVENTORY_ANNOTATION: text, ONCE_ANNOTATION: text, HELD_PRUNE_ANNOTATION: text},
+            finalizers=[FINALIZER],
+        )
+    )
+    assert found == ParentRecords(has_finalizer=True)
 
 
-def test_children_made_later_go_first() -> None:
+def test_children_that_were_created_later_are_deleted_first() -> None:
     first, second, third = (Identity("", "Namespace", "", name) for name in ("a", "b", "c"))
     records = ParentRecords().with_children([second, first]).with_children([first, third])
     assert records.waves == [[third], [first, second]]
@@ -133,30 +138,33 @@ def test_children_made_later_go_first() -> None:
     assert records.without_children([first, second, third]) == ParentRecords()
 
 
-def test_more_than_an_object_can_hold_is_refused_in_words() -> None:
+def test_more_than_the_annotations_can_hold_is_an_error() -> None:
     many = ParentRecords().with_children(
         Identity("", "Namespace", "", f"n{n}" * 20) for n in range(ANNOTATIONS_LIMIT // 100)
     )
-    with pytest.raises(ParentRecordsError, match="more than its annotations can hold"):
+    with pytest.raises(ParentRecordsError, match="don't fit into its annotations"):
         parent_records_body(parent(), many)
 
 
-def test_an_identity_is_one_word_that_people_can_read() -> None:
+def test_the_key_of_an_identity_is_readable() -> None:
     assert identity_key(Identity("apps", "Deployment", "default", "web")) == "Deployment.apps/default/web"
     assert identity_key(Identity("", "Namespace", "", "team")) == "Namespace/team"
 
 
 def test_the_inventory_is_plain_json_that_names_every_object() -> None:
     records = ParentRecords().with_children([Identity("", "Namespace", "", "team")])
-    text = parent_records_body(parent(), records)["metadata"]["annotations"][INVENTORY]
+    text = parent_records_body(parent(), records)["metadata"]["annotations"][INVENTORY_ANNOTATION]
     assert json.loads(text) == [{"kind": "Namespace", "name": "team", "wave": 1}]
 
 
-def test_a_hold_names_so_many_children_that_it_always_fits() -> None:
+def test_a_held_prune_records_a_limited_number_of_children() -> None:
     hold = HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100_000)])
     assert len(hold.children) == HELD_LIMIT
     assert hold == HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
-    assert read_parent_records(LiveObject.of(parent_records_body(parent(), ParentRecords(held=hold)))).held == hold
+    assert (
+        read_parent_records(LiveObject.of(parent_records_body(parent(), ParentRecords(held_prune=hold)))).held_prune
+        == hold
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +180,7 @@ def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "x", "/", "//", "Job.batch", "finalize/"])
-def test_an_illegible_word_of_what_was_made_once_names_nothing(word: str) -> None:
-    kept = read_parent_records(parent(annotations={ONCE: json.dumps({word: "x"})}))
-    assert not is_done(kept.once, "Job", "web")
+def test_a_malformed_key_of_a_once_record_names_no_object(word: str) -> None:
+    kept = read_parent_records(parent(annotations={ONCE_ANNOTATION: json.dumps({word: "x"})}))
+    assert not is_done(kept.once_records, "Job", "web")
     assert with_final_states(kept, lambda _: None, 0.0) == kept

@@ -1,4 +1,4 @@
-"""What may be deleted to be made anew, and how its new manifest is tried before."""
+"""Which objects the operator may delete and recreate, and the dry run that proves the new manifest valid."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def claim(name: str, storage: str = "1Gi", **metadata: Any) -> LiveObject:
     ("live", "words"),
     [
         (child(), ""),
-        (child(owner=OTHER_UID), "not made for this parent"),
-        (child(labels={}), "not made for this parent"),
-        (child(managedFields=[]), "did not make it"),
-        (child(managedFields=[{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]), "did not make it"),
+        (child(owner=OTHER_UID), "not created for this parent"),
+        (child(labels={}), "not created for this parent"),
+        (child(managedFields=[]), "did not create it"),
+        (child(managedFields=[{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]), "did not create it"),
         (
             child(ownerReferences=[{"kind": "Other", "name": "x", "uid": "o", "controller": True}]),
-            "Other x controls it",
+            "it is controlled by Other x",
         ),
         (child(ownerReferences=[]), ""),
     ],
 )
-def test_only_what_is_ours_may_be_deleted(live: LiveObject, words: str) -> None:
+def test_only_an_object_that_the_operator_created_and_controls_may_be_deleted(live: LiveObject, words: str) -> None:
     why = reason_to_keep(made(recreated()), live)
     assert words in why
     assert bool(why) == bool(words)
@@ -82,7 +82,7 @@ def test_the_advice_to_delete_a_stateful_set_keeps_its_pods_and_volumes() -> Non
 
 
 @pytest.mark.parametrize("strategy", ["Orphan", "Background", "Foreground"])
-def test_volumes_never_go_with_their_stateful_set(strategy: str) -> None:
+def test_volumes_are_never_deleted_with_their_stateful_set(strategy: str) -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     body = stateful_set(strategy=strategy)
     assert bool(reason_to_keep(made(body), live_as("StatefulSet", "apps/v1", spec=policy))) == (strategy != "Orphan")
@@ -98,16 +98,18 @@ def test_volumes_never_go_with_their_stateful_set(strategy: str) -> None:
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
     ],
 )
-def test_what_holds_others_or_data_is_never_made_anew(api_version: str, kind: str, namespaced: bool) -> None:
+def test_an_object_that_holds_data_or_other_objects_is_never_recreated(
+    api_version: str, kind: str, namespaced: bool
+) -> None:
     body = recreated("Orphan") | {"apiVersion": api_version, "kind": kind}
-    with pytest.raises(ManifestError, match=f"a {kind} is never deleted to be made anew"):
+    with pytest.raises(ManifestError, match=f"a {kind} is never deleted and recreated"):
         made(body, namespaced=namespaced, cluster_scope=True)
     body = recreated("Never") | {"apiVersion": api_version, "kind": kind}
     assert made(body, namespaced=namespaced, cluster_scope=True)
 
 
 @given(st.from_regex(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True), st.uuids())
-def test_a_probe_has_another_name_that_is_as_legal(name: str, uid: object) -> None:
+def test_a_probe_has_another_legal_name(name: str, uid: object) -> None:
     manifest = made(recreated() | {"metadata": {"name": name}})
     probed = probe(manifest, child(uid=str(uid)))
     assert probed.name != name
@@ -118,7 +120,7 @@ def test_a_probe_has_another_name_that_is_as_legal(name: str, uid: object) -> No
     assert sent == {**manifest.body, "metadata": {**manifest.body["metadata"], "name": probed.name}}
 
 
-def test_a_probe_leaves_out_what_only_the_old_object_can_hold() -> None:
+def test_a_probe_leaves_out_values_that_only_the_old_object_can_hold() -> None:
     spec = {
         "clusterIP": "10.0.0.1",
         "clusterIPs": ["10.0.0.1"],
@@ -128,7 +130,7 @@ def test_a_probe_leaves_out_what_only_the_old_object_can_hold() -> None:
     held = {**spec, "ports": [{"port": 1, "nodePort": 30001}]}
     service = config_map() | {"kind": "Service", "data": None, "spec": spec}
     sent = json.loads(probe(made(service), live_as("Service", spec=held)).encoded)
-    # Somebody else may have the second port: that is for the API server to say.
+    # Another Service may have the second port: the API server decides.
     ports = [{"port": 1, "protocol": "TCP"}, {"port": 2, "nodePort": 30002, "protocol": "TCP"}]
     assert sent["spec"] == {"ports": ports}
     headless = {"clusterIP": "None", "clusterIPs": ["None"]}
@@ -164,11 +166,13 @@ def test_a_refusal_that_is_not_about_the_name_disproves_the_manifest() -> None:
         ("something else", False),
     ],
 )
-def test_a_quota_on_the_number_of_objects_is_no_obstacle_but_one_on_their_size_is(message: str, fits: bool) -> None:
+def test_a_quota_on_the_number_of_objects_disproves_nothing_but_one_on_their_size_does(
+    message: str, fits: bool
+) -> None:
     assert proves_nothing(probe(made(recreated()), child()), [], message, None) == fits
 
 
-def test_volumes_grow_to_what_their_template_now_says() -> None:
+def test_volumes_grow_to_the_size_in_their_template() -> None:
     live = live_as("StatefulSet", "apps/v1", spec=stateful_set("1Gi")["spec"])
     grown = grown_templates(made(stateful_set("2Gi")), live)
     assert grown == {"data": "2Gi"}
@@ -189,13 +193,13 @@ def test_volumes_grow_to_what_their_template_now_says() -> None:
 
 
 @pytest.mark.parametrize("storage", ["1Gi", "1024Mi", "500Mi", "much"])
-def test_volumes_stay_where_their_template_does_not_want_more(storage: str) -> None:
+def test_volumes_do_not_grow_if_their_template_requests_no_more(storage: str) -> None:
     live = live_as("StatefulSet", "apps/v1", spec=stateful_set("1Gi")["spec"])
     assert grown_templates(made(stateful_set(storage)), live) == {}
     assert grown_templates(made(recreated()), child()) == {}
 
 
-def test_what_was_deleted_to_be_made_anew_is_made_and_says_why() -> None:
+def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
     pending = {config_map_identity(): Recreation(digest=b"", made=False, why="data is immutable")}
     step = make_plan(observed(recreations=pending), rendered(recreated())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, "data is immutable")
@@ -228,7 +232,7 @@ def pod(strategy: str) -> dict[str, Any]:
         (pod("Background"), live_as("Pod"), "while its containers end"),
     ],
 )
-def test_an_object_stays_whose_generated_values_could_be_lost(
+def test_an_object_whose_generated_values_could_be_lost_is_kept(
     body: dict[str, Any], live: LiveObject, words: str
 ) -> None:
     why = reason_to_keep(holder(body), live)
@@ -237,17 +241,17 @@ def test_an_object_stays_whose_generated_values_could_be_lost(
     assert reason_to_keep(made(body), live) == ""
 
 
-def test_what_a_config_map_owns_need_not_go_first() -> None:
+def test_the_dependents_of_a_config_map_need_not_go_first() -> None:
     assert propagation(made(recreated("Foreground"))) is Recreate.BACKGROUND
     assert propagation(made(recreated("Orphan"))) is Recreate.ORPHAN
     assert propagation(made(stateful_set("1Gi", "Foreground"))) is Recreate.FOREGROUND
 
 
-def test_a_deletion_that_is_awaited_says_what_keeps_the_object() -> None:
+def test_the_message_about_a_deletion_names_the_finalizers_that_keep_the_object() -> None:
     going = child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["orphan", "a.b/c"])
     plan = make_plan(observed(going, child("old")), rendered(recreated()))
     step = plan.steps[0]
     assert step.action is Action.WAIT
     assert "orphan (the garbage collector's), a.b/c" in step.reason
-    # Nothing is pruned meanwhile.
+    # The operator prunes nothing meanwhile.
     assert all(step.action is not Action.PRUNE for step in plan.steps)

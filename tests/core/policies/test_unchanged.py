@@ -1,4 +1,4 @@
-"""What an apply changed, told from the object before and after it."""
+"""Whether an apply changed any of the operator's fields, by the object before and after it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEFORE = settings("7")
     ("after", "same"),
     [
         (settings("7"), True),
-        (settings("8"), True),  # somebody else's field, between the cache and the apply
+        (settings("8"), True),  # another manager wrote its own field before the apply
         (settings("8", "c"), False),  # a change within the second of the last one
         (settings("8", managedFields=written("2026-01-01T12:00:01Z")), False),
         (settings("8", managedFields=written(field="f:other")), False),
@@ -42,5 +42,5 @@ BEFORE = settings("7")
         (settings("8", managedFields=[]), False),
     ],
 )
-def test_an_apply_changed_something_only_where_it_changed_something_of_ours(after: LiveObject, same: bool) -> None:
+def test_only_a_change_of_the_operators_fields_counts_as_a_change(after: LiveObject, same: bool) -> None:
     assert is_same_apply(BEFORE, after) is same

@@ -1,4 +1,4 @@
-"""When the pods of a workload are looked at, and what they tell."""
+"""When the operator checks the pods of a workload, and which failure it finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.readiness.pod_failures import LONGEST, PATIENCE, PodCheck, failure_cause, pod_check, selector
+from ssa_operator.core.readiness.pod_failures import (
+    FIRST_CHECK_AFTER,
+    LONGEST_INTERVAL,
+    PodCheck,
+    failure_cause,
+    pod_check,
+    selector,
+)
 
 NOW = 1_767_268_800.0
 
@@ -31,18 +38,18 @@ CRASHING = {
 }
 
 
-def test_a_workload_that_is_not_ready_is_in_doubt_after_a_while_and_looked_at_more_and_more_seldom() -> None:
+def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_at_growing_intervals() -> None:
     found = pod_check(deployment(), None, NOW)
-    assert found == PodCheck(3, NOW + PATIENCE)
+    assert found == PodCheck(3, NOW + FIRST_CHECK_AFTER)
     assert pod_check(deployment(), found, NOW + 5) is found
-    gaps = []
+    intervals = []
     now = found.due
     for _ in range(5):
-        found = found.looked("why", now)
-        gaps.append(found.due - now)
+        found = found.after_check("why", now)
+        intervals.append(found.due - now)
         now = found.due
-    assert gaps == sorted(gaps)
-    assert (gaps[-1], found.looks, found.cause) == (LONGEST, 5, "why")
+    assert intervals == sorted(intervals)
+    assert (intervals[-1], found.checks, found.cause) == (LONGEST_INTERVAL, 5, "why")
 
 
 @pytest.mark.parametrize(
@@ -56,20 +63,22 @@ def test_a_workload_that_is_not_ready_is_in_doubt_after_a_while_and_looked_at_mo
         pod("a", phase="Pending"),
     ],
 )
-def test_what_is_ready_or_nobody_looked_at_or_has_no_pods_or_says_enough_is_not_in_doubt(live: LiveObject) -> None:
+def test_no_pods_are_checked_of_a_workload_that_is_ready_or_unobserved_or_has_the_cause_itself_or_of_another_kind(
+    live: LiveObject,
+) -> None:
     assert pod_check(live, None, NOW) is None
 
 
-def test_another_generation_is_another_doubt() -> None:
-    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), NOW) == PodCheck(3, NOW + PATIENCE)
+def test_another_generation_is_checked_from_the_beginning() -> None:
+    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), NOW) == PodCheck(3, NOW + FIRST_CHECK_AFTER)
 
 
-def test_the_first_pod_that_failed_tells_why() -> None:
+def test_the_cause_is_the_failure_of_the_first_failed_pod() -> None:
     assert failure_cause([pod("b", **CRASHING), pod("a", phase="Pending")], NOW) == (
         "pod b: container main: CrashLoopBackOff: back-off"
     )
     assert failure_cause([pod("a", phase="Pending")], NOW) == ""
 
 
-def test_pods_are_found_by_the_labels_that_the_workload_selects() -> None:
+def test_pods_are_selected_by_the_labels_of_the_workloads_selector() -> None:
     assert selector(deployment()) == "app=web,tier=a"

@@ -1,4 +1,4 @@
-"""When an object counts as ready, kind by kind."""
+"""When an object is ready, kind by kind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,12 @@ def stateful_set(**status: str) -> dict[str, Any]:
 
 
 TABLE: list[tuple[str, dict[str, Any], ReadinessState, str]] = [
-    ("a Deployment that nobody looked at", {**deployment(), "status": {}}, IN_PROGRESS, "has not seen it"),
+    (
+        "a Deployment that its controller has not observed",
+        {**deployment(), "status": {}},
+        IN_PROGRESS,
+        "has not observed it",
+    ),
     ("a Deployment of an older generation", deployment(observedGeneration=1, **FULL), IN_PROGRESS, "latest change"),
     ("a Deployment that is done", deployment(**FULL), CURRENT, ""),
     ("a Deployment without pods yet", deployment(), IN_PROGRESS, "0 of 2 replicas updated"),
@@ -79,7 +84,12 @@ TABLE: list[tuple[str, dict[str, Any], ReadinessState, str]] = [
         "exceeded quota",
     ),
     ("a Deployment of none", {**deployment(), "spec": {"replicas": 0}}, CURRENT, ""),
-    ("a StatefulSet that nobody looked at", body("apps/v1 StatefulSet"), IN_PROGRESS, "has not seen it"),
+    (
+        "a StatefulSet that its controller has not observed",
+        body("apps/v1 StatefulSet"),
+        IN_PROGRESS,
+        "has not observed it",
+    ),
     (
         "a StatefulSet that is done",
         stateful_set(),
@@ -235,7 +245,7 @@ def test_readiness_of(live: dict[str, Any], state: ReadinessState, words: str) -
     assert (found.state, words in found.message) == (state, True), found
 
 
-def test_an_unschedulable_pod_fails_after_a_grace_and_says_when_to_look_again() -> None:
+def test_an_unschedulable_pod_fails_after_a_grace_period_and_has_the_time_of_that() -> None:
     pod = body(
         "v1 Pod",
         None,
@@ -262,7 +272,7 @@ def custom(status: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "status_kinds", "plain"),
+    ("status", "reporting", "plain"),
     [
         (None, IN_PROGRESS, CURRENT),
         ({}, IN_PROGRESS, CURRENT),
@@ -275,8 +285,8 @@ def custom(status: dict[str, Any] | None = None) -> dict[str, Any]:
         ({"conditions": [condition("Ready", "False")]}, IN_PROGRESS, IN_PROGRESS),
     ],
 )
-def test_what_announces_a_status_is_ready_once_it_speaks_of_this_generation_and_other_data_at_once(
-    status: dict[str, Any] | None, status_kinds: ReadinessState, plain: ReadinessState
+def test_an_object_of_a_kind_that_reports_status_is_ready_once_its_status_is_about_this_generation(
+    status: dict[str, Any] | None, reporting: ReadinessState, plain: ReadinessState
 ) -> None:
-    assert readiness(custom(status), NOON, status_kinds=True).state is status_kinds
+    assert readiness(custom(status), NOON, reports_status=True).state is reporting
     assert readiness(custom(status), NOON).state is plain

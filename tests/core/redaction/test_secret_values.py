@@ -1,3 +1,7 @@
+"""A known value of a Secret is replaced in every text, however it is written."""
+
+from __future__ import annotations
+
 import base64
 import json
 from urllib.parse import quote
@@ -6,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, SHORTEST, Redactor, values_of
+from ssa_operator.core.redaction.secret_values import HIDDEN, MIN_LENGTH, NO_SECRETS, Redactor, values_of
 
 
 def secret(**data: str) -> dict[str, object]:
@@ -14,7 +18,7 @@ def secret(**data: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "leaky"}, "data": encoded}
 
 
-def knowing(*values: str, public: str = "") -> Redactor:
+def redactor_of(*values: str, public: str = "") -> Redactor:
     return Redactor(values_of(secret(**{f"k{at}": value for at, value in enumerate(values)})), lambda: public)
 
 
@@ -34,18 +38,18 @@ def knowing(*values: str, public: str = "") -> Redactor:
         ("LEA", "LEA"),
     ],
 )
-def test_a_value_is_replaced_wherever_it_stands(text: str, shown: str) -> None:
-    assert knowing("LEAKME-hunter2").redacted(text) == shown
+def test_a_value_is_replaced_wherever_the_text_contains_it(text: str, shown: str) -> None:
+    assert redactor_of("LEAKME-hunter2").redact(text) == shown
 
 
-_TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=SHORTEST, max_size=30).filter(
-    lambda text: len(text.strip()) >= SHORTEST and text.strip().lower() not in ("true", "false", "null", "none")
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=MIN_LENGTH, max_size=30).filter(
+    lambda text: len(text.strip()) >= MIN_LENGTH and text.strip().lower() not in ("true", "false", "null", "none")
 )
 
 
 @given(value=_TEXTS, before=st.text("ab :'\"", max_size=5), after=st.text("ab :'\"", max_size=5))
-def test_no_way_of_writing_a_value_gets_it_through(value: str, before: str, after: str) -> None:
-    known = knowing(value)
+def test_a_value_is_replaced_however_it_is_written(value: str, before: str, after: str) -> None:
+    redactor = redactor_of(value)
     inner = value.strip()
     for form in (
         inner,
@@ -54,22 +58,22 @@ def test_no_way_of_writing_a_value_gets_it_through(value: str, before: str, afte
         quote(inner, safe=""),
         base64.b64encode(value.encode()).decode(),
     ):
-        assert form not in known.redacted(f"{before}{form}{after}")
-        assert known.holds(f"{before}{form}{after}")
-        assert known.reveals(f"{before}{form}{after}")
+        assert form not in redactor.redact(f"{before}{form}{after}")
+        assert redactor.contains_secret(f"{before}{form}{after}")
+        assert redactor.may_reveal(f"{before}{form}{after}")
     if len(inner) > 5:
-        assert known.holds(base64.b64encode(f"{before}{inner}{after}".encode()).decode())
+        assert redactor.contains_secret(base64.b64encode(f"{before}{inner}{after}".encode()).decode())
 
 
 @given(text=st.text(max_size=100))
-def test_without_a_secret_nothing_is_touched(text: str) -> None:
-    assert NO_SECRETS.redacted(text) == text
-    assert not NO_SECRETS.holds(text)
-    assert not NO_SECRETS.reveals(text)
+def test_without_a_secret_a_text_stays_as_it_is(text: str) -> None:
+    assert NO_SECRETS.redact(text) == text
+    assert not NO_SECRETS.contains_secret(text)
+    assert not NO_SECRETS.may_reveal(text)
 
 
 @pytest.mark.parametrize(
-    ("content", "piece"),
+    ("content", "part"),
     [
         ("first line of it\nsecond-line-9\n", "second-line-9"),
         ('{"db": {"password": "hunter2secret"}}', "hunter2secret"),
@@ -78,48 +82,48 @@ def test_without_a_secret_nothing_is_touched(text: str) -> None:
         ("password=Hunter2Hunter\nuser=joe", "Hunter2Hunter"),
     ],
 )
-def test_the_pieces_of_a_value_are_secrets_too(content: str, piece: str) -> None:
-    assert knowing(content).redacted(f"it is {piece}!") == f"it is {HIDDEN}!"
+def test_the_parts_of_a_value_are_secrets_too(content: str, part: str) -> None:
+    assert redactor_of(content).redact(f"it is {part}!") == f"it is {HIDDEN}!"
 
 
-def test_what_the_template_and_the_parent_say_themselves_is_shown() -> None:
-    known = knowing("postgres", "hunter2!", public="kind: StatefulSet\nname: postgres\n")
-    assert known.redacted("StatefulSet default/postgres: hunter2!") == f"StatefulSet default/postgres: {HIDDEN}"
-    assert not known.reveals("StatefulSet default/postgres is not ready")
+def test_a_text_of_the_templates_or_the_parent_is_shown() -> None:
+    redactor = redactor_of("postgres", "hunter2!", public="kind: StatefulSet\nname: postgres\n")
+    assert redactor.redact("StatefulSet default/postgres: hunter2!") == f"StatefulSet default/postgres: {HIDDEN}"
+    assert not redactor.may_reveal("StatefulSet default/postgres is not ready")
 
 
-def test_what_is_named_after_the_parent_is_shown() -> None:
+def test_a_name_made_of_the_parents_name_is_shown() -> None:
     public = "web\ndefault\nname: {{ name }}-db\nhost: {{ name }}-db.{{ namespace }}.svc\n"
-    known = knowing("web-db", "web-db.default.svc", "web-LEAKME", public=public)
-    assert known.redacted("StatefulSet default/web-db") == "StatefulSet default/web-db"
-    assert not known.reveals('services "web-db" not found at web-db.default.svc')
-    assert known.redacted("it is web-LEAKME") == f"it is {HIDDEN}"
+    redactor = redactor_of("web-db", "web-db.default.svc", "web-LEAKME", public=public)
+    assert redactor.redact("StatefulSet default/web-db") == "StatefulSet default/web-db"
+    assert not redactor.may_reveal('services "web-db" not found at web-db.default.svc')
+    assert redactor.redact("it is web-LEAKME") == f"it is {HIDDEN}"
 
 
 def test_short_values_are_hidden_where_they_are_quoted() -> None:
-    known = knowing("abc")
-    assert known.redacted("'abc' is no duration, abcd is") == f"{HIDDEN} is no duration, abcd is"
-    assert known.redacted('Invalid value: "abc"') == f"Invalid value: {HIDDEN}"
+    redactor = redactor_of("abc")
+    assert redactor.redact("'abc' is no duration, abcd is") == f"{HIDDEN} is no duration, abcd is"
+    assert redactor.redact('Invalid value: "abc"') == f"Invalid value: {HIDDEN}"
 
 
 def test_truth_values_are_no_secrets() -> None:
-    assert not knowing("true", "x")
+    assert not redactor_of("true", "x")
 
 
-def test_words_that_hold_a_part_of_a_value_betray_it() -> None:
-    known = knowing("LEAKME-hunter2")
-    assert known.reveals('Invalid value: "LEAKME-h"')
-    assert not known.reveals(
+def test_a_text_with_a_part_of_a_value_may_reveal_it() -> None:
+    redactor = redactor_of("LEAKME-hunter2")
+    assert redactor.may_reveal('Invalid value: "LEAKME-h"')
+    assert not redactor.may_reveal(
         "spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`"
     )
 
 
 def test_many_long_values_cost_no_more_than_one() -> None:
     lines = "\n".join(f"{at:x}-line-of-a-certificate-{at * 7919:x}" for at in range(20_000))
-    known = knowing(lines)
-    assert known.redacted(f"so: {lines.splitlines()[777]}") == f"so: {HIDDEN}"
-    assert known.reveals("anything")
+    redactor = redactor_of(lines)
+    assert redactor.redact(f"so: {lines.splitlines()[777]}") == f"so: {HIDDEN}"
+    assert redactor.may_reveal("anything")
 
 
 def test_neither_repr_nor_str_shows_a_value() -> None:
-    assert "hunter2" not in f"{knowing('LEAKME-hunter2')!r} {knowing('LEAKME-hunter2')}"
+    assert "hunter2" not in f"{redactor_of('LEAKME-hunter2')!r} {redactor_of('LEAKME-hunter2')}"

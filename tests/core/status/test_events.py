@@ -13,7 +13,7 @@ from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.policies.field_conflicts import FieldTakeover, ForeignChange
+from ssa_operator.core.policies.field_conflicts import FieldChange, ForeignChange
 from ssa_operator.core.redaction.report import redacted_report
 from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
 from ssa_operator.core.status.event_aggregation import (
@@ -91,7 +91,7 @@ def test_what_comes_and_goes_by_itself_is_not_told() -> None:
 
 
 def test_a_repair_says_who_changed_which_field() -> None:
-    take = FieldTakeover(manager="kubectl-edit", operation="Update", fields=("data.a",))
+    take = FieldChange(manager="kubectl-edit", operation="Update", fields=("data.a",))
     plan = plan_of("a")
     change = ForeignChange((take,))
     step = Step(
@@ -112,8 +112,8 @@ def test_a_warning_of_the_api_server_is_told_of_its_child() -> None:
 
 def test_somebody_who_rewrites_the_status_is_told_once() -> None:
     quiet = done(Result.UNCHANGED, "a")
-    loud = with_notice(quiet, "rival rewrites this status")
-    assert said(loud, before=quiet) == [("StatusConflict", "rival rewrites this status")]
+    loud = with_notice(quiet, "rival repeatedly overwrites this status")
+    assert said(loud, before=quiet) == [("StatusConflict", "rival repeatedly overwrites this status")]
     assert said(loud, before=loud) == []
 
 
