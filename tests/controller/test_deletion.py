@@ -373,13 +373,13 @@ async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
 
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
-    """The operator's watch of a kind hears nothing meanwhile, as one whose connection is dead."""
-    watch = running.operator.controllers.children._watches[kind]
-    await watch.stop()
+    """The operator's informer of a kind receives nothing meanwhile, like one with a dead connection."""
+    informer = running.operator.controllers.children._informers[kind]
+    await informer.stop()
     try:
         yield
     finally:
-        watch.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in watch.reflectors]
+        informer.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in informer.reflectors]
 
 
 async def test_a_child_that_the_watch_still_shows_is_reported_and_tried_again_until_the_watch_has_caught_up(
