@@ -26,20 +26,22 @@ CREATED = Event(reason="Created", action="Create", note="created a thing")
 async def test_changes_of_the_children_are_events_on_the_parent(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         parent = await desk.apply_until_ready(echo("web"))
-        created = await desk.told("Created", f"created Deployment {desk.namespace}/web")
-        await desk.told("Ready", "is ready")
+        created = await desk.until_event("Created", f"created Deployment {desk.namespace}/web")
+        await desk.until_event("Ready", "is ready")
 
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
-        await desk.told("Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed")
+        await desk.until_event(
+            "Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed"
+        )
 
         await desk.kubectl("delete", "deployment", "web")
-        await desk.told("Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
+        await desk.until_event("Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
 
         await desk.apply(echo("web", 2))
-        await desk.told("Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")
+        await desk.until_event("Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")
 
         running.write(f"{ECHOES}/extra.yaml.j2", "{{ spec.missing }}\n")
-        failed = await desk.told("RenderFailed", "extra.yaml.j2:1", "spec.missing")
+        failed = await desk.until_event("RenderFailed", "extra.yaml.j2:1", "spec.missing")
     assert created["regarding"] == {
         "apiVersion": "example.com/v1",
         "kind": "Echo",
@@ -58,7 +60,7 @@ async def test_a_prune_is_an_event_on_the_parent(desk: Desk, operate: Operate) -
         running.write(f"{ECHOES}/map.yaml.j2", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
         await desk.apply_until_ready(echo("web"))
         running.remove(f"{ECHOES}/map.yaml.j2")
-        await desk.told("Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
+        await desk.until_event("Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
 
 
 async def test_a_warning_of_the_api_server_is_emitted_once_however_often_the_child_is_applied(
@@ -68,9 +70,9 @@ async def test_a_warning_of_the_api_server_is_emitted_once_however_often_the_chi
         old = "    spec:\n      nodeSelector:\n        beta.kubernetes.io/arch: amd64\n"
         running.write(f"{ECHOES}/deployment.yaml.j2", DEPLOYMENT.replace("    spec:\n", old))
         await desk.apply(echo("web"))
-        await desk.told("APIWarning", f"Deployment {desk.namespace}/web", "beta.kubernetes.io/arch")
+        await desk.until_event("APIWarning", f"Deployment {desk.namespace}/web", "beta.kubernetes.io/arch")
         running.forget()
-        await running.passed(5)
+        await running.reconciled(5)
     assert sum("the API server warns" in record.getMessage() for record in caplog.records) == 1
 
 

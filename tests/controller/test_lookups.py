@@ -111,7 +111,7 @@ async def test_one_reconcile_is_enough_if_all_objects_exist(start: Start, desk: 
     await desk.apply(echo("web"))
     await desk.ready(ECHOES, "web")
     await until_queue_is_done(desk, "last")
-    assert running.passes == [("web", Cause.PARENT), ("last", Cause.PARENT)]
+    assert running.reconciles == [("web", Cause.PARENT), ("last", Cause.PARENT)]
 
 
 async def test_a_change_requeues_the_parents_that_look_up_the_object_and_no_others(start: Start, desk: Desk) -> None:
@@ -124,8 +124,8 @@ async def test_a_change_requeues_the_parents_that_look_up_the_object_and_no_othe
     await desk.apply(config_map("unused-in", v="2"), config_map("two-in", v="2"))
     await desk.until("configmaps", "two-out", holds(v="2"))
     await until_queue_is_done(desk, "last")
-    assert running.passes[0] == ("two", Cause.TEMPLATE)
-    assert {name for name, _ in running.passes} == {"two", "last"}
+    assert running.reconciles[0] == ("two", Cause.TEMPLATE)
+    assert {name for name, _ in running.reconciles} == {"two", "last"}
 
 
 async def test_a_field_of_an_object_can_name_another_object_to_look_up(start: Start, desk: Desk) -> None:
@@ -162,7 +162,7 @@ async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelle
     await desk.apply(config_map("n3"))
     await desk.kubectl("label", "configmap", "n3", "for=web")
     await until_queue_is_done(desk, "last")
-    assert {name for name, _ in running.passes} == {"last"}
+    assert {name for name, _ in running.reconciles} == {"last"}
 
 
 async def test_an_optional_object_is_none_before_its_creation_and_after_its_deletion(start: Start, desk: Desk) -> None:
@@ -324,7 +324,7 @@ async def test_many_objects_share_one_watch_if_the_permissions_allow_it(start: S
     await desk.apply(config_map("n1-in", v="2"))
     await desk.until("configmaps", "n1-out", holds(v="2"))
     await until_queue_is_done(desk, "last")
-    assert {name for name, _ in running.passes} == {"n1", "last"}
+    assert {name for name, _ in running.reconciles} == {"n1", "last"}
 
 
 async def test_many_objects_are_watched_one_by_one_if_the_permissions_name_them(
@@ -372,7 +372,7 @@ async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
         # The operator tries the wider watch again, in vain, and requeues no parent.
         await until_watched(running.operator, lambda _: caplog.text.count("watched one by one") > tried + 1)
         await until_watched(running.operator, lambda watched: watched == one_by_one)
-        assert running.passes == []
+        assert running.reconciles == []
         await desk.apply(*allowed(user, [{**maps, "verbs": ["list", "watch"]}], "all"))
         await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "")})
         await desk.apply(config_map("n1-in", v="2"))
@@ -438,7 +438,7 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
     running.forget()
     await desk.apply(config_map("in", n="3"))
     await desk.until(ECHOES, "web", lambda body: body["status"].get("readyReplicas") == 3)
-    assert running.passes == [("web", Cause.CHILD)]
+    assert running.reconciles == [("web", Cause.CHILD)]
     steps = running.operator.metrics.children
     assert steps.labels(ECHOES, "ConfigMap", "configured")._value.get() == 0
 

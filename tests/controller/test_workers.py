@@ -123,15 +123,15 @@ async def test_a_reconcile_that_applies_everything_replaces_the_resync_that_wait
 
 
 @pytest.mark.parametrize(
-    ("apply", "complete", "ticks"),
+    ("apply", "complete", "resyncs"),
     [(ApplyMode.ALWAYS, True, True), (ApplyMode.CHANGED, True, False), (ApplyMode.CHANGED, False, True)],
 )
 async def test_an_unchanged_parent_has_resyncs_only_if_they_apply_everything(
-    apply: ApplyMode, complete: bool, ticks: bool
+    apply: ApplyMode, complete: bool, resyncs: bool
 ) -> None:
     script, queue = scripted(complete=complete), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.PARENT, apply=apply)
-    assert queue.is_scheduled(KEY, Cause.TICK) == ticks
+    assert queue.is_scheduled(KEY, Cause.TICK) == resyncs
 
 
 async def test_a_resync_together_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
