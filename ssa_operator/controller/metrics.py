@@ -39,7 +39,7 @@ class Metrics:
         )
         self.children = Counter(
             "ssa_operator_children_total",
-            "Children by result of a reconcile: created, configured, unchanged, pruned, ...",
+            "Children by result of a reconcile: created, configured, unchanged, recreated, pruned, waiting, failed.",
             ("folder", "kind", "result"),
             registry=self._registry,
         )

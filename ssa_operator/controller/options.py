@@ -17,7 +17,7 @@ class ApplyMode(StrEnum):
     """
 
     ALWAYS = "always"
-    """All manifests, after a change of the parent and at a resync."""
+    """All manifests, after a change of the parent or its templates and at a resync."""
     CHANGED = "changed"
     """Only the manifests that may have changed."""
 

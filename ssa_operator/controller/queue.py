@@ -138,11 +138,11 @@ class QueueState(Generic[Key]):
             self._push(key, self._waiting[key])
 
     def unfinished(self, now: float) -> float:
-        """The seconds that all parents have been processed for that are processed now."""
+        """The seconds spent so far on all parents that are processed now."""
         return sum(now - since for since in self._processing.values())
 
     def longest_running(self, now: float) -> float:
-        """The seconds for which the parent has been processed that is processed for the longest time."""
+        """The seconds spent so far on the parent that has been processed for the longest time."""
         return max((now - since for since in self._processing.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
@@ -258,7 +258,7 @@ class Queue(Generic[Key]):
             self._set_timer()
             if item is not None:
                 self._observe(now - item.since)
-                # One wake-up is for one parent, so that another worker is woken for the rest.
+                # One wake-up is for one parent, so another worker is woken for the next one.
                 if len(self._state):
                     self._wake_worker()
                 else:

@@ -1,7 +1,7 @@
 """Carrying out a plan: one request a step, failures as values.
 
 Promises:
-- Namespaces and CRDs go first, then everything else at once. What depends on something else comes after it. Unchanged
+- Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
   manifests go after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
 - An unexpected error ends all requests of the reconcile before it is raised.

@@ -1,4 +1,4 @@
-"""What a reconcile reads the cluster from, and writes it with.
+"""The access of a reconcile to the cluster: a client and the informers.
 
 Promises:
 - It is one value: the client that writes, and the informers whose caches receive what was written.

@@ -58,7 +58,7 @@ class Observer:
         self._claims = claims
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
-        """What the plan is made from."""
+        """Everything that the plan follows from."""
         records = self._records(turn)
         await self._watch_recorded(turn, records)
         rendered, unlabelled = await self._render(turn)
@@ -79,7 +79,7 @@ class Observer:
         return own
 
     def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
-        """What the templates rendered when the parent was created, or would have rendered."""
+        """The objects that the templates rendered when the parent was created, or would have rendered."""
         created = creation_time(parent.live.body["metadata"])
         view = replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
         earlier = make_plan(observed, render(parent.folder, parent.live.body, view))
@@ -95,7 +95,7 @@ class Observer:
         self._cluster.lookups.set_queries(Dependent(uid, cause), queries if uid in self._claims.parents else {})
 
     def _records(self, turn: Turn) -> ParentRecords:
-        """What is recorded on the parent, with what could not be recorded there yet."""
+        """The records on the parent, with those that could not be written there yet."""
         records = parent_records.read_parent_records(turn.parent.live)
         if turn.parent.live.deleting:
             return records
@@ -133,7 +133,7 @@ class Observer:
             await children.watch(kinds, _namespaces(rendered), redactor)
             await lookups.wait_for_sync(versions)
             if (new and rendered.waits) or lookups.watch(versions) != versions:
-                # What the render waited for may exist: it was not watched before.
+                # The objects that the render waited for may exist, because they were not watched before.
                 continue
             more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
             read.update(rendered.generated)

@@ -42,7 +42,7 @@ async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: P
     """Write these records to the parent; returns the parent as it is then.
 
     Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
-    and ParentRecordsError where they don't fit.
+    and ParentRecordsError if they can't be recorded.
     """
     live = parent.live
     if read_parent_records(live) == records:
@@ -139,7 +139,7 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
 async def record_once(
     cluster: ClusterAccess, turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
 ) -> tuple[Outcome, ...]:
-    """Record on the parent what was applied once. What a crash leaves unrecorded is applied again."""
+    """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live = turn.parent.live
     for outcome in outcomes:
         records = once_outcomes.record_outcome(records, outcome, live, now)

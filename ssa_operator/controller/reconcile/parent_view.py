@@ -1,7 +1,7 @@
 """The cluster as one parent's templates see it: what the caches hold of its children and of what they look up.
 
 Promises:
-- A render sees one time and one set of children.
+- A render sees the caches at one moment. A later change is for the next render.
 - A kind whose informer has not synced is not taken for a kind without objects.
 """
 

@@ -2,9 +2,9 @@
 
 Promises:
 - A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
-  refuses it, an Event says so.
+  refuses it, an Event reports that.
 - A deferred status is written as it was reported last.
-- If another manager rewrites the status each time, the report says so, and the pauses between writes grow.
+- If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 
 from __future__ import annotations

@@ -74,12 +74,12 @@ _NAMESPACE = GroupKind("", "Namespace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """What a reconcile returns."""
+    """The result of a reconcile."""
 
     state: ParentState
-    """What the process remembers of the parent from now on."""
+    """The state of the parent from now on."""
     report: Report | None = None
-    """What it reported, None where it did not come to its end."""
+    """Its report, None if it did not come to its end."""
     error: ApiError | CredentialsError | None = None
     """The failed request that ended it."""
 
@@ -236,7 +236,7 @@ class Reconciler:
         return outcomes
 
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
-        """The outcomes with new warnings only. What the process remembers of the children follows them."""
+        """Update the history of the children. Returns the outcomes with new warnings only."""
         history = after_reverts(turn.state.children, outcomes, self._now())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))

@@ -131,7 +131,7 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
 
 
 async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
-    """The outcome if a dry run refuses the new manifest or fails, None if the manifest is valid."""
+    """The outcome if a dry run refuses the new manifest or fails, None if the manifest can be applied."""
     identity, probed = change.manifest.identity, probe(change.manifest, live)
     try:
         await cluster.client.apply(

@@ -47,7 +47,7 @@ class ChildListener(Protocol):
         """A request of the operator returned this object."""
 
     def child_deleted(self, live: LiveObject) -> None:
-        """A request of the operator deleted this object, and it is gone."""
+        """A request of the operator deleted this object, and no finalizer keeps it."""
 
 
 class KindStates(Mapping[GroupKind, KindState]):
@@ -135,7 +135,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         out.
 
         An operator that is limited to namespaces watches the kinds there, and each kind of `namespaces` in its
-        namespace too. `redactor` hides a namespace whose name holds a Secret's content.
+        namespace too. `redactor` hides the contents of Secrets in names of watches.
         """
         informers = [self._informers.get(kind) or await self._start(kind) for kind in kinds]
         for kind, namespace in namespaces if self._namespaces else ():
@@ -176,14 +176,14 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return informer.cache.writing(identity.namespace, identity.name)
 
     def written(self, live: LiveObject) -> None:
-        """Put the live object into the cache that a request of the operator returned."""
+        """Update the cache with a live object that a request of the operator returned."""
         informer = self._informers.get(live.identity.group_kind)
         if informer is not None:
             informer.cache.written(live)
         self._listener.child_written(live)
 
     def deleted(self, live: LiveObject) -> None:
-        """Remove an object from the cache that a request of the operator deleted, and that is gone."""
+        """Remove from the cache an object that a request of the operator deleted."""
         informer = self._informers.get(live.identity.group_kind)
         if informer is not None:
             informer.cache.deleted(live)

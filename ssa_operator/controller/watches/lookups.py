@@ -129,8 +129,8 @@ class LookupInformers:
     def watch(
         self, queries: Iterable[Query], parent: Lookup | None = None, redactor: Redactor = NO_SECRETS
     ) -> Mapping[LookupQuery, AnswerVersion]:
-        """Watch what a render looked up, except `parent`, which has its own informer. `redactor` hides a Secret's
-        content in names. Returns the version of each answer.
+        """Watch what a render looked up, except `parent`, which has its own informer. Returns the version of each
+        answer. `redactor` hides the contents of Secrets in names of watches.
         """
         lookups = [query for query in queries if isinstance(query, Lookup | Selection) and query != parent]
         versions = {query: self._answer(query).version for query in lookups}
@@ -167,12 +167,12 @@ class LookupInformers:
             self.set_queries(Dependent(parent_uid, cause), {})
 
     def written(self, live: LiveObject) -> None:
-        """Put the live object into the caches that a request of the operator returned."""
+        """Update the caches with a live object that a request of the operator returned."""
         for informer in self._informers_of(live):
             informer.cache.written(live)
 
     def deleted(self, live: LiveObject) -> None:
-        """Remove an object from the caches that a request of the operator deleted, and that is gone."""
+        """Remove from the caches an object that a request of the operator deleted."""
         for informer in self._informers_of(live):
             informer.cache.deleted(live)
 

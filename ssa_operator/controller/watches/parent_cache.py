@@ -35,7 +35,7 @@ class Parent:
     writes_status: bool
     """Whether the operator writes its status."""
     status_schema: Mapping[str, object] | None
-    """What its status may hold, None where it may hold anything."""
+    """The schema of its status, None if it accepts anything."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
     unreported: str
@@ -54,7 +54,7 @@ class ParentState:
     retries: Retries = field(default_factory=Retries)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     unrecorded_once: Mapping[str, str] = field(default_factory=dict)
-    """What was applied once and could not be recorded on the parent yet."""
+    """The once records that could not be written to the parent yet."""
     reconcile_at: str = ""
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
 
