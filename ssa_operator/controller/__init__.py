@@ -1,1 +1,1 @@
-"""From events to passes: the queue, the pass itself, and the operator that runs one for every parent."""
+"""The controllers: informers, the work queue, the reconcile of a parent, and the operator that runs them."""

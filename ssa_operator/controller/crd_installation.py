@@ -1,9 +1,9 @@
-"""Installing CRDs: apply them, and wait until the API server serves what they define.
+"""Installing CRDs: the operator applies them and waits until the API server serves them.
 
 Promises:
-- Whatever is wrong with one CRD is said with its file and line, or with the API server's words; nothing is applied
-  while a file is broken.
-- An applied CRD is waited for by its condition Established, with a deadline.
+- An error names the CRD's file and line, or has the API server's message.
+- While one file is broken, no CRD is applied.
+- The operator waits until every applied CRD is Established, with a deadline.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
-POLL = 0.1
-"""Seconds between two looks at a CRD that isn't Established yet; it takes a few tenths of a second."""
+POLL_INTERVAL = 0.1
+"""Seconds between two reads of a CRD that isn't Established yet. That takes a few tenths of a second."""
 
 
 class DefinitionError(ValueError):
-    """CRDs that can't be installed; the text says which and why."""
+    """A CRD can't be installed. The message names the CRD and the reason."""
 
 
 def load(*folders: Path) -> list[Document]:
     """The CRDs of folders. Raises DefinitionError."""
     for folder in folders:
         if not folder.exists():
-            raise DefinitionError(f"there is no folder {folder}; say where the CRDs are with --crds")
+            raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
     try:
         documents = load_objects(dict.fromkeys(folders))
     except FileError as error:
         raise DefinitionError(str(error)) from error
-    places: dict[str, SourceLocation] = {}
+    locations: dict[str, SourceLocation] = {}
     for document in documents:
         if document.body["kind"] != "CustomResourceDefinition":
             raise DefinitionError(
-                f"{document.location}: this is a {document.body['kind']}; only CRDs belong into a folder of CRDs"
+                f"{document.location}: this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
             )
         name = document.body["metadata"]["name"]
-        if name in places:
+        if name in locations:
             raise DefinitionError(
-                f"{document.location}: {name} is defined at {places[name]} already; remove one of them"
+                f"{document.location}: {name} is defined at {locations[name]} already; remove one of them"
             )
-        places[name] = document.location
+        locations[name] = document.location
     return documents
 
 
 def remarks(documents: Iterable[Document]) -> list[str]:
-    """What these CRDs keep the operator from reporting in the status of their objects, each in a sentence."""
-    told = (
+    """Sentences on what the operator can't report in the status of objects, because their CRD doesn't declare it."""
+    sentences = (
         (document, unreported(document.body, version["name"]))
         for document in documents
         for version in document.body["spec"].get("versions", ())
         if version.get("served")
     )
-    return [f"{document.location}: {sentence}" for document, sentence in told if sentence]
+    return [f"{document.location}: {sentence}" for document, sentence in sentences if sentence]
 
 
 async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:
@@ -79,8 +79,8 @@ async def install(client: Client, documents: Sequence[Document], deadline: float
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:
-    """Wait until all of these CRDs are served. Raises DefinitionError where one isn't by the deadline (seconds) or
-    can't be.
+    """Wait until all of these CRDs are served. Raises DefinitionError if one isn't after `deadline` seconds, or never
+    will be.
     """
     for name in names:
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
@@ -90,20 +90,20 @@ async def established(client: Client, names: Collection[str], deadline: float = 
         async with asyncio.timeout(deadline):
             while waiting:
                 for name in list(waiting):
-                    found = await _state(client, name)
-                    waiting[name] = found.message
-                    if found.state is ReadinessState.FAILED:
-                        raise DefinitionError(f"CRD {name}: {found.message}")
-                    if found.state is ReadinessState.CURRENT:
+                    state = await _readiness(client, name)
+                    waiting[name] = state.message
+                    if state.state is ReadinessState.FAILED:
+                        raise DefinitionError(f"CRD {name}: {state.message}")
+                    if state.state is ReadinessState.CURRENT:
                         del waiting[name]
                 if waiting:
-                    await asyncio.sleep(POLL)
+                    await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
         reasons = "; ".join(f"CRD {name} {reason}" for name, reason in waiting.items())
         raise DefinitionError(f"not established after {deadline:g} s: {reasons}") from None
 
 
-async def _state(client: Client, name: str) -> Readiness:
+async def _readiness(client: Client, name: str) -> Readiness:
     try:
         live = await client.get(RESOURCE, name)
     except ApiError as error:

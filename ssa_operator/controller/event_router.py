@@ -1,9 +1,9 @@
-"""Which parents an event concerns: from the events of all informers to the work queue.
+"""From the events of all informers to the work queue: which parents an event requeues.
 
 Promises:
 - An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
 - A parent that is deleted claims no object and follows no lookup.
-- The operator's own writes reach the caches of lookups at once.
+- The result of an own write reaches the caches of lookups at once, also where the watch event comes late.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ssa_operator.core.objects.live_object import LiveObject
 
 
 class EventRouter:
-    """Listens to the informers of parents, children and lookups. `lookups` and `on_kind_changed` are set by whoever
-    puts the informers together: they need a listener first.
+    """Listens to the informers of parents, children and lookups.
+
+    `lookups` and `on_kind_changed` are set after its creation, because the informers need their listener first.
     """
 
     lookups: LookupInformers

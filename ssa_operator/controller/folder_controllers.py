@@ -1,12 +1,11 @@
-"""One controller for each template folder: it starts when the cluster serves the folder's resource, and stops when it
-doesn't any more.
+"""One controller for each template folder: it starts when the cluster serves the folder's resource, and stops when the
+cluster no longer serves it.
 
 Promises:
 - Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
   last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
-- Templates that change on disk count without a restart: the operator reconciles the parents of the changed folders, and
-  no others.
-- A change of files or CRDs is never lost, also while the operator asks the API server.
+- The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
+- A change of files or CRDs is never lost, also while the operator waits for the API server.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 log = logging.getLogger("ssa_operator")
 
 REDISCOVERY = 10.0
-"""Seconds after which discovery is asked again for a resource that is missing and that no CRD announces."""
+"""Seconds after which discovery is repeated for a missing resource, which may have no CRD whose event shows it."""
 
 DISCOVERY_LAG = 0.5
 DISCOVERY_TRIES = 3
-"""Discovery learns of a CRD, and of its end, a moment after the event. The operator asks it again for a kind that is
-looked up or watched and still missing: after so many seconds, and so many times, each time after twice as long."""
+"""Discovery learns of a CRD, and of its end, a moment after the event. The operator repeats it for a missing kind that
+is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long."""
 
 
 class FolderControllers:
-    """The controllers by folder name in `folders`, and in `missing` why the others wait."""
+    """`folders` are the running controllers by folder name. `missing` are the reasons why the other folders wait."""
 
     def __init__(
         self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
@@ -54,7 +53,9 @@ class FolderControllers:
         self.missing: dict[str, str] = {}
         self.crds = CRDInformer(client, self._crd_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router)
-        self.lookups = LookupInformers(client, mapper, self.crds, router, confined=bool(options.namespaces))
+        self.lookups = LookupInformers(
+            client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
+        )
         self._client = client
         self._mapper = mapper
         self._options = options
@@ -69,18 +70,18 @@ class FolderControllers:
 
     @property
     def ready(self) -> bool:
-        """Whether every folder whose resource the cluster has is synced. A missing CRD doesn't count."""
+        """Whether the informer of every folder whose resource the cluster serves has synced."""
         return self._started and all(each.synced for each in self.folders.values())
 
     def reports_status(self, kind: GroupKind) -> bool:
-        """Whether a kind's objects are ready only once their status was written: by this process, or by a controller
-        that their CRD announces.
+        """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
+        their CRD declares.
         """
-        ours = any(each.writes_a_generation(kind) for each in self.folders.values())
-        return ours or self.crds.reports_status(kind)
+        parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
+        return parents or self.crds.reports_status(kind)
 
     def load_templates(self) -> None:
-        """Load the templates folders; log what doesn't load."""
+        """Load the template folders, and log problems."""
         before = self._sources.folders if self._sources is not None else {}
         self._sources = sources = load_all(self._options.templates, self._sources)
         for problem in sources.problems:
@@ -100,31 +101,31 @@ class FolderControllers:
             self.load_templates()
 
     async def follow_cluster(self) -> None:
-        """Bring every folder to what its files and the cluster say, whenever one of them changes, until cancelled."""
+        """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
         await self.crds.reflector.synced_or_unavailable()
         while True:
             await self._changed.wait()
             self._changed.clear()
-            kinds_came = await self._refresh_kinds()
+            kinds_changed = await self._refresh_kinds()
             folders_changed = await self._refresh_folders()
             self._started = True
-            if kinds_came or folders_changed:
+            if kinds_changed or folders_changed:
                 self._requeue_unready()
 
     async def rediscover(self) -> None:
-        """Ask discovery again for what is missing, until cancelled: not every kind has a CRD whose event tells."""
+        """Repeat discovery for missing kinds, until cancelled: not every kind has a CRD whose event shows it."""
         while True:
             await asyncio.sleep(REDISCOVERY)
-            lookups = self.lookups.missing
-            if self.missing or lookups:
+            kinds = self.lookups.missing
+            if self.missing or kinds:
                 self._mapper.invalidate()
                 for name in self.missing:
                     self._folder_changed(name)
-                for kind in lookups:
+                for kind in kinds:
                     await self._logged(str(kind), self.lookups.refresh(kind))
 
     def on_kind_changed(self) -> None:
-        """A kind of children can be watched now, or no longer."""
+        """Refresh missing kinds of children, because one can be watched now, or no longer."""
         for kind in self.children.missing:
             self._kind_changed(kind, 0)
         self._requeue_unready()
@@ -150,7 +151,7 @@ class FolderControllers:
         self._changed.set()
 
     async def _refresh_kinds(self) -> bool:
-        """Refresh the watches of changed kinds; whether parents may be helped by that."""
+        """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""
         helps = 0 in self._changed_kinds.values()
         while self._changed_kinds:
             kind, tries = self._changed_kinds.popitem()
@@ -164,8 +165,8 @@ class FolderControllers:
         return helps
 
     async def _refresh_folders(self) -> bool:
-        """Start, stop and reload the changed folders; whether one of them began or ceased to wait."""
-        # A name that is added meanwhile stands for files or a CRD that this round may have read already.
+        """Start, stop and reload the changed folders. Returns whether one of them began or ceased to wait."""
+        # A name that is added meanwhile is for the next round, because this one may have read the files already.
         names, self._changed_folders = self._changed_folders, set()
         changed = False
         for name in names:
@@ -175,7 +176,7 @@ class FolderControllers:
         return changed
 
     async def _logged(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Log a failure: a bug, or an API server that can't be reached, keeps no other folder from going on."""
+        """Log a failure, so that a bug or an unreachable API server stops no other folder."""
         try:
             await work
         except (ApiError, CredentialsError) as error:
@@ -184,7 +185,7 @@ class FolderControllers:
             log.exception("%s: unexpected error", name)
 
     def _requeue_unready(self) -> None:
-        """Requeue the parents that are not ready: a new kind may be what their children lack."""
+        """Requeue the parents that are not ready, because their children may need a kind that is served now."""
         for parents in self.folders.values():
             for key in parents.unready():
                 self._router.parent_changed(key, Cause.RETRY)
@@ -214,7 +215,7 @@ class FolderControllers:
         self.folders[name].start()
 
     def _reload(self, running: ParentInformer, folder: Folder) -> None:
-        # Also where only its problems changed: a parent's status reports them.
+        # Also if only its problems changed, because a parent's status reports them.
         cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
         running.folder = folder
@@ -236,14 +237,14 @@ class FolderControllers:
             self._had_crd.add(name)
         try:
             if crd is not None:
-                served = Served(resource=self.crds.resource(name, folder.settings.version), definition=crd)
+                served = Served(resource=self.crds.resource(name, folder.settings.version), crd=crd)
             elif name in self._had_crd:
                 raise UnknownKind(f"its CRD {name} was removed")
             else:
-                served = Served(resource=await self._mapper.resource_by_name(name), definition=None)
+                served = Served(resource=await self._mapper.resource_by_name(name), crd=None)
         except (ApiError, CredentialsError) as error:
             if running is not None:
-                # The API server can't be reached now, which says nothing about the resource.
+                # An unreachable API server does not mean that the resource is gone.
                 return running.served
             self.missing[name] = str(error)
             log.warning("%s: waits: %s", name, error)

@@ -1,11 +1,11 @@
-"""What a running operator tells over HTTP: probes, metrics, and the objects as it sees them.
+"""The HTTP server of a running operator: probes, metrics, and the parents as the caches hold them.
 
 Promises:
-- `/healthz` answers as long as the event loop makes progress; `/readyz` once every folder whose resource exists is
-  synced.
-- `/objects` shows caches and last reports, asks the cluster nothing, and never shows a Secret's content. It answers
-  requests from this host only: nothing proves who asks.
-- Nothing here changes anything.
+- `/healthz` answers as long as the event loop makes progress. `/readyz` is ok once the informer of every folder whose
+  resource exists has synced.
+- `/objects` shows caches and last reports, sends no request to the cluster, and never shows a Secret's content.
+- `/objects` answers only requests from the operator's own host, because requests are not authenticated.
+- No request changes the operator or the cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 
 
 class Server:
-    """The HTTP server of an operator, an async context manager. `port` is the one it listens on."""
+    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on."""
 
     def __init__(self, operator: Operator, host: str | None, port: int) -> None:
         self._operator = operator
@@ -95,7 +95,7 @@ class Server:
 
 
 LOCAL = ("127.0.0.1", "::1")
-"""Where requests of this host come from, those of `kubectl port-forward` too. A service mesh uses other addresses."""
+"""The addresses of requests from this host, also through `kubectl port-forward`. A service mesh uses other ones."""
 
 
 @web.middleware
@@ -113,7 +113,7 @@ def _name(live: LiveObject) -> str:
 
 
 def _view(parents: ParentInformer, live: LiveObject) -> dict[str, Any]:
-    """The parent as the operator sees it, and its verdict: the conditions and resources of the last pass."""
+    """The parent as the cache holds it, with the conditions and resources of its last report."""
     report = parents.report(live)
     status: Mapping[str, Any] = report.status if report is not None else {}
     return {
@@ -124,19 +124,19 @@ def _view(parents: ParentInformer, live: LiveObject) -> dict[str, Any]:
 
 
 def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object without the content of a Secret; its keys stay."""
+    """The object. In a Secret, the values are empty and the keys stay."""
     if body.get("kind") != "Secret" or body.get("apiVersion") != "v1":
         return body
-    hidden = {
+    emptied = {
         field: dict.fromkeys(body[field], "")
         for field in ("data", "stringData")
         if isinstance(body.get(field), Mapping)
     }
     annotations = body["metadata"].get("annotations", {})
-    kept = {
+    shown = {
         key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
     }
-    return {**body, **hidden, "metadata": {**body["metadata"], "annotations": kept}}
+    return {**body, **emptied, "metadata": {**body["metadata"], "annotations": shown}}
 
 
 def _json(value: object) -> web.Response:

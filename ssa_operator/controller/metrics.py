@@ -1,8 +1,8 @@
-"""What Prometheus is told about a running operator.
+"""The Prometheus metrics of a running operator.
 
 Promises:
-- Names begin with `ssa_operator_`; times are seconds. Labels are folders, kinds and fixed words only, never names of
-  objects.
+- Every name begins with `ssa_operator_`. Times are in seconds.
+- Label values are folders, resources, namespaces, kinds and fixed words, never names of objects.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Metrics:
         )
         self.reconcile_seconds = Histogram(
             "ssa_operator_reconcile_duration_seconds",
-            "Time of one reconcile.",
+            "Duration of a reconcile.",
             ("folder",),
             buckets=_FAST,
             registry=self._registry,
         )
         self.children = Counter(
             "ssa_operator_children_total",
-            "Children by what a reconcile did with them.",
+            "Children by result of a reconcile: created, configured, unchanged, recreated, pruned, waiting, failed.",
             ("folder", "kind", "result"),
             registry=self._registry,
         )
         self.events = Counter(
             "ssa_operator_events_total",
-            "Events by result: written, dropped (too many), failed.",
+            "Events on parents by result: written, dropped (too many), failed.",
             ("result",),
             registry=self._registry,
         )
@@ -54,56 +54,58 @@ class Metrics:
         )
         self.queue_seconds = Histogram(
             "ssa_operator_workqueue_queue_duration_seconds",
-            "Time that a parent waits for a worker, from the moment at which it is added or due.",
+            "Time for which a parent waits for a worker, from the moment at which it is added or due.",
             buckets=_FAST,
             registry=self._registry,
         )
         self.queue_unfinished = Gauge(
             "ssa_operator_workqueue_unfinished_work_seconds",
-            "Time spent so far on all parents that workers have in hand.",
+            "Time spent so far on all parents that workers reconcile now.",
             registry=self._registry,
         )
         self.queue_longest_running = Gauge(
             "ssa_operator_workqueue_longest_running_seconds",
-            "Time spent so far on the parent that a worker has had in hand for the longest time.",
+            "Time spent so far on the parent that a worker has reconciled for the longest time.",
             registry=self._registry,
         )
         self.queue_retries = Counter(
             "ssa_operator_workqueue_retries_total",
-            "Parents that were added again after a failure, with backoff.",
+            "Parents that were requeued after a failure, with backoff.",
             registry=self._registry,
         )
         self.resync_lag = Gauge(
             "ssa_operator_resync_lag_seconds",
-            "By how much resyncs are later than their interval because of --tick-rate.",
+            "Delay of resyncs after their interval because of --tick-rate.",
             registry=self._registry,
         )
-        self.parents = Gauge("ssa_operator_parents", "Parents by folder.", ("folder",), registry=self._registry)
+        self.parents = Gauge(
+            "ssa_operator_parents", "Parents by template folder.", ("folder",), registry=self._registry
+        )
         self.ready = Gauge(
             "ssa_operator_parents_ready", "Parents that are Ready.", ("folder",), registry=self._registry
         )
         self.watch_restarts = Gauge(
             "ssa_operator_watch_restarts",
-            "How often a watch had to be opened again.",
+            "Restarts of a watch.",
             ("resource", "namespace"),
             registry=self._registry,
         )
         self.watch_age = Gauge(
             "ssa_operator_watch_age_seconds",
-            "Time since a watch last heard from the API server.",
+            "Time since a watch last received anything from the API server.",
             ("resource", "namespace"),
             registry=self._registry,
         )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
-            "1 where the folder's files are in use, 0 where the last good set is.",
+            "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
             ("folder",),
             registry=self._registry,
         )
 
-    def watch(self, reflectors: Iterable[Reflector], now: float) -> None:
-        """Take how the watches are, at `now` by the reflectors' clock. Several of one resource and namespace (children,
-        lookups) count as one, as quiet as its quietest.
+    def set_watches(self, reflectors: Iterable[Reflector], now: float) -> None:
+        """Set the metrics of watches, at `now` by the reflectors' clock. Watches of the same resource and namespace
+        (children, lookups) are one: their restarts are added, and their age is the greatest.
         """
         restarts: collections.Counter[tuple[str, str]] = collections.Counter()
         ages: dict[tuple[str, str], float] = {}
@@ -120,11 +122,11 @@ class Metrics:
             self.watch_age.labels(*labels).set(age)
 
     def forget(self, folder: str) -> None:
-        """A folder has stopped: its gauges say nothing any more."""
+        """Remove the gauges of a folder that has stopped."""
         for gauge in (self.parents, self.ready, self.templates_loaded):
             with contextlib.suppress(KeyError):
                 gauge.remove(folder)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

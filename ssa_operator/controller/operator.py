@@ -1,4 +1,4 @@
-"""The operator: it puts the informers, the work queue and the workers together, and runs them until it is told to stop.
+"""The operator: it connects the informers, the work queue and the workers, and runs them until it is stopped.
 
 Promises:
 - One queue serves all template folders.
@@ -29,11 +29,11 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 
 DRAIN_DEADLINE = 5.0
-"""Seconds that running reconciles get to end after the operator was told to stop."""
+"""Seconds that running reconciles have to end when the operator stops."""
 
 
 class Operator:
-    """Runs until it is told to stop. `/objects`, `/readyz` and the live tree read `folders`, `missing` and `ready`."""
+    """Runs until it is stopped. `/objects`, `/readyz` and the live tree read `folders`, `missing` and `ready`."""
 
     def __init__(self, client: Client, mapper: RESTMapper, options: Options) -> None:
         self.options = options
@@ -43,20 +43,20 @@ class Operator:
         self.controllers = FolderControllers(client, mapper, options, router, self.metrics)
         router.lookups = self.controllers.lookups
         router.on_kind_changed = self.controllers.on_kind_changed
-        self._recorder = Recorder(client, self.metrics, self.queue.empty)
+        self._recorder = Recorder(client, self.metrics, self.queue.until_empty)
         cluster = ClusterAccess(
             client=client,
             children=self.controllers.children,
             lookups=self.controllers.lookups,
-            definitions=self.controllers.crds,
+            crds=self.controllers.crds,
             recorder=self._recorder,
             reports_status=self.controllers.reports_status,
         )
-        self._reconciler = Reconciler(cluster, router.claims, options, self.queue.urges)
+        self._reconciler = Reconciler(cluster, router.claims, options, self.queue.has_as_urgent)
 
     @property
     def ready(self) -> bool:
-        """Whether every folder whose resource the cluster has is synced."""
+        """Whether the informer of every folder whose resource the cluster serves has synced."""
         return self.controllers.ready
 
     @property
@@ -70,7 +70,7 @@ class Operator:
         return self.controllers.missing
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set, then end in order."""
+        """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
         controllers.load_templates()
         clock = Clock(now=time.time, jitter=random.random)
@@ -100,7 +100,7 @@ class Operator:
             await controllers.close()
 
     def measure(self) -> None:
-        """Set the metrics that are read, not counted."""
+        """Set the gauges."""
         metrics, controllers = self.metrics, self.controllers
         metrics.queue_depth.set(len(self.queue))
         metrics.queue_unfinished.set(self.queue.unfinished())
@@ -109,11 +109,11 @@ class Operator:
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
-        watched = [reflector for parents in self.folders.values() for reflector in parents.reflectors]
-        metrics.watch(
+        parents_reflectors = [reflector for parents in self.folders.values() for reflector in parents.reflectors]
+        metrics.set_watches(
             (
                 controllers.crds.reflector,
-                *watched,
+                *parents_reflectors,
                 *controllers.children.reflectors,
                 *controllers.lookups.reflectors,
             ),

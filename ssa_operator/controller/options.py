@@ -1,4 +1,4 @@
-"""What a user may set about a running operator; the defaults are those of `ssa-operator run`."""
+"""The options of a running operator. Their defaults are those of `ssa-operator run`."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 
 
 class ApplyMode(StrEnum):
-    """Whether a look at a parent applies every manifest, or only those that are not proven unchanged.
+    """Which manifests a reconcile applies.
 
-    A child's own event never applies what is proven; a new value of `reconcile-at` always applies everything.
+    After a child's event, a reconcile never applies an unchanged manifest. After a new value of `reconcile-at`, it
+    always applies every manifest.
     """
 
     ALWAYS = "always"
+    """All manifests, after a change of the parent or its templates and at a resync."""
     CHANGED = "changed"
+    """Only the manifests that may have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `ssa-operator run`.
-
-    templates: the folders of template folders. namespaces: where to look, all if empty. selector: a label selector for
-    parents. interval: seconds between two ticks of a parent. tick_rate: applies a second that ticks may cost over all
-    parents; 0 switches ticks off. listen: host and port of the HTTP server (no host: all addresses), None for none.
-    tolerance: when others' changes are a fight, and how it goes on.
-    """
+    """The options of `ssa-operator run`."""
 
     templates: tuple[Path, ...] = (Path("templates"),)
+    """The folders that hold template folders."""
     namespaces: tuple[str, ...] = ()
+    """Watch only these namespaces. Default: all namespaces."""
     selector: str = ""
+    """Reconcile only parents with these labels (a label selector)."""
     interval: float = 10.0
+    """Seconds between two resyncs of a parent."""
     tick_rate: float = 20.0
+    """Applies a second that resyncs may cost, over all parents. 0 switches resyncs off."""
     workers: int = 16
+    """Number of parents reconciled in parallel."""
     apply: ApplyMode = ApplyMode.ALWAYS
+    """Which manifests a change of a parent or a resync applies: all of them, or only those that may have changed."""
     listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)
+    """Host and port of the HTTP server (host None: all addresses). None: no HTTP server."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)
+    """When changes of other field managers are a conflict, and how long the operator backs off."""

@@ -1,16 +1,16 @@
-"""The work queue: which parent is looked at next.
+"""The work queue: which parent is reconciled next.
 
-Promises (client-go's util/workqueue, and controller-runtime's priority queue):
-- Fair: within one rank, parents are handed out in the order in which they were added.
-- Stingy: a parent is never handed out twice at once, and added many times before it is handed out it is handed out
-  once, with all causes.
-- A parent that is added while it is being worked on is handed out again afterwards.
-- Users' changes go ahead of children's events, these ahead of statuses that were put off, retries, the first list and
-  ticks: a resync never starves a change.
+Promises (those of client-go's util/workqueue, and controller-runtime's priority queue):
+- Fair: within one priority, workers get the parents in the order in which they were added.
+- Stingy: a parent is never reconciled twice at once. A parent that is added many times before a worker gets it is
+  reconciled once, with all causes.
+- A parent that is added while it is reconciled is reconciled again afterwards.
+- Users' changes go ahead of events of children, these ahead of deferred statuses, retries, the first list and resyncs:
+  a resync never starves a change.
 - Each cause of a parent keeps its earliest deadline.
-- The time that a parent waits counts from the moment at which it was added or became due.
+- The queue duration of a parent counts from the moment at which it was added or became due.
 
-`Backlog` is the state alone, without a clock or a loop; `Queue` waits on it.
+`QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
 """
 
 from __future__ import annotations
@@ -26,55 +26,57 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Cause(IntFlag):
-    """Why a parent is looked at; several may come together. A greater value is a more urgent one."""
+    """Why a parent is reconciled. A parent may have several causes. A greater value is more urgent."""
 
     TICK = 1
-    """The timer, not granted by the budget yet."""
+    """A resync is due, and the budget of applies has not granted it yet."""
     TICK_GRANTED = 2
+    """A resync is due, and the budget of applies has granted it."""
     RESYNC = 4
-    """It was in the first list and its status says that it has been seen before."""
+    """The parent was in the first list, and its status has the current generation."""
     RETRY = 8
+    """The last reconcile failed, or it set a time for the next one."""
     STATUS = 16
-    """A pass is over but for its status, which is still to be written."""
+    """The last reconcile deferred its status, which has to be written."""
     TEMPLATE = 32
-    """Its templates, its settings, a kind that it needs, or something that its templates look up changed."""
+    """The parent's templates, their settings, a kind that they need, or an object that they look up changed."""
     CHILD = 64
-    """Something that it made changed."""
+    """A child of the parent changed."""
     PARENT = 128
-    """Somebody changed the parent itself."""
+    """The parent itself changed."""
     STATUS_OVERDUE = 256
-    """Its status has waited for long."""
+    """The deferred status has waited for as long as it may."""
 
 
 APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.RESYNC
-"""Each of these has everything applied, also what is proven unchanged."""
+"""With one of these causes, a reconcile applies every manifest, also the unchanged ones."""
 
 STATUS_ONLY = Cause.STATUS | Cause.STATUS_OVERDUE
-"""These alone have a status written, without another pass."""
+"""With these causes alone, the deferred status is written without a reconcile."""
 
 
 def rank(causes: Cause) -> int:
-    """The place in the queue that the most urgent cause gives: the smaller the earlier."""
+    """The place in the queue that the most urgent cause gives: the smaller, the earlier."""
     return -int(causes).bit_length()
 
 
 class Item(NamedTuple, Generic[Key]):
-    """A parent that the queue hands out: why, and since when it has waited."""
+    """A parent that a worker gets from the queue, why, and since when it waited."""
 
     key: Key
     causes: Cause
     since: float
 
 
-class Backlog(Generic[Key]):
-    """What waits, what is being worked on, and what is due later. Times are seconds on any one clock."""
+class QueueState(Generic[Key]):
+    """The parents that wait, that are processed, and that are due later. Times are seconds on any one clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Cause] = {}
         self._since: dict[Key, float] = {}
-        self._working: dict[Key, float] = {}
-        self._line: list[tuple[int, int, Key]] = []
-        self._later: dict[tuple[Key, Cause], float] = {}
+        self._processing: dict[Key, float] = {}
+        self._ready: list[tuple[int, int, Key]] = []
+        self._delayed: dict[tuple[Key, Cause], float] = {}
         self._deadlines: list[tuple[float, int, Key, Cause]] = []
         self._added = 0
 
@@ -83,184 +85,184 @@ class Backlog(Generic[Key]):
         return len(self._waiting)
 
     def add(self, key: Key, cause: Cause, now: float) -> None:
-        """Have the parent looked at as soon as its turn comes."""
+        """Add the parent with a cause, at the place that its most urgent cause gives."""
         self._since[key] = min(self._since.get(key, now), now)
         before = self._waiting.get(key)
         causes = (before or Cause(0)) | cause
         self._waiting[key] = causes
-        if key not in self._working and (before is None or rank(causes) < rank(before)):
-            self._stand(key, causes)
+        if key not in self._processing and (before is None or rank(causes) < rank(before)):
+            self._push(key, causes)
 
     def add_at(self, key: Key, cause: Cause, when: float) -> None:
-        """Have the parent looked at from `when` on, unless the same cause is due earlier already."""
-        due = self._later.get((key, cause))
+        """Add the parent at `when`, unless the same cause is due earlier."""
+        due = self._delayed.get((key, cause))
         if due is None or when < due:
-            self._later[key, cause] = when
+            self._delayed[key, cause] = when
             self._added += 1
             heapq.heappush(self._deadlines, (when, self._added, key, cause))
 
-    def awaits(self, key: Key, cause: Cause) -> bool:
-        """Whether the cause has a deadline that is not over."""
-        return (key, cause) in self._later
+    def is_scheduled(self, key: Key, cause: Cause) -> bool:
+        """Whether the cause of a parent has a deadline in the future."""
+        return (key, cause) in self._delayed
 
     def cancel(self, key: Key, cause: Cause) -> None:
-        """Forget the deadline of one cause."""
-        self._later.pop((key, cause), None)
+        """Remove the deadline of one cause."""
+        self._delayed.pop((key, cause), None)
 
     def forget(self, key: Key) -> None:
-        """Drop everything that waits or is due for the parent."""
+        """Remove the parent with all causes and deadlines."""
         self._waiting.pop(key, None)
         self._since.pop(key, None)
         for cause in Cause:
             self.cancel(key, cause)
 
     def pop(self, now: float) -> Item[Key] | None:
-        """The parent whose turn it is, and why; it is being worked on until `done`. None where nothing is due."""
-        self._promote(now)
-        key = self._first()
+        """The next parent, which is processed until `done`. None where no parent is due."""
+        self._add_due(now)
+        key = self._next_key()
         if key is None:
             return None
-        heapq.heappop(self._line)
-        self._working[key] = now
+        heapq.heappop(self._ready)
+        self._processing[key] = now
         return Item(key, self._waiting.pop(key), self._since.pop(key))
 
-    def urges(self, causes: Cause) -> bool:
-        """Whether a parent waits for a worker that is at least as urgent as one with these causes."""
-        key = self._first()
+    def has_as_urgent(self, causes: Cause) -> bool:
+        """Whether a parent waits that is at least as urgent as one with these causes."""
+        key = self._next_key()
         return key is not None and rank(self._waiting[key]) <= rank(causes)
 
     def done(self, key: Key) -> None:
-        """The work on the parent ended; what was added meanwhile stands in line now."""
-        del self._working[key]
+        """End the processing of the parent. If it was added meanwhile, it waits again."""
+        del self._processing[key]
         if key in self._waiting:
-            self._stand(key, self._waiting[key])
+            self._push(key, self._waiting[key])
 
     def unfinished(self, now: float) -> float:
-        """The seconds that have gone into all parents that are being worked on."""
-        return sum(now - since for since in self._working.values())
+        """The seconds spent so far on all parents that are processed now."""
+        return sum(now - since for since in self._processing.values())
 
     def longest_running(self, now: float) -> float:
-        """The seconds that have gone into the parent that has been worked on for the longest time."""
-        return max((now - since for since in self._working.values()), default=0.0)
+        """The seconds spent so far on the parent that has been processed for the longest time."""
+        return max((now - since for since in self._processing.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
-        """The earliest moment at which something is due, None where nothing is."""
+        """The earliest deadline, None where there is none."""
         while self._deadlines:
             when, _, key, cause = self._deadlines[0]
-            if self._later.get((key, cause)) == when:
+            if self._delayed.get((key, cause)) == when:
                 return when
             heapq.heappop(self._deadlines)
         return None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is being worked on; deadlines don't count."""
-        return not self._waiting and not self._working
+        """Whether no parent waits and none is processed. Deadlines don't count."""
+        return not self._waiting and not self._processing
 
-    def _first(self) -> Key | None:
-        """Whose turn it is now."""
-        while self._line:
-            location, _, key = self._line[0]
+    def _next_key(self) -> Key | None:
+        """The most urgent parent that waits and is not processed, None where there is none."""
+        while self._ready:
+            position, _, key = self._ready[0]
             causes = self._waiting.get(key)
-            if causes is not None and key not in self._working and location == rank(causes):
+            if causes is not None and key not in self._processing and position == rank(causes):
                 return key
-            # It stands elsewhere in line by now, or is being worked on.
-            heapq.heappop(self._line)
+            # The parent has another place now, or is processed.
+            heapq.heappop(self._ready)
         return None
 
-    def _stand(self, key: Key, causes: Cause) -> None:
+    def _push(self, key: Key, causes: Cause) -> None:
         self._added += 1
-        heapq.heappush(self._line, (rank(causes), self._added, key))
+        heapq.heappush(self._ready, (rank(causes), self._added, key))
 
-    def _promote(self, now: float) -> None:
+    def _add_due(self, now: float) -> None:
         while (when := self.next_deadline()) is not None and when <= now:
             _, _, key, cause = heapq.heappop(self._deadlines)
-            del self._later[key, cause]
+            del self._delayed[key, cause]
             self.add(key, cause, when)
 
 
 class Queue(Generic[Key]):
-    """A backlog that workers wait on.
+    """A work queue that workers wait on.
 
-    `clock` gives the seconds of `asyncio`'s loop; `observe` receives the seconds that each parent waited for a worker.
+    `clock` returns the seconds of the event loop's clock. `observe` receives the queue duration of each parent.
     """
 
     def __init__(self, clock: Callable[[], float], observe: Callable[[float], object] = float) -> None:
-        self._backlog: Backlog[Key] = Backlog()
+        self._state: QueueState[Key] = QueueState()
         self._clock = clock
         self._observe = observe
         self._idle_workers: deque[asyncio.Future[None]] = deque()
-        self._patient: list[asyncio.Future[None]] = []
-        self._alarm: asyncio.TimerHandle | None = None
-        self._rings_at = 0.0
+        self._empty_waiters: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._backlog)
+        return len(self._state)
 
     @property
     def idle(self) -> bool:
-        return self._backlog.idle
+        return self._state.idle
 
     def add(self, key: Key, cause: Cause) -> None:
-        self._backlog.add(key, cause, self._clock())
-        self._wake()
+        self._state.add(key, cause, self._clock())
+        self._wake_worker()
 
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
-        self._backlog.add_at(key, cause, self._clock() + seconds)
-        self._set_alarm()
+        self._state.add_at(key, cause, self._clock() + seconds)
+        self._set_timer()
 
-    def awaits(self, key: Key, cause: Cause) -> bool:
-        return self._backlog.awaits(key, cause)
+    def is_scheduled(self, key: Key, cause: Cause) -> bool:
+        return self._state.is_scheduled(key, cause)
 
-    def urges(self, causes: Cause) -> bool:
-        return self._backlog.urges(causes)
+    def has_as_urgent(self, causes: Cause) -> bool:
+        return self._state.has_as_urgent(causes)
 
     def unfinished(self) -> float:
-        return self._backlog.unfinished(self._clock())
+        return self._state.unfinished(self._clock())
 
     def longest_running(self) -> float:
-        return self._backlog.longest_running(self._clock())
+        return self._state.longest_running(self._clock())
 
     def cancel(self, key: Key, cause: Cause) -> None:
-        self._backlog.cancel(key, cause)
+        self._state.cancel(key, cause)
 
     def forget(self, key: Key) -> None:
-        self._backlog.forget(key)
-        self._let_others()
+        self._state.forget(key)
+        self._notify_empty()
 
-    async def empty(self) -> None:
+    async def until_empty(self) -> None:
         """Wait until no parent waits for a worker."""
-        while len(self._backlog):
+        while len(self._state):
             waiter = asyncio.get_running_loop().create_future()
-            self._patient.append(waiter)
+            self._empty_waiters.append(waiter)
             await waiter
 
     def done(self, key: Key) -> None:
-        self._backlog.done(key)
-        self._wake()
+        self._state.done(key)
+        self._wake_worker()
 
     def close(self) -> None:
-        """Hand out nothing more; workers that wait get None."""
+        """Stop handing out parents. Workers that wait get None."""
         self._closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         while self._idle_workers:
-            self._wake()
+            self._wake_worker()
 
     async def get(self) -> tuple[Key, Cause] | None:
-        """The next parent and why, once there is one; None when the queue is closed."""
+        """Wait for the next parent, and return it with its causes; None when the queue is closed."""
         while not self._closed:
             now = self._clock()
-            item = self._backlog.pop(now)
-            self._set_alarm()
+            item = self._state.pop(now)
+            self._set_timer()
             if item is not None:
                 self._observe(now - item.since)
-                # Another worker may be able to take what is left: one wake-up is one item otherwise.
-                if len(self._backlog):
-                    self._wake()
+                # One wake-up is for one parent, so another worker is woken for the next one.
+                if len(self._state):
+                    self._wake_worker()
                 else:
-                    self._let_others()
+                    self._notify_empty()
                 return item.key, item.causes
             waiter = asyncio.get_running_loop().create_future()
             self._idle_workers.append(waiter)
@@ -270,37 +272,37 @@ class Queue(Generic[Key]):
                 if waiter in self._idle_workers:
                     self._idle_workers.remove(waiter)
                 else:
-                    # The wake-up was ours and is not used: hand it on, or an item is left lying.
-                    self._wake()
+                    # This worker was woken and is cancelled: it wakes another one, or a parent would wait for ever.
+                    self._wake_worker()
                 raise
         return None
 
-    def _wake(self) -> None:
+    def _wake_worker(self) -> None:
         while self._idle_workers:
             waiter = self._idle_workers.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 return
 
-    def _let_others(self) -> None:
-        if self._patient and not len(self._backlog):
-            for waiter in self._patient:
+    def _notify_empty(self) -> None:
+        if self._empty_waiters and not len(self._state):
+            for waiter in self._empty_waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            self._patient.clear()
+            self._empty_waiters.clear()
 
-    def _set_alarm(self) -> None:
-        when = self._backlog.next_deadline()
-        if self._alarm is not None:
-            if self._rings_at == when:
+    def _set_timer(self) -> None:
+        when = self._state.next_deadline()
+        if self._timer is not None:
+            if self._timer_at == when:
                 return
-            self._alarm.cancel()
-            self._alarm = None
+            self._timer.cancel()
+            self._timer = None
         if when is not None and not self._closed:
-            self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
-            self._rings_at = when
+            self._timer = asyncio.get_running_loop().call_at(when, self._on_timer)
+            self._timer_at = when
 
-    def _ring(self) -> None:
-        # Where nobody waits now, whoever is free next pops what is due.
-        self._alarm = None
-        self._wake()
+    def _on_timer(self) -> None:
+        # If no worker waits, the next one that is free gets the parent.
+        self._timer = None
+        self._wake_worker()

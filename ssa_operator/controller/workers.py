@@ -3,9 +3,9 @@
 Promises:
 - After a retryable failure the parent is requeued with backoff and jitter; after a terminal one it waits for a change
   or its next resync.
-- While many parents wait, their children go first, and a status waits for PATIENCE at most.
-- Resyncs are background work: they come last and stay within the budget of applies a second. A reconcile that applies
-  everything for another reason stands for one.
+- While many parents wait, their children go first. A status is deferred for MAX_STATUS_DELAY seconds at most.
+- Resyncs come last and stay within the budget of applies a second. A reconcile that applies everything for another
+  reason replaces one.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
 """
 
@@ -36,16 +36,16 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 
 log = logging.getLogger("ssa_operator")
 
-PATIENCE = 10.0
-"""Seconds that a status lets others go first: as much as may pass between two ticks."""
+MAX_STATUS_DELAY = 10.0
+"""Seconds for which a status may be deferred while other parents wait: the default interval between two resyncs."""
 
-UNEXPECTED = 5
-"""A pass that failed unexpectedly is tried again after as long as one that has failed so many times."""
+UNEXPECTED_FAILURES = 5
+"""The backoff after an unexpected error is that after so many failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Time and chance: `now` in seconds since the epoch, `jitter` in [0, 1)."""
+    """The time and the jitter: `now` in seconds since the epoch, `jitter` in [0, 1)."""
 
     now: Callable[[], float]
     jitter: Callable[[], float]
@@ -74,15 +74,15 @@ class Workers:
         )
 
     async def run(self) -> None:
-        """Work until the queue is closed."""
+        """Reconcile parents until the queue is closed."""
         while (item := await self._queue.get()) is not None:
             key, causes = item
             try:
                 await self._process(key, causes)
             except Exception as error:  # noqa: BLE001 - it is logged
-                # A bug shows in one reconcile: the worker, and with it every other parent, goes on.
+                # A bug ends one reconcile. The worker goes on with other parents.
                 self._log_unexpected(key, error)
-                self._retry(key, UNEXPECTED)
+                self._retry(key, UNEXPECTED_FAILURES)
             finally:
                 self._queue.done(key)
 
@@ -91,7 +91,7 @@ class Workers:
         live = parents.find(key.namespace, key.name) if parents is not None else None
         redactor = parents.state(live).redactor if parents is not None and live is not None else NO_SECRETS
         if redactor:
-            # Python's own messages quote values.
+            # Python's error messages quote values.
             trace = redactor.redact("".join(traceback.format_exception(error)))
             log.error("%s: the reconcile failed unexpectedly\n%s", key, trace)
         else:
@@ -101,11 +101,11 @@ class Workers:
         parents = self._folders.get(key.folder)
         live = parents.find(key.namespace, key.name) if parents is not None else None
         if parents is None or live is None:
-            self._withdraw(key)
+            self._withdraw_resync(key)
             self._queue.forget(key)
             return
         state = parents.state(live)
-        causes = self._granted(key, state, causes)
+        causes = self._grant_resync(key, state, causes)
         if causes & ~STATUS_ONLY:
             state = await self._reconcile(key, parents.parent(live), state, causes)
         elif causes and state.status.deferred is not None:
@@ -121,7 +121,7 @@ class Workers:
         state = done.state
         last = state.status.report if done.report is None else done.report
         if last is not None and last is not before:
-            # Also where the status could not be written: what was done is done.
+            # Also if the status could not be written, because the children were applied.
             self._log(key, before, last)
         if done.report is not None:
             state = self._after_report(key, state, done.report)
@@ -130,7 +130,7 @@ class Workers:
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
         if state.status.report is None:
             return state
-        # The outcomes are logged by now. With the manifests in them, they would be most of what is remembered.
+        # The outcomes are logged by now. With their manifests, they would need most of the state's memory.
         report = replace(state.status.report, outcomes=())
         return replace(state, status=replace(state.status, report=report))
 
@@ -142,14 +142,14 @@ class Workers:
         self._requeue_at(key, next_conflict_at(done.state))
         return done.state
 
-    def _granted(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
-        """The causes without a tick that the budget does not grant yet; such a tick comes back when it does. A
-        reconcile that applies everything anyway stands for the tick.
+    def _grant_resync(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
+        """The causes, without a resync that the budget does not grant yet. The parent is requeued when it does. A
+        reconcile that applies everything anyway replaces the resync.
         """
         if self._budget is None:
             return causes
         if causes & APPLY_ALL:
-            self._withdraw(key)
+            self._withdraw_resync(key)
             return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
         now = self._clock.now()
         granted = Cause.TICK_GRANTED in causes and key in self._budget
@@ -159,40 +159,40 @@ class Workers:
             granted = granted or self._budget.turn(now) == (key, 0.0)
         if granted:
             self._budget.take(key, now)
-        self._call_next()
+        self._schedule_next_resync()
         others = causes & ~(Cause.TICK | Cause.TICK_GRANTED)
         return others | Cause.TICK_GRANTED if granted else others
 
-    def _withdraw(self, key: ParentKey) -> None:
+    def _withdraw_resync(self, key: ParentKey) -> None:
         if self._budget is not None:
             self._budget.withdraw(key)
             self._queue.cancel(key, Cause.TICK_GRANTED)
-            self._call_next()
+            self._schedule_next_resync()
 
-    def _call_next(self) -> None:
-        """Requeue the parent whose turn is next, when its turn comes."""
+    def _schedule_next_resync(self) -> None:
+        """Schedule the parent whose resync the budget grants next."""
         assert self._budget is not None
         now = self._clock.now()
         self._metrics.resync_lag.set(self._budget.lag(now))
         turn = self._budget.turn(now)
-        if turn is not None and not self._queue.awaits(turn[0], Cause.TICK_GRANTED):
+        if turn is not None and not self._queue.is_scheduled(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
     def _resync_later(self, key: ParentKey, parents: ParentInformer, live: LiveObject, state: ParentState) -> None:
-        # A tick that the budget has not granted yet stands for the next one, too.
-        if self._budget is not None and key not in self._budget and not self._is_at_rest(state):
+        # While the budget has not granted a resync, the next one is not scheduled.
+        if self._budget is not None and key not in self._budget and not self._needs_no_resync(state):
             now = self._clock.now()
             interval = parents.folder.settings.interval or self._options.interval
             self._queue.add_after(key, Cause.TICK, next_resync(live.uid, interval, now) - now)
 
-    def _is_at_rest(self, state: ParentState) -> bool:
-        """Whether a resync could not find anything to do: every change that a reconcile would see requeues the parent,
-        and with `--apply changed` a resync applies nothing that is unchanged.
+    def _needs_no_resync(self, state: ParentState) -> bool:
+        """Whether a resync would change nothing: every change that a reconcile would see requeues the parent, and with
+        `--apply changed` a resync applies nothing that is unchanged.
         """
         report = state.status.report
         if self._options.apply is ApplyMode.ALWAYS or state.retries.error or report is None:
             return False
-        # A child without an apply record may belong to others, and then no watch shows it.
+        # A child without an apply record may lack the operator's label, and then no informer holds it.
         return report.complete and state.renders.rendered <= state.children.apply_records.keys()
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
@@ -206,7 +206,7 @@ class Workers:
         self._requeue_at(key, report.again_at)
         if state.status.deferred is not None:
             self._queue.add(key, Cause.STATUS)
-            self._queue.add_after(key, Cause.STATUS_OVERDUE, PATIENCE)
+            self._queue.add_after(key, Cause.STATUS_OVERDUE, MAX_STATUS_DELAY)
         else:
             self._queue.cancel(key, Cause.STATUS_OVERDUE)
         return replace(state, retries=retries)
@@ -216,7 +216,7 @@ class Workers:
             self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
     def _after_error(self, key: ParentKey, state: ParentState, error: ApiError | CredentialsError) -> ParentState:
-        """The reconcile did not come to its end. A parent that was deleted or changed meanwhile has its own event."""
+        """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event."""
         self._metrics.reconciles.labels(key.folder, "error").inc()
         retry_after, terminal, conflict = 0.0, False, False
         if isinstance(error, ApiError):
@@ -225,12 +225,13 @@ class Workers:
             retry_after, terminal, conflict = error.retry_after or 0.0, error.terminal, error.conflict
         message = state.redactor.redact(str(error))
         if message != state.retries.error and not conflict:
-            # The watches log that the API server is out of reach; not every parent repeats it.
+            # The reflectors log that the API server is unreachable. Not every parent repeats it.
             level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING
             log.log(level, "%s: the reconcile was not finished: %s", key, message)
         retries = after_error(state.retries, state.retries.error if conflict else message, terminal=terminal)
         if not terminal:
-            # A terminal error waits for a change or the next resync: the CRD may refuse the status each time.
+            # After a terminal error the parent waits for a change or the next resync. A CRD, for example, may refuse
+            # the status each time.
             self._retry(key, retries.unfinished, retry_after)
         return replace(state, retries=retries)
 
@@ -245,7 +246,7 @@ class Workers:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
             if outcome.result is Result.CREATED:
                 log.info("%s: %s created", key, outcome.step.identity)
-            elif outcome.result in _NEWS:
+            elif outcome.result in _LOGGED_RESULTS:
                 log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
         verdict = report.verdict
         if report.suspended != (before is not None and before.suspended):
@@ -255,4 +256,4 @@ class Workers:
             log.log(level, "%s: Ready=%s %s: %s", key, verdict.ready, verdict.reason, verdict.message)
 
 
-_NEWS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})
+_LOGGED_RESULTS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

@@ -43,7 +43,7 @@ def templates(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def options(templates: Path, namespace: str) -> MakeOptions:
-    """The options of an operator that looks at the test's namespace only, without ticks unless a test wants them."""
+    """The options of an operator that watches the test's namespace only, without resyncs unless a test wants them."""
 
     def make(**changes: Any) -> Options:
         changes["templates"] = (changes.get("templates", templates),)
@@ -55,5 +55,5 @@ def options(templates: Path, namespace: str) -> MakeOptions:
 
 @pytest.fixture
 def operate(client: Client, options: MakeOptions) -> Operate:
-    """An operator with the administrator's rights."""
+    """An operator with the administrator's permissions."""
     return lambda **changes: operating(client, options(**changes))

@@ -1,10 +1,10 @@
-"""What the end-to-end tests work with: an operator of their own in a namespace of their own, and the cluster as a user
-sees it.
+"""The harness of the end-to-end tests: an operator of the test's own in a namespace of the test's own, and the cluster
+as a user sees it.
 
 Promises:
-- Everything is awaited by watching: `until` returns when the API server has said so, and fails with the last state when
-  it hasn't in time.
-- Nothing that is read is older than the call that reads it, however far a watch is behind.
+- Tests wait by watching: `until` returns when the watch shows the wanted state, and fails with the last state if it
+  doesn't in time.
+- A state that a call reads is never older than the call, however far a watch is behind.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from ssa_operator.kube.watch.reflector import Reflector
 from tests.devcluster.audit import own_requests
 
 PATIENCE = 90.0
-"""Seconds after which a test gives up on what it waits for. Nothing here takes more than a few, but for the garbage
-collector: it learns of a new CRD within 30 s only.
+"""Seconds after which a test fails while it waits. A test waits for a few seconds, except for the garbage collector:
+it discovers a new CRD within 30 s only.
 """
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,13 +61,13 @@ metadata:
   name: {{ namespace }}-{{ name }}
 rules: []
 """
-"""A template of a child in no namespace, which a parent in one can't own."""
+"""A template of a cluster-scoped child, which a parent in a namespace can't own."""
 
 MakeOptions = Callable[..., Options]
 
 
 async def administrator(cluster: Cluster) -> Credentials:
-    """What the cluster's administrator shows; a client that misbehaves has them as well."""
+    """The credentials of the cluster's administrator."""
     return await credentials.load(str(cluster.kubeconfig), None)
 
 
@@ -87,9 +87,9 @@ class View:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.cache.listen(lambda _old, _new: self._note())
+        self.cache.listen(lambda _old, _new: self._count_change())
 
-    def _note(self) -> None:
+    def _count_change(self) -> None:
         self.changes += 1
         self._changed.set()
 
@@ -198,8 +198,8 @@ class Desk:
         """The body of a parent once the operator calls its newest generation ready."""
         return await self.until(resource_name, name, is_ready)
 
-    async def told(self, reason: str, *words: str, about: str = "") -> dict[str, Any]:
-        """The event with that reason and these words in its note, on an object of that name, once there is one."""
+    async def until_event(self, reason: str, *words: str, about: str = "") -> dict[str, Any]:
+        """The Event with that reason and these words in its note, on an object of that name, once it exists."""
         view = await self.view("events.events.k8s.io")
 
         def found() -> list[dict[str, Any]]:
@@ -270,11 +270,11 @@ class Desk:
         await self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(fields)}")
 
     async def hold(self, kind: str, name: str) -> None:
-        """Keep an object from going, as its controller may, by the finalizer a.b/hold."""
+        """Keep an object in deletion, as its controller may, by the finalizer a.b/hold."""
         await self.patch(kind, name, metadata={"finalizers": ["a.b/hold"]})
 
     async def release(self, kind: str, name: str) -> None:
-        """Take all finalizers from an object."""
+        """Remove all finalizers from an object."""
         await self.patch(kind, name, metadata={"finalizers": None})
 
     @contextlib.asynccontextmanager
@@ -294,14 +294,15 @@ class Desk:
 
 @dataclass(slots=True)
 class Running:
-    """An operator that a test started, the folder of templates that it follows, and what it does.
+    """An operator that a test started, its folder of templates, and its reconciles.
 
-    `passes` are the looks at parents that it began, each the parent's name and why; `reports` those that it ended.
+    `reconciles` are those that began, each with the parent's name and the causes. `reports` are those of the
+    reconciles that ended.
     """
 
     operator: Operator
     templates: Path
-    passes: list[tuple[str, Cause]] = field(default_factory=list)
+    reconciles: list[tuple[str, Cause]] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -316,25 +317,25 @@ class Running:
     def remove(self, name: str) -> None:
         (self.templates / name).unlink()
 
-    def note_passes(self) -> None:
-        """Begin to keep `passes` and `reports`."""
+    def record_reconciles(self) -> None:
+        """Begin to record `reconciles` and `reports`."""
         reconciler = self.operator._reconciler
         reconcile = reconciler.reconcile
 
-        async def noted(parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
-            self.passes.append((parent.live.identity.name, causes))
-            reports = self.reports  # a pass that was begun before `forget` ends uncounted
+        async def recorded(parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+            self.reconciles.append((parent.live.identity.name, causes))
+            reports = self.reports  # a reconcile that began before `forget` is not counted
             done = await reconcile(parent, state, causes)
             if done.report is not None:
                 reports.append(done.report)
                 self._ended.set()
             return done
 
-        reconciler.reconcile = noted  # type: ignore[method-assign]
+        reconciler.reconcile = recorded  # type: ignore[method-assign]
 
     def forget(self) -> None:
-        """Count passes from now on."""
-        self.passes, self.reports = [], []
+        """Count reconciles from now on."""
+        self.reconciles, self.reports = [], []
 
     async def reported(self, wanted: Callable[[Report], bool]) -> None:
         """Return once the newest report is as wanted."""
@@ -343,8 +344,8 @@ class Running:
                 self._ended.clear()
                 await self._ended.wait()
 
-    async def passed(self, count: int) -> None:
-        """Return once so many passes have begun and ended since the last `forget`."""
+    async def reconciled(self, count: int) -> None:
+        """Return once so many reconciles have begun and ended since the last `forget`."""
         async with asyncio.timeout(PATIENCE):
             while len(self.reports) < count:
                 self._ended.clear()
@@ -356,7 +357,7 @@ async def operating(client: Client, options: Options) -> AsyncIterator[Running]:
     """An operator in this process; it is stopped in order at the end, and what it raised is raised here."""
     stop = asyncio.Event()
     running = Running(Operator(client, RESTMapper(client), options), options.templates[0])
-    running.note_passes()
+    running.record_reconciles()
     task = asyncio.create_task(running.operator.run(stop))
     try:
         yield running
@@ -385,7 +386,7 @@ def ready_condition(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def entries(parent: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What the status says of each child, by `Kind/name`."""
+    """The entry of each child in the status, by `Kind/name`."""
     return {f"{each['kind']}/{each['name']}": each for each in parent.get("status", {}).get("resources", [])}
 
 

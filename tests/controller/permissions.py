@@ -1,4 +1,4 @@
-"""Users who may do less than the administrator, whom the tests' operators act as otherwise."""
+"""Users with fewer permissions than the administrator, for operators that a test limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rules = list[dict[str, Any]]
 BASICS: Rules = [
     {"apiGroups": ["example.com"], "resources": ["echoes", "echoes/status", "echoes/finalizers"], "verbs": ["*"]},
 ]
-"""What an operator of Echos needs for these themselves."""
+"""The permissions that an operator needs to watch Echos and to write their status."""
 
 
 def allowed(user: str, rules: Rules, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -47,7 +47,7 @@ def _granted(kind: str, user: str, rules: Rules, name: str) -> tuple[dict[str, A
 
 
 def limited(kubeconfig: Path, folder: Path, user: str) -> Path:
-    """The administrator's kubeconfig with another user's rights."""
+    """The administrator's kubeconfig with another user's permissions."""
     path = folder / f"{user}.kubeconfig"
     path.write_text(re.sub(r"(?m)^( *)(?=client-certificate)", rf"\1as: {user}\n\1", kubeconfig.read_text(), count=1))
     assert f"as: {user}" in path.read_text()
@@ -66,7 +66,7 @@ def with_token(kubeconfig: Path, folder: Path, token: str) -> Path:
 
 @contextlib.asynccontextmanager
 async def acting_as(user: str, desk: Desk, folder: Path) -> AsyncIterator[Client]:
-    """A client with a user's rights; its kubeconfig is in `folder`."""
+    """A client with a user's permissions; its kubeconfig is in `folder`."""
     path = limited(desk.kubeconfig, folder, user)
     async with Client(await credentials.load(str(path), None)) as client:
         yield client

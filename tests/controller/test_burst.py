@@ -1,4 +1,4 @@
-"""What goes first when much is to be done at once."""
+"""The order of reconciles when many parents wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_the_children_of_all_parents_come_before_the_first_status(
     assert max(map(version, children)) < min(map(version, parents))
 
 
-async def test_what_changed_goes_before_what_is_only_applied_again(
+async def test_changed_parents_go_before_parents_that_are_only_resynced(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:
     only(

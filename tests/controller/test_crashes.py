@@ -1,7 +1,7 @@
-"""An operator that dies between any two requests: whoever comes after it ends where nothing had happened.
+"""After a crash between any two requests, the next operator comes to the same result as without a crash.
 
-One story of a parent (made, changed, deleted) is told once without a crash, to count the writes. Then it is told again
-for every write, with a process that dies just before it is sent, and with one that dies just after it was carried out.
+One scenario of a parent (created, changed, deleted) runs once without a crash, to count the writes. Then it runs again
+for every write, with a process that dies just before the write is sent, and with one that dies just after it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def of_map(name: str, rest: str = "", annotations: str = "{}") -> str:
 
 
 @pytest.fixture
-def story_templates(templates: Path) -> Path:
+def scenario_templates(templates: Path) -> Path:
     only(
         templates,
         role=TWO_ROLES,
@@ -75,8 +75,8 @@ def wanted(namespace: str, name: str, version: int) -> dict[str, set[str]]:
 
 
 @dataclass
-class Death:
-    """The end of a process at its `at`-th write (0: never), before it is sent or `after` it was carried out."""
+class Crash:
+    """The crash of a process at its `at`-th write (0: never), before it is sent or `after` it was carried out."""
 
     at: int = 0
     after: bool = False
@@ -84,45 +84,45 @@ class Death:
     on_added: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class MortalClient(Client):
-    """A client whose process dies as it was told to: from then on nothing it asks for happens."""
+class CrashingClient(Client):
+    """A client whose process dies at a write: from then on it sends no request."""
 
-    death: Death
+    crash: Crash
 
     async def send(self, request: Request) -> Response:
-        if self.death.on_added.is_set():
+        if self.crash.on_added.is_set():
             await asyncio.Event().wait()
         if not request.writes or "/events" in request.path:
             return await super().send(request)
-        self.death.writes += 1
-        if self.death.writes != self.death.at:
+        self.crash.writes += 1
+        if self.crash.writes != self.crash.at:
             return await super().send(request)
-        if self.death.after:
+        if self.crash.after:
             await super().send(request)
-        self.death.on_added.set()
+        self.crash.on_added.set()
         await asyncio.Event().wait()
         raise AssertionError("a dead process goes on")
 
 
 @contextlib.asynccontextmanager
-async def living(cluster: Cluster, options: Options, death: Death) -> AsyncIterator[None]:
-    """Operators in a row: when one dies, another starts."""
+async def crashing_operators(cluster: Cluster, options: Options, crash: Crash) -> AsyncIterator[None]:
+    """Runs operators one after the other: when one crashes, the next starts."""
 
     async def reign() -> None:
         while True:
-            async with MortalClient(await administrator(cluster)) as client:
-                client.death = death
+            async with CrashingClient(await administrator(cluster)) as client:
+                client.crash = crash
                 work = asyncio.create_task(Operator(client, RESTMapper(client), options).run(asyncio.Event()))
-                end = asyncio.create_task(death.on_added.wait())
+                end = asyncio.create_task(crash.on_added.wait())
                 try:
                     await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
-                    if not death.on_added.is_set():
+                    if not crash.on_added.is_set():
                         work.result()
                 finally:
                     work.cancel()
                     end.cancel()
                     await asyncio.gather(work, end, return_exceptions=True)
-            death.on_added.clear()
+            crash.on_added.clear()
 
     reigning = asyncio.create_task(reign())
     try:
@@ -132,8 +132,8 @@ async def living(cluster: Cluster, options: Options, death: Death) -> AsyncItera
         await asyncio.gather(reigning, return_exceptions=True)
 
 
-class Witness:
-    """Sees which objects of one parent come and go."""
+class Observer:
+    """Records which objects of one parent are created and deleted."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -147,9 +147,9 @@ class Witness:
             self.on_deleted.append(old.identity.name)
 
 
-async def tell(desk: Desk, name: str) -> None:
-    """The story of one parent; fails where anything is missing, left over, or went that should have stayed."""
-    witness = Witness(name)
+async def run_scenario(desk: Desk, name: str) -> None:
+    """The scenario of one parent. Fails if an object is missing or left over, or was deleted too early."""
+    witness = Observer(name)
     for resource in (MAPS, ROLES):
         (await desk.view(resource)).cache.listen(witness)
     for version in (1, 2):
@@ -174,10 +174,10 @@ async def tell(desk: Desk, name: str) -> None:
 
 
 async def writes_of(desk: Desk, cluster: Cluster, options: Options) -> int:
-    death = Death()
-    async with living(cluster, options, death):
-        await tell(desk, "web-x")
-    return death.writes
+    crash = Crash()
+    async with crashing_operators(cluster, options, crash):
+        await run_scenario(desk, "web-x")
+    return crash.writes
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ async def writes_of(desk: Desk, cluster: Cluster, options: Options) -> int:
         pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
     ],
 )
-async def test_after_a_crash_between_any_two_writes_the_end_is_the_same(
+async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
     desk: Desk,
     cluster: Cluster,
     options: MakeOptions,
@@ -203,9 +203,9 @@ async def test_after_a_crash_between_any_two_writes_the_end_is_the_same(
     count = await writes_of(desk, cluster, made)
     assert count > 10
     for at in range(1, count + 1, stride):
-        death = Death(at, after)
-        async with living(cluster, made, death):
-            await tell(desk, f"web-{at}x")
-        if death.writes < at:
+        crash = Crash(at, after)
+        async with crashing_operators(cluster, made, crash):
+            await run_scenario(desk, f"web-{at}x")
+        if crash.writes < at:
             break  # what follows at once may be one write of a status or two: this story had fewer
     assert at > count // 2

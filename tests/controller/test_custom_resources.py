@@ -1,4 +1,4 @@
-"""Children that are custom resources: they are ready when whoever looks after them says so."""
+"""Children that are custom resources are ready when their controller reports it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ metadata:
 """
 
 
-async def test_what_comes_after_a_custom_resource_of_another_folder_waits_until_that_is_ready(
+async def test_a_manifest_after_a_custom_resource_of_another_folder_waits_until_that_is_ready(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:
     (templates / f"ins.{group}").mkdir()
@@ -87,7 +87,7 @@ async def test_what_comes_after_a_custom_resource_of_another_folder_waits_until_
     assert version(inner) < version(after)
 
 
-async def test_a_custom_resource_that_announces_no_status_is_ready_at_once(
+async def test_a_custom_resource_whose_crd_declares_no_status_is_ready_at_once(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:
     (templates / ECHOES / "in.yaml.j2").write_text(child_of(group))
@@ -97,7 +97,7 @@ async def test_a_custom_resource_that_announces_no_status_is_ready_at_once(
         await desk.apply_until_ready(echo("web", 0))
 
 
-async def test_a_custom_resource_whose_crd_announces_conditions_is_awaited(
+async def test_a_custom_resource_whose_crd_declares_conditions_is_waited_for(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:
     (templates / ECHOES / "in.yaml.j2").write_text(child_of(group))
@@ -115,7 +115,7 @@ async def test_a_custom_resource_whose_crd_announces_conditions_is_awaited(
         await desk.until("configmaps", "web-up", holds(up="true"))
 
 
-async def test_a_status_that_the_crd_refuses_is_told_as_an_event(
+async def test_a_status_that_the_crd_refuses_is_an_event(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:
     (templates / f"ins.{group}").mkdir()
@@ -125,11 +125,11 @@ async def test_a_status_that_the_crd_refuses_is_told_as_an_event(
     await define(desk, group, {"type": "object", "properties": {"conditions": {"type": "array", "items": item}}})
     async with operate():
         await desk.apply({"apiVersion": f"{group}/v1", "kind": "In", "metadata": {"name": "web"}, "spec": {}})
-        event = await desk.told("StatusRefused", "the status can't be written: ", "status.conditions[0].message")
+        event = await desk.until_event("StatusRefused", "the status can't be written: ", "status.conditions[0].message")
     assert event["regarding"]["name"] == "web"
 
 
-async def test_a_right_that_is_missing_for_a_childs_watch_is_stalled_until_it_is_granted(
+async def test_a_missing_permission_for_the_watch_of_a_child_is_stalled_until_it_is_granted(
     desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path
 ) -> None:
     only(templates, a=map_template("a", v="1"))

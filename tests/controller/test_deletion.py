@@ -1,4 +1,4 @@
-"""What becomes of a parent's children when it goes: those that Kubernetes collects, and those that it can't."""
+"""The children of a deleted parent: those that the garbage collector deletes, and those that it can't."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def is_going(body: dict[str, Any]) -> bool:
     return "deletionTimestamp" in body["metadata"]
 
 
-async def test_a_cluster_scoped_child_is_recorded_before_it_is_made_and_goes_with_its_parent(
+async def test_a_cluster_scoped_child_is_recorded_before_its_creation_and_deleted_with_its_parent(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     role = f"{desk.namespace}-web"
@@ -146,7 +146,9 @@ async def test_a_parent_with_nothing_to_clean_up_has_no_finalizer_and_no_record(
     assert inventory(parent) == []
 
 
-async def test_the_finalizer_goes_with_the_last_child_that_needs_it(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_the_finalizer_is_removed_with_the_last_child_that_needs_it(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     async with operate(templates=wide) as running:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", lambda body: CLEANUP in finalizers(body))
@@ -156,7 +158,7 @@ async def test_the_finalizer_goes_with_the_last_child_that_needs_it(desk: Desk, 
         assert inventory(parent) == []
 
 
-async def test_a_child_in_another_namespace_that_the_operator_does_not_look_after_goes_with_its_parent(
+async def test_a_child_in_a_namespace_that_the_operator_is_not_limited_to_is_deleted_with_its_parent(
     desk: Desk, operate: Operate, wide: Path, elsewhere: str
 ) -> None:
     far = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{{{ name }}}}\n  namespace: {elsewhere}\n"
@@ -172,7 +174,9 @@ async def test_a_child_in_another_namespace_that_the_operator_does_not_look_afte
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_child_that_is_to_stay_stays_when_its_parent_goes(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_a_child_that_is_never_pruned_stays_when_its_parent_is_deleted(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     keep = '  annotations:\n    ssa-operator.dev/prune: "false"\nrules:'
     (wide / ECHOES / "role.yaml.j2").write_text(ROLE.replace("rules:", keep))
     role = f"{desk.namespace}-web"
@@ -185,7 +189,7 @@ async def test_a_child_that_is_to_stay_stays_when_its_parent_goes(desk: Desk, op
     await desk.kubectl("delete", "clusterrole", role)
 
 
-async def test_what_was_recorded_goes_also_when_the_operator_was_down_and_its_templates_fail_now(
+async def test_recorded_children_are_deleted_also_after_a_restart_with_templates_that_fail(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     role = f"{desk.namespace}-web"
@@ -214,7 +218,9 @@ roleRef:
 """
 
 
-async def test_what_is_made_later_goes_first(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_children_are_deleted_in_the_reverse_order_of_their_creation(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     (wide / ECHOES / "binding.yaml.j2").write_text(BINDING)
     role = f"{desk.namespace}-web"
     async with operate(templates=wide):
@@ -227,7 +233,9 @@ async def test_what_is_made_later_goes_first(desk: Desk, operate: Operate, wide:
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_kind_that_the_cluster_has_no_more_keeps_no_parent(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_a_kind_that_the_cluster_no_longer_serves_keeps_no_parent_in_deletion(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     crd = definition("gadgets", group, "Gadget", scope="Cluster")
     await desk.define(crd)
@@ -244,7 +252,7 @@ async def test_a_kind_that_the_cluster_has_no_more_keeps_no_parent(desk: Desk, o
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_hook_runs_while_the_other_children_stand_and_the_parent_waits_for_it(
+async def test_a_hook_runs_before_the_other_children_are_deleted_and_the_parent_waits_for_it(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:
     (templates / ECHOES / "bye.yaml.j2").write_text(HOOK)
@@ -264,7 +272,7 @@ async def test_a_hook_runs_while_the_other_children_stand_and_the_parent_waits_f
     assert requests_for(cluster, desk.namespace, "web-bye") == ["patch"]
 
 
-async def test_children_that_depend_on_others_go_before_them(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_children_that_depend_on_others_are_deleted_before_them(desk: Desk, operate: Operate, wide: Path) -> None:
     held = (
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n  finalizers: [example.com/held]\n"
         "  annotations: {ssa-operator.dev/after: 'Deployment/{{ name }}'}\n"
@@ -281,7 +289,7 @@ async def test_children_that_depend_on_others_go_before_them(desk: Desk, operate
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_hook_that_fails_is_run_again_and_again_until_its_template_is_repaired(
+async def test_a_hook_that_fails_is_retried_until_its_template_is_repaired(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     failing = HOOK.replace("spec:\n  template:", "spec:\n  activeDeadlineSeconds: 1\n  template:").replace(
@@ -298,7 +306,7 @@ async def test_a_hook_that_fails_is_run_again_and_again_until_its_template_is_re
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_hook_survives_that_the_parents_dependants_are_collected_first(
+async def test_a_hook_survives_a_foreground_deletion_of_its_parent(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     (templates / ECHOES / "bye.yaml.j2").write_text(HOOK)
@@ -313,7 +321,9 @@ async def test_a_hook_survives_that_the_parents_dependants_are_collected_first(
         await desk.gone("jobs.batch", "web-bye")
 
 
-async def test_a_hook_that_can_no_longer_be_rendered_keeps_no_parent(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_a_hook_that_can_no_longer_be_rendered_keeps_no_parent_in_deletion(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     (wide / ECHOES / "bye.yaml.j2").write_text(HOOK)
     async with operate(templates=wide) as running:
         await desk.apply_until_ready(echo("web"))
@@ -331,7 +341,9 @@ READER = HOOK.replace(
 )
 
 
-async def test_what_a_done_hook_read_may_go_before_the_parent(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_an_object_that_a_completed_hook_read_may_be_deleted_before_the_parent(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     folder = wide / ECHOES
     (folder / "service.yaml.j2").write_text(SERVICE)
     (folder / "bye.yaml.j2").write_text(READER)
@@ -344,7 +356,7 @@ async def test_what_a_done_hook_read_may_go_before_the_parent(desk: Desk, operat
         await desk.gone(ROLES, f"{desk.namespace}-web")
 
 
-async def test_a_hook_that_reads_what_was_never_made_keeps_no_parent(
+async def test_a_hook_that_reads_a_child_that_never_existed_keeps_no_parent_in_deletion(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     folder = templates / ECHOES
@@ -359,7 +371,7 @@ async def test_a_hook_that_reads_what_was_never_made_keeps_no_parent(
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
+async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
     desk: Desk, operate: Operate, templates: Path, elsewhere: str
 ) -> None:
     (templates / ECHOES / "bye.yaml.j2").write_text(HOOK)
@@ -373,16 +385,16 @@ async def test_a_namespace_goes_with_a_parent_that_has_a_hook(
 
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
-    """The operator's watch of a kind hears nothing meanwhile, as one whose connection is dead."""
-    watch = running.operator.controllers.children._watches[kind]
-    await watch.stop()
+    """The operator's informer of a kind receives nothing meanwhile, like one with a dead connection."""
+    informer = running.operator.controllers.children._informers[kind]
+    await informer.stop()
     try:
         yield
     finally:
-        watch.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in watch.reflectors]
+        informer.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in informer.reflectors]
 
 
-async def test_a_child_that_the_watch_still_shows_is_reported_and_tried_again_until_the_watch_has_caught_up(
+async def test_a_deleted_child_that_the_cache_still_holds_is_reported_and_retried_until_the_watch_catches_up(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     role = f"{desk.namespace}-web"
@@ -394,7 +406,7 @@ async def test_a_child_that_the_watch_still_shows_is_reported_and_tried_again_un
             await desk.kubectl("delete", "echo", "web", "--wait=false")
             await desk.until(ECHOES, "web", not_ready_because("Deleting", role, "another object has its name"))
             running.forget()
-            await running.passed(1)
+            await running.reconciled(1)
             assert running.reports[0].retryable
             assert running.reports[0].again_at is None
         await desk.gone(ECHOES, "web")
@@ -402,9 +414,7 @@ async def test_a_child_that_the_watch_still_shows_is_reported_and_tried_again_un
     await desk.kubectl("delete", "clusterrole", role)
 
 
-async def test_a_child_that_changed_without_end_before_its_parent_was_deleted_causes_no_more_passes(
-    desk: Desk, operate: Operate, wide: Path
-) -> None:
+async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, operate: Operate, wide: Path) -> None:
     role = f"{desk.namespace}-web"
     async with operate(templates=wide) as running:
         await desk.apply_until_ready(echo("web"))
@@ -425,7 +435,7 @@ async def test_a_child_that_changed_without_end_before_its_parent_was_deleted_ca
 
 
 async def co_own(desk: Desk, *flags: str) -> None:
-    """Write the Echo `web` back as it is, records and finalizer included, as somebody does who restores a backup."""
+    """Write the Echo `web` back as it is, records and finalizer included, as a user does who restores a backup."""
     body = await desk.read(ECHOES, "web")
     kept = {key: body["metadata"][key] for key in ("name", "annotations", "finalizers")}
     saved = json.dumps({**{key: body[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
@@ -433,7 +443,7 @@ async def co_own(desk: Desk, *flags: str) -> None:
 
 
 async def restored(desk: Desk, name: str = "web", **annotations: str) -> None:
-    """An Echo that is created with our finalizer, as from a backup: kubectl owns that by an Update."""
+    """An Echo that is created with the operator's finalizer, as from a backup: kubectl owns that by an Update."""
     body = echo(name)
     body["metadata"] |= {"finalizers": [CLEANUP], "annotations": annotations}
     await desk.create(body)
@@ -448,7 +458,7 @@ def owners(parent: dict[str, Any], field: str) -> set[str]:
     return {each["manager"] for each in entries if f'"f:{field}"' in json.dumps(each["fieldsV1"])}
 
 
-async def test_a_parent_goes_also_where_another_manager_applies_our_finalizer_and_records(
+async def test_a_parent_is_deleted_also_if_another_manager_applies_the_finalizer_and_records(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     async with operate(templates=wide):
@@ -462,7 +472,7 @@ async def test_a_parent_goes_also_where_another_manager_applies_our_finalizer_an
         await desk.gone(ECHOES, "web")
 
 
-async def test_a_parent_goes_also_where_kubectl_created_it_with_our_finalizer(
+async def test_a_parent_is_deleted_also_if_kubectl_created_it_with_the_finalizer(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     await restored(desk)
@@ -485,7 +495,7 @@ async def test_a_restored_parent_that_needs_neither_finalizer_nor_records_loses_
         assert "ssa-operator.dev/held" not in parent["metadata"].get("annotations", {})
 
 
-async def test_the_finalizer_and_records_go_with_the_last_child_also_where_another_manager_applies_them(
+async def test_the_finalizer_and_records_are_removed_with_the_last_child_also_if_another_manager_applies_them(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
     async with operate(templates=wide) as running:
@@ -497,7 +507,9 @@ async def test_the_finalizer_and_records_go_with_the_last_child_also_where_anoth
         assert INVENTORY not in parent["metadata"].get("annotations", {})
 
 
-async def test_the_finalizers_of_others_stay_when_ours_is_removed(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_the_finalizers_of_other_managers_stay_when_the_operators_is_removed(
+    desk: Desk, operate: Operate, wide: Path
+) -> None:
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
         await desk.patch("echo", "web", metadata={"finalizers": ["a.b/first", CLEANUP, "a.b/last"]})
@@ -508,7 +520,7 @@ async def test_the_finalizers_of_others_stay_when_ours_is_removed(desk: Desk, op
         await desk.gone(ECHOES, "web")
 
 
-async def test_the_finalizer_is_put_back_where_somebody_took_it_away(desk: Desk, operate: Operate, wide: Path) -> None:
+async def test_the_finalizer_is_restored_after_a_user_removed_it(desk: Desk, operate: Operate, wide: Path) -> None:
     async with operate(templates=wide):
         parent = await desk.apply_until_ready(echo("web"))
         assert CLEANUP in finalizers(parent)

@@ -1,4 +1,4 @@
-"""Manifests that are made of what other children of the same parent have become."""
+"""Manifests that read other children of the same parent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_manifest_that_reads_a_child_waits_until_it_is_ready(desk: Desk,
         await desk.until("configmaps", "web", holds(replicas="3"))
 
 
-async def test_what_waits_again_keeps_its_object(desk: Desk, operate: Operate) -> None:
+async def test_a_manifest_that_waits_again_keeps_its_object(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/facts.yaml.j2", FACTS)
         await desk.apply_until_ready(echo("web", 1))
@@ -89,7 +89,7 @@ async def test_a_child_that_no_template_renders_is_an_error_that_names_the_neare
         await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "facts.yaml.j2:6", "wob", "web"))
 
 
-async def test_a_generated_value_is_drawn_once_also_over_restarts(desk: Desk, operate: Operate) -> None:
+async def test_a_value_is_generated_once_also_over_restarts(desk: Desk, operate: Operate) -> None:
     values = set()
     for replicas in (1, 2):
         async with operate() as running:
@@ -148,12 +148,12 @@ data:
 async def test_a_default_takes_the_live_value_of_a_child_that_is_not_ready_and_follows_it(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
-    """Nothing in this cluster ever makes a load balancer, so the Service is never ready."""
+    """No controller in this cluster creates a load balancer, so the Service is never ready."""
     only(templates, balancer=BALANCER, live=LIVE, defined=IF_DEFINED, plain=PLAIN)
     async with operate():
         await desk.apply(echo("web"))
         address = (await desk.read("services", "web-lb"))["spec"]["clusterIP"]
-        # The pass that made the Service rendered the defaults; no event tells of what it made itself.
+        # The reconcile that created the Service rendered the defaults. Its own write causes no event.
         await desk.until("configmaps", "web-live", holds(address=address, note="none", site="none"))
         await desk.until("configmaps", "web-defined", holds(note="no"))
         await desk.patch("service", "web-lb", metadata={"annotations": {"a.b/c": "x"}})

@@ -1,4 +1,4 @@
-"""The main job, on a real API server with its controllers: an Echo becomes a Deployment, and stays one."""
+"""The main task, on a real API server with its controllers: an Echo has a Deployment, and keeps it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_change_of_replicas_reaches_the_deployment(desk: Desk, operate: 
     assert parent["status"]["observedGeneration"] == parent["metadata"]["generation"] == 2
 
 
-async def test_a_deployment_that_somebody_deletes_comes_back(desk: Desk, operate: Operate) -> None:
+async def test_a_deleted_deployment_is_recreated(desk: Desk, operate: Operate) -> None:
     async with operate():
         await desk.apply_until_ready(echo("web"))
         first = await desk.read("deployments.apps", "web")
@@ -115,7 +115,7 @@ async def test_a_deployment_that_somebody_deletes_comes_back(desk: Desk, operate
         )
 
 
-async def test_a_field_of_ours_that_another_manager_changes_is_put_back(desk: Desk, operate: Operate) -> None:
+async def test_a_rendered_field_that_another_manager_changes_is_reverted(desk: Desk, operate: Operate) -> None:
     async with operate():
         await desk.apply_until_ready(echo("web", 2))
         await desk.kubectl("scale", "deployment", "web", "--replicas=5")
@@ -126,7 +126,7 @@ async def test_a_field_of_ours_that_another_manager_changes_is_put_back(desk: De
         )
 
 
-async def test_fields_that_we_do_not_render_are_left_to_others(desk: Desk, operate: Operate) -> None:
+async def test_fields_that_no_template_renders_belong_to_other_managers(desk: Desk, operate: Operate) -> None:
     """As a HorizontalPodAutoscaler's replicas, where the template has none."""
     async with operate(tick_rate=1000.0, interval=0.5) as running:
         running.write(TEMPLATE, DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
@@ -134,9 +134,9 @@ async def test_fields_that_we_do_not_render_are_left_to_others(desk: Desk, opera
         await desk.kubectl("scale", "deployment", "web", "--replicas=4")
         await desk.kubectl("annotate", "deployment", "web", "note=theirs")
         before = await desk.until("deployments.apps", "web", has_replicas(4))
-        # Everything is applied again at each tick, after which the others' fields are still there.
+        # Each resync applies everything, and the fields of other managers stay.
         running.forget()
-        await running.passed(3)
+        await running.reconciled(3)
         after = await desk.read("deployments.apps", "web")
     assert after["metadata"]["annotations"]["note"] == "theirs"
     # Not its version: the Deployment controller goes on writing the status.
@@ -144,7 +144,7 @@ async def test_fields_that_we_do_not_render_are_left_to_others(desk: Desk, opera
     assert after["spec"] == before["spec"]
 
 
-async def test_everything_goes_with_the_echo(desk: Desk, operate: Operate) -> None:
+async def test_all_children_are_deleted_with_the_echo(desk: Desk, operate: Operate) -> None:
     async with operate():
         await desk.apply_until_ready(echo("web"))
         await desk.read("deployments.apps", "web")
@@ -153,7 +153,7 @@ async def test_everything_goes_with_the_echo(desk: Desk, operate: Operate) -> No
         await desk.gone("deployments.apps", "web")
 
 
-async def test_an_echo_made_again_under_its_name_starts_anew(desk: Desk, operate: Operate) -> None:
+async def test_a_recreated_echo_starts_without_a_state(desk: Desk, operate: Operate) -> None:
     async with operate():
         first = await desk.apply_until_ready(echo("web"))
         await desk.kubectl("delete", "echo", "web")
@@ -163,8 +163,8 @@ async def test_an_echo_made_again_under_its_name_starts_anew(desk: Desk, operate
     assert uid(second) != uid(first)
 
 
-async def test_templates_count_as_they_are_saved(desk: Desk, operate: Operate) -> None:
-    """Dropped in, changed, broken, repaired, removed: without a restart, and the rest stays as it is."""
+async def test_saved_templates_are_rendered_without_a_restart(desk: Desk, operate: Operate) -> None:
+    """Added, changed, broken, repaired, removed: without a restart, and the other children stay as they are."""
     async with operate() as running:
         await desk.apply_until_ready(echo("web"))
         service = f"{ECHOES}/service.yaml.j2"
@@ -189,7 +189,7 @@ async def test_templates_count_as_they_are_saved(desk: Desk, operate: Operate) -
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and list(entries(body)) == ["Deployment/web"])
 
 
-async def test_templates_that_vanish_altogether_delete_nothing(desk: Desk, operate: Operate) -> None:
+async def test_a_template_folder_that_vanishes_deletes_nothing(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         await desk.apply_until_ready(echo("web"))
         running.remove(TEMPLATE)
@@ -197,7 +197,9 @@ async def test_templates_that_vanish_altogether_delete_nothing(desk: Desk, opera
         assert stays(await desk.read("deployments.apps", "web"))
 
 
-async def test_new_templates_that_leave_nothing_are_held_until_somebody_confirms(desk: Desk, operate: Operate) -> None:
+async def test_a_prune_by_new_templates_that_render_nothing_is_held_until_a_user_confirms(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
         await desk.apply_until_ready(echo("web"))
         running.write(TEMPLATE, "{# nothing #}\n")
@@ -208,7 +210,7 @@ async def test_new_templates_that_leave_nothing_are_held_until_somebody_confirms
         await desk.ready(ECHOES, "web")
 
 
-async def test_what_is_held_stays_so_after_a_restart_and_a_change_of_the_spec(desk: Desk, operate: Operate) -> None:
+async def test_a_held_prune_stays_held_after_a_restart_and_a_change_of_the_spec(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         await desk.apply_until_ready(echo("web"))
         running.write(TEMPLATE, PLAIN)
@@ -219,7 +221,7 @@ async def test_what_is_held_stays_so_after_a_restart_and_a_change_of_the_spec(de
         running.write(TEMPLATE, "{# nothing #}\n")
         await desk.apply(echo("web", 3))
         await desk.until(ECHOES, "web", is_held_in(3))
-    # Confirmed while nobody looks.
+    # Confirmed while no operator runs.
     await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
     assert stays(await desk.read("deployments.apps", "web"))
     async with operate():
@@ -244,7 +246,9 @@ def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: held(body) and body["status"]["observedGeneration"] == generation
 
 
-async def test_what_the_data_decides_is_pruned_at_once(desk: Desk, operate: Operate) -> None:
+async def test_children_that_a_condition_on_the_spec_no_longer_renders_are_pruned_at_once(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
         running.write(TEMPLATE, f"{{% if spec.replicas %}}\n{DEPLOYMENT}{{% endif %}}\n")
         await desk.apply_until_ready(echo("web"))
@@ -254,7 +258,7 @@ async def test_what_the_data_decides_is_pruned_at_once(desk: Desk, operate: Oper
         await desk.ready(ECHOES, "web")
 
 
-async def test_a_template_that_fails_for_one_echo_leaves_twenty_others_alone(desk: Desk, operate: Operate) -> None:
+async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, "{% if name == 'bad' %}{{ spec.missing }}{% endif %}\n" + PLAIN)
         await desk.apply(echo("bad"), *(echo(f"good-{number}") for number in range(20)))
@@ -317,7 +321,7 @@ async def test_a_manifest_that_is_refused_names_the_template_line(
         await desk.read("deployments.apps", "web")
 
 
-async def test_an_object_that_the_crds_schema_refuses_gets_the_api_servers_words(desk: Desk, operate: Operate) -> None:
+async def test_an_object_that_the_crds_schema_refuses_has_the_api_servers_message(desk: Desk, operate: Operate) -> None:
     async with operate():
         with pytest.raises(AssertionError, match=r"spec\.replicas.*should be greater than or equal to 0"):
             await desk.apply(echo("web", -1))
@@ -328,7 +332,7 @@ async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk,
         before = await desk.apply_until_ready(echo("web", 2))
         deployment = await desk.until("deployments.apps", "web", has_replicas(2))
         running.forget()
-        await running.passed(5)
+        await running.reconciled(5)
     assert version(await desk.read(ECHOES, "web")) == version(before)
     assert version(await desk.read("deployments.apps", "web")) == version(deployment)
 
@@ -357,7 +361,7 @@ async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_r
         assert resumed["status"]["observedGeneration"] == 2
 
 
-async def test_ready_of_a_suspended_echo_is_that_of_its_live_children(desk: Desk, operate: Operate) -> None:
+async def test_ready_of_a_suspended_echo_follows_its_live_children(desk: Desk, operate: Operate) -> None:
     async with operate():
         await desk.apply(suspended_echo := echo("web") | {"metadata": SUSPENDED})
         fresh = await desk.until(ECHOES, "web", is_suspended)
@@ -377,7 +381,7 @@ async def test_ready_of_a_suspended_echo_is_that_of_its_live_children(desk: Desk
         assert await desk.find("deployments.apps", "web") is None
 
 
-async def test_two_parents_that_render_one_object_do_not_fight_over_it(desk: Desk, operate: Operate) -> None:
+async def test_of_two_parents_that_render_one_object_only_the_first_applies_it(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, SHARED)
         first = await desk.apply_until_ready(echo("a"))
@@ -386,14 +390,14 @@ async def test_two_parents_that_render_one_object_do_not_fight_over_it(desk: Des
         await desk.until(ECHOES, "b", refused)
         shared = await desk.read("configmaps", "shared")
         assert owners(shared) == [uid(first)]
-        # Nothing ticks: the end of the first one's object is what the second one waits for.
+        # There are no resyncs: the deletion of the first parent's object requeues the second one.
         await desk.kubectl("delete", "echo", "a")
         second = await desk.ready(ECHOES, "b")
         shared = await desk.read("configmaps", "shared")
     assert owners(shared) == [uid(second)]
 
 
-async def test_an_object_that_its_parent_no_longer_renders_is_free_for_another(desk: Desk, operate: Operate) -> None:
+async def test_an_object_that_its_parent_no_longer_renders_can_belong_to_another(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, f"{{% if spec.replicas %}}\n{SHARED}{{% endif %}}\n")
         await desk.apply_until_ready(echo("a"))

@@ -1,4 +1,4 @@
-"""Objects that exist already: left alone, refused, or taken over with what others left in them."""
+"""Objects that exist already: not changed, refused, or adopted with the fields of their former managers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def managers(body: dict[str, Any]) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in body["metadata"]["managedFields"]}
 
 
-def is_taken_over(body: dict[str, Any]) -> bool:
+def is_adopted(body: dict[str, Any]) -> bool:
     return "ownerReferences" in body["metadata"]
 
 
@@ -78,7 +78,7 @@ def secret(**texts: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "stringData": texts}
 
 
-async def test_what_is_made_if_not_present_is_left_alone_afterwards_and_made_again_when_it_goes(
+async def test_an_if_not_present_object_is_not_changed_later_and_recreated_after_its_deletion(
     desk: Desk, operate: Operate
 ) -> None:
     async with operate() as running:
@@ -91,7 +91,7 @@ async def test_what_is_made_if_not_present_is_left_alone_afterwards_and_made_aga
 
         await desk.patch("configmap", "web-defaults", data={"word": "theirs"})
         running.write(EXTRA, IF_NOT_PRESENT.replace("one", "two"))
-        # Whoever made this one has read the other file too.
+        # The template of this ConfigMap was loaded together with the other file.
         running.write(f"{ECHOES}/more.yaml.j2", map_template("more", a="1"))
         await desk.read("configmaps", "web-more")
         await desk.apply_until_ready(echo("web", 2))
@@ -105,7 +105,7 @@ async def test_what_is_made_if_not_present_is_left_alone_afterwards_and_made_aga
         await desk.gone("configmaps", "web-defaults")
 
 
-async def test_what_somebody_else_made_is_neither_changed_nor_deleted_if_not_present(
+async def test_an_if_not_present_object_that_existed_is_neither_changed_nor_deleted(
     desk: Desk, operate: Operate
 ) -> None:
     await desk.create(config_map("web-defaults", word="theirs"))
@@ -123,7 +123,7 @@ async def test_what_somebody_else_made_is_neither_changed_nor_deleted_if_not_pre
     assert version(after) == version(before)
 
 
-async def test_what_somebody_else_made_and_takes_away_is_made_also_where_ticks_apply_nothing(
+async def test_an_if_not_present_object_that_existed_is_created_after_its_deletion_also_with_apply_changed(
     desk: Desk, operate: Operate
 ) -> None:
     await desk.create(config_map("web-defaults", word="theirs"))
@@ -134,7 +134,7 @@ async def test_what_somebody_else_made_and_takes_away_is_made_also_where_ticks_a
         await desk.until("configmaps", "web-defaults", holds(word="one"))
 
 
-async def test_two_parents_may_share_what_is_made_if_not_present(desk: Desk, operate: Operate) -> None:
+async def test_two_parents_may_share_an_if_not_present_object(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, IF_NOT_PRESENT.replace("{{ name }}-defaults", "shared"))
         await desk.apply(echo("a"), echo("b"))
@@ -155,17 +155,17 @@ async def test_a_generated_value_that_existed_before_the_operator_is_kept(desk: 
     assert {key: base64.b64decode(value) for key, value in kept["data"].items()} == {"password": b"made-by-hand"}
 
 
-async def test_what_stands_in_one_file_with_a_generated_value_is_taken_over_too(desk: Desk, operate: Operate) -> None:
+async def test_an_object_in_the_same_file_as_a_generated_value_is_adopted_too(desk: Desk, operate: Operate) -> None:
     await desk.create(config_map("web", q="1"))
     async with operate() as running:
         running.write(EXTRA, f"{PLAIN}---\n{SECRET}")
         await desk.apply_until_ready(echo("web"))
-        taken = await desk.until("configmaps", "web", is_taken_over)
+        taken = await desk.until("configmaps", "web", is_adopted)
     assert holds(ours="a")(taken)
 
 
 class Latecomer(Client):
-    """A client before whose first apply of a Secret somebody else makes it."""
+    """A client before whose first apply of a Secret another manager creates it."""
 
     meddle: Callable[[], Awaitable[None]] | None = None
     met = False
@@ -179,7 +179,7 @@ class Latecomer(Client):
         return await super().apply(resource, namespace, name, body, options)
 
 
-async def test_a_generated_value_that_appears_just_before_it_would_be_made_is_kept(
+async def test_a_generated_value_that_appears_just_before_its_creation_is_kept(
     cluster: Cluster, desk: Desk, options: MakeOptions
 ) -> None:
     async with Latecomer(await administrator(cluster)) as client:
@@ -187,7 +187,7 @@ async def test_a_generated_value_that_appears_just_before_it_would_be_made_is_ke
         async with operating(client, options()) as running:
             running.write(f"{ECHOES}/secret.yaml.j2", SECRET)
             await desk.apply_until_ready(echo("web"))
-            kept = await desk.until("secrets", "web", is_taken_over)
+            kept = await desk.until("secrets", "web", is_adopted)
         assert client.met
     assert base64.b64decode(kept["data"]["password"]) == b"by-hand"
 
@@ -214,7 +214,7 @@ async def test_a_server_that_refuses_the_precondition_of_an_absent_object_is_no_
     assert client.refusals == 1
 
 
-async def test_only_what_holds_generated_values_is_looked_at_before_it_is_made(
+async def test_only_objects_with_generated_values_are_read_before_their_creation(
     desk: Desk, operate: Operate, cluster: Cluster
 ) -> None:
     async with operate() as running:
@@ -225,7 +225,7 @@ async def test_only_what_holds_generated_values_is_looked_at_before_it_is_made(
     assert requests_for(cluster, desk.namespace, "with-value") == ["get", "patch"]
 
 
-async def test_fields_that_only_kubectl_apply_had_set_go_and_an_autoscalers_replicas_stay(
+async def test_fields_that_only_kubectl_apply_had_set_are_removed_and_an_autoscalers_replicas_stay(
     desk: Desk, operate: Operate
 ) -> None:
     async with operate() as running:
@@ -260,7 +260,7 @@ async def test_fields_that_only_kubectl_apply_had_set_go_and_an_autoscalers_repl
 
         running.write(path, DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
         await desk.apply_until_ready(echo("web"))
-        taken = await desk.until("deployments.apps", "web", is_taken_over)
+        taken = await desk.until("deployments.apps", "web", is_adopted)
     annotations = taken["metadata"]["annotations"]
     assert annotations["theirs"] == "stays"
     assert "note" not in annotations
@@ -272,8 +272,8 @@ async def test_fields_that_only_kubectl_apply_had_set_go_and_an_autoscalers_repl
     assert ("kubectl-client-side-apply", "Update") not in managers(taken)
 
 
-async def test_what_kubectl_apply_writes_into_our_object_later_is_left_alone(desk: Desk, operate: Operate) -> None:
-    """Taking over happens once: afterwards a field that no template writes is its writer's."""
+async def test_fields_that_kubectl_apply_adds_to_a_child_later_stay(desk: Desk, operate: Operate) -> None:
+    """The operator adopts fields once. Afterwards, a field that no template renders belongs to its manager."""
     async with operate() as running:
         running.write(EXTRA, PLAIN)
         await desk.apply_until_ready(echo("web"))
@@ -285,7 +285,7 @@ async def test_what_kubectl_apply_writes_into_our_object_later_is_left_alone(des
 @pytest.mark.parametrize(
     "how", [("apply", "--server-side", "--field-manager=my-old"), ("create", "--field-manager=my-old")]
 )
-async def test_fields_of_a_former_manager_that_the_settings_name_go_too(
+async def test_fields_of_a_former_manager_in_the_settings_are_removed_too(
     desk: Desk, operate: Operate, how: tuple[str, ...]
 ) -> None:
     async with operate() as running:
@@ -293,12 +293,12 @@ async def test_fields_of_a_former_manager_that_the_settings_name_go_too(
         running.write(EXTRA, PLAIN)
         await desk.kubectl(*how, "-f", "-", stdin=json.dumps(config_map("web", ours="x", old="y")))
         await desk.apply_until_ready(echo("web"))
-        found = await desk.until("configmaps", "web", is_taken_over)
+        found = await desk.until("configmaps", "web", is_adopted)
     assert holds(ours="a")(found)
     assert managers(found) == {("ssa-operator", "Apply")}
 
 
-async def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_goes(
+async def test_of_an_object_without_managers_only_fields_that_kubectl_apply_recorded_are_removed(
     desk: Desk, operate: Operate
 ) -> None:
     """As one from before Kubernetes kept them; a controller may have written the rest."""
@@ -310,13 +310,13 @@ async def test_of_an_object_without_managers_only_what_kubectl_apply_recorded_go
     async with operate() as running:
         running.write(EXTRA, PLAIN)
         await desk.apply_until_ready(echo("web"))
-        found = await desk.until("configmaps", "web", is_taken_over)
+        found = await desk.until("configmaps", "web", is_adopted)
     assert found["data"] == {"ours": "a", "written-by": "a controller"}
     assert "annotations" not in found["metadata"]
 
 
 @pytest.mark.parametrize("prune", ["true", "false"])
-async def test_an_object_that_another_controller_owns_is_refused_untouched(
+async def test_an_object_of_another_controller_is_refused_and_not_changed(
     desk: Desk, operate: Operate, prune: str
 ) -> None:
     await desk.create(config_map("boss"))
@@ -338,7 +338,7 @@ async def test_an_object_that_another_controller_owns_is_refused_untouched(
         assert version(await desk.read("configmaps", "web")) == version(before)
 
 
-async def test_what_a_parent_that_is_gone_left_behind_is_taken_over_and_what_a_living_one_has_is_not(
+async def test_the_children_of_a_deleted_parent_are_adopted_and_those_of_an_existing_one_are_not(
     desk: Desk, operate: Operate
 ) -> None:
     """Also after a restart, which knows of the other parent by its watch only."""
@@ -361,7 +361,7 @@ async def test_what_a_parent_that_is_gone_left_behind_is_taken_over_and_what_a_l
     assert shared["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == uid(second)
 
 
-async def test_fields_that_were_written_in_a_version_that_is_gone_hurt_nobody(desk: Desk, operate: Operate) -> None:
+async def test_fields_that_were_written_in_a_removed_version_do_no_harm(desk: Desk, operate: Operate) -> None:
     """The entries of managedFields that name it stay (kubernetes/kubernetes#111937)."""
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     crd = definition("gadgets", group, "Gadget")

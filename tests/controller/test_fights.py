@@ -1,7 +1,7 @@
-"""Others who change what we apply, on a real API server: who is named, how often we answer, and who has the last word.
+"""Field conflicts, on a real API server: which manager is named, how often the operator reverts, and its backoff.
 
-The pauses of a fight are an argument of the operator: an hour where a test looks at what is done before the first
-pause, next to nothing where it looks at the end.
+The backoff of a conflict is an argument of the operator: an hour if a test observes the time before the first backoff,
+next to nothing if it observes the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ data:
 PATIENT = ConflictPolicy(allowed_changes=3, backoff_base=3600.0, backoff_cap=3600.0)
 HASTY = ConflictPolicy(allowed_changes=2, backoff_base=0.01, backoff_cap=0.05, quiet_period=0.5)
 
-Strike = Callable[[Desk, str], Awaitable[None]]
+ForeignChange = Callable[[Desk, str], Awaitable[None]]
 
 
 async def by_apply(desk: Desk, word: str) -> None:
@@ -63,7 +63,7 @@ async def by_update(desk: Desk, word: str) -> None:
 
 
 def update(path: str, patch: dict[str, Any]) -> Request:
-    """The rival's change of some fields by Update."""
+    """A rival's change of some fields by Update."""
     return Request(
         method="PATCH",
         path=path,
@@ -89,13 +89,13 @@ async def by_deletion(desk: Desk, word: str) -> None:
 
 @dataclass(slots=True)
 class Rival:
-    """Somebody who answers each time that the ConfigMap says what the template says. `rounds` is how often."""
+    """A manager that changes the ConfigMap each time that it has the rendered content. `rounds` is how often."""
 
     rounds: int = 0
 
 
 @contextlib.asynccontextmanager
-async def fighting(desk: Desk, strike: Strike) -> AsyncIterator[Rival]:
+async def conflicting(desk: Desk, foreign_change: ForeignChange) -> AsyncIterator[Rival]:
     rival = Rival()
     view = await desk.view("configmaps")
 
@@ -104,7 +104,7 @@ async def fighting(desk: Desk, strike: Strike) -> AsyncIterator[Rival]:
             found = view.find("web")
             if found is not None and found.body.get("data", {}).get("word") == "ours":
                 version = found.resource_version
-                await strike(desk, "theirs")
+                await foreign_change(desk, "theirs")
                 rival.rounds += 1
                 await seen(view, version)
             else:
@@ -127,12 +127,12 @@ async def seen(view: View, version: str) -> None:
 
 @pytest.fixture
 def map_templates(templates: Path) -> Path:
-    """The Echo's only child is a ConfigMap: what is fought over."""
+    """The Echo's only child is a ConfigMap, which a rival changes."""
     return only(templates, map=MAP)
 
 
 @pytest.mark.parametrize(
-    ("strike", "words"),
+    ("foreign_change", "words"),
     [
         pytest.param(by_apply, ("rival (Apply)", "data.word"), id="apply"),
         pytest.param(by_update, ("rival (Update)", "data.word"), id="update"),
@@ -140,12 +140,12 @@ def map_templates(templates: Path) -> Path:
         pytest.param(by_deletion, ("is deleted",), id="deletion"),
     ],
 )
-async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_times(
-    desk: Desk, operate: Operate, map_templates: Path, strike: Strike, words: tuple[str, ...]
+async def test_a_conflicting_manager_is_named_with_its_field_and_reverted_a_bounded_number_of_times(
+    desk: Desk, operate: Operate, map_templates: Path, foreign_change: ForeignChange, words: tuple[str, ...]
 ) -> None:
     async with (
         operate(templates=map_templates, conflict_policy=PATIENT),
-        fighting(desk, strike) as rival,
+        conflicting(desk, foreign_change) as rival,
     ):
         await desk.apply(echo("web"))
         await desk.until(
@@ -156,37 +156,37 @@ async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_
         assert rival.rounds == PATIENT.allowed_changes + 1
 
 
-async def test_neither_ticks_nor_changes_of_the_parent_shorten_the_pause_of_a_fight(
+async def test_neither_resyncs_nor_changes_of_the_parent_shorten_the_backoff_of_a_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     ticking = operate(templates=map_templates, conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2)
-    async with ticking as running, fighting(desk, by_apply) as rival:
+    async with ticking as running, conflicting(desk, by_apply) as rival:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         rounds = rival.rounds
         await desk.kubectl("label", "echo", "web", "look=again")
         running.forget()
-        await running.passed(5)
+        await running.reconciled(5)
         assert rival.rounds == rounds
 
 
-async def test_a_child_beside_the_one_that_is_fought_over_is_kept_as_ever(
+async def test_a_child_without_a_conflict_is_reverted_at_once(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     (map_templates / ECHOES / "other.yaml.j2").write_text(MAP.replace("{{ name }}", "other"))
-    async with operate(templates=map_templates, conflict_policy=PATIENT), fighting(desk, by_apply):
+    async with operate(templates=map_templates, conflict_policy=PATIENT), conflicting(desk, by_apply):
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         await desk.patch("configmap", "other", data={"word": "changed"})
         await desk.until("configmaps", "other", lambda body: body["data"]["word"] == "ours")
 
 
-async def test_a_repair_follows_each_pause_and_the_last_word_is_ours(
+async def test_a_conflict_is_reverted_after_each_backoff_and_at_its_end(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     async with operate(templates=map_templates, conflict_policy=HASTY):
         view = await desk.view("configmaps")
-        async with fighting(desk, by_apply) as rival:
+        async with conflicting(desk, by_apply) as rival:
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival (Apply)", "data.word"))
             while rival.rounds < 8:
@@ -195,20 +195,20 @@ async def test_a_repair_follows_each_pause_and_the_last_word_is_ours(
         await desk.ready(ECHOES, "web")
 
 
-async def test_reconcile_at_repairs_at_once(desk: Desk, operate: Operate, map_templates: Path) -> None:
+async def test_reconcile_at_reverts_a_conflict_at_once(desk: Desk, operate: Operate, map_templates: Path) -> None:
     async with operate(templates=map_templates, conflict_policy=PATIENT):
-        async with fighting(desk, by_apply):
+        async with conflicting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
         await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
 
 
-async def test_a_template_that_gives_the_field_up_ends_the_fight(
+async def test_a_template_that_no_longer_renders_the_field_ends_the_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     async with operate(templates=map_templates, conflict_policy=PATIENT) as running:
-        async with fighting(desk, by_apply):
+        async with conflicting(desk, by_apply):
             await desk.apply(echo("web"))
             await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
             running.write(f"{ECHOES}/map.yaml.j2", MAP.replace("  word: ours\n", ""))
@@ -217,7 +217,7 @@ async def test_a_template_that_gives_the_field_up_ends_the_fight(
     assert settled["data"] == {"word": "theirs", "number": "1"}
 
 
-async def test_a_few_edits_by_hand_are_put_back_without_a_word_of_a_fight(
+async def test_a_few_edits_by_hand_are_reverted_without_a_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     async with operate(templates=map_templates):
@@ -240,7 +240,7 @@ def second(templates: Path, tmp_path: Path, text: str) -> Path:
     return folder.parent
 
 
-async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
+async def test_two_operators_with_different_templates_report_a_conflict_and_back_off(
     desk: Desk, operate: Operate, map_templates: Path, tmp_path: Path
 ) -> None:
     other = second(map_templates, tmp_path, MAP.replace("ours", "theirs"))
@@ -262,7 +262,7 @@ async def written(desk: Desk, resource_name: str) -> list[str]:
     return versions
 
 
-async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bounded_number_of_times(
+async def test_a_manager_that_rewrites_a_condition_is_named_and_reverted_a_bounded_number_of_times(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
     resource = await desk.mapper.resource_by_name(ECHOES)
@@ -290,9 +290,9 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
             async with asyncio.timeout(PATIENCE):
                 while rounds < PATIENT.allowed_changes + 1:
                     running.forget()
-                    await running.passed(1)
+                    await running.reconciled(1)
             running.forget()
-            await running.passed(5)
+            await running.reconciled(5)
             assert rounds == PATIENT.allowed_changes + 1
         finally:
             task.cancel()
@@ -301,17 +301,17 @@ async def test_somebody_who_rewrites_our_condition_is_named_and_answered_a_bound
 
 
 @pytest.fixture
-def two_minds(map_templates: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """Two sets of templates that apply the same children, and judge the parent differently."""
+def two_verdicts(map_templates: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Two sets of templates that apply the same children, and report different verdicts on the parent."""
     other = second(map_templates, tmp_path, MAP)
     (other / ECHOES / "broken.yaml.j2").write_text("{{ spec.missing }}\n")
     return map_templates, other
 
 
-async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_status(
-    desk: Desk, operate: Operate, two_minds: tuple[Path, Path]
+async def test_two_operators_with_different_verdicts_report_it_in_the_status(
+    desk: Desk, operate: Operate, two_verdicts: tuple[Path, Path]
 ) -> None:
-    one, two = two_minds
+    one, two = two_verdicts
     async with (
         operate(templates=one, conflict_policy=HASTY),
         operate(templates=two, conflict_policy=HASTY),
@@ -325,27 +325,27 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
         )
 
 
-async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_bounded_number_of_times(
-    desk: Desk, operate: Operate, two_minds: tuple[Path, Path]
+async def test_two_operators_with_different_verdicts_write_the_status_a_bounded_number_of_times(
+    desk: Desk, operate: Operate, two_verdicts: tuple[Path, Path]
 ) -> None:
     versions = await written(desk, ECHOES)
     async with (
-        operate(templates=two_minds[0], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as one,
-        operate(templates=two_minds[1], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as two,
+        operate(templates=two_verdicts[0], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as one,
+        operate(templates=two_verdicts[1], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as two,
     ):
         await desk.apply(echo("web"))
         async with asyncio.timeout(PATIENCE):
             while not (noticed(one) or noticed(two)):
                 one.forget()
-                await one.passed(1)
+                await one.reconciled(1)
         for running in (one, two):
             running.forget()
-            await running.passed(5)
+            await running.reconciled(5)
     assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
 def noticed(running: Running) -> str:
-    """What an operator says of others who write the status of the only parent."""
+    """The message of an operator on other managers that write the status of the only parent."""
     parents = running.operator.folders[ECHOES]
     reports = [parents.report(live) for live in parents]
     return "".join(report.notice for report in reports if report is not None)

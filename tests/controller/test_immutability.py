@@ -1,4 +1,4 @@
-"""What the real API server says of immutable fields, kind by kind, and what it says of everything else."""
+"""The messages of the real API server on immutable fields, kind by kind, and on other refused changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = CASES["schema"]
 
 
 class Bench:
-    """Applies manifests of one parent, and knows what the API server said."""
+    """Applies manifests of one parent, and records the answers of the API server."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -70,7 +70,7 @@ class Bench:
         return object_schema(self._definition, "v1") if self._definition else None
 
     async def prove(self, body: dict[str, Any], live: LiveObject) -> None:
-        """What is done before an object is deleted. Raises ApiError where the manifest isn't valid."""
+        """The dry run before an object is deleted. Raises ApiError if the manifest isn't valid."""
         made = await self.manifest(body)
         probed = probe(made, live)
         try:
@@ -123,7 +123,7 @@ def label(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", CASES["immutable"], ids=label)
-async def test_a_change_of_an_immutable_field_is_known_as_one_and_can_be_proven_valid(
+async def test_a_change_of_an_immutable_field_is_recognized_and_passes_the_dry_run(
     bench: Bench, case: dict[str, Any]
 ) -> None:
     body = named(generated_values(case["object"]))
@@ -137,7 +137,9 @@ async def test_a_change_of_an_immutable_field_is_known_as_one_and_can_be_proven_
 
 
 @pytest.mark.parametrize("case", CASES["invalid"], ids=label)
-async def test_a_change_that_is_wrong_in_itself_is_not_taken_for_one(bench: Bench, case: dict[str, Any]) -> None:
+async def test_an_invalid_change_is_not_taken_for_a_change_of_an_immutable_field(
+    bench: Bench, case: dict[str, Any]
+) -> None:
     body = named(generated_values(case["object"]))
     live = await bench.apply(body)
     assert immutable_field(live.identity.group_kind, await bench.refusals(merged(body, case["change"]))) == ""
@@ -154,7 +156,7 @@ async def test_a_rule_of_a_crd_that_compares_with_the_old_object_makes_a_field_i
         await bench.prove(changed, live)
 
 
-async def test_any_other_rule_of_a_crd_does_not_whatever_its_words(bench: Bench) -> None:
+async def test_any_other_rule_of_a_crd_makes_no_field_immutable_whatever_its_message(bench: Bench) -> None:
     group = await bench.define()
     for case in CASES["custom_invalid"]:
         live = await bench.apply(thing(group, case["first"]))
@@ -162,7 +164,7 @@ async def test_any_other_rule_of_a_crd_does_not_whatever_its_words(bench: Bench)
         assert (case, immutable_field(live.identity.group_kind, refusals, bench.schema)) == (case, "")
 
 
-async def test_a_rule_about_the_name_alone_does_not_disprove_a_manifest(bench: Bench) -> None:
+async def test_a_rule_about_the_name_alone_does_not_fail_the_dry_run(bench: Bench) -> None:
     group = await bench.define()
     live = await bench.apply(thing(group, {"single": True, "silent": "a"}, "only"))
     await bench.prove(thing(group, {"single": True, "silent": "b"}, "only"), live)
@@ -170,7 +172,7 @@ async def test_a_rule_about_the_name_alone_does_not_disprove_a_manifest(bench: B
         await bench.prove(thing(group, {"single": True, "short": "too long"}, "only"), live)
 
 
-async def test_the_default_priority_class_does_not_stand_in_its_own_way(bench: Bench) -> None:
+async def test_the_default_priority_class_passes_the_dry_run(bench: Bench) -> None:
     body = named({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 5, "globalDefault": True})
     live = await bench.apply(body)
     try:

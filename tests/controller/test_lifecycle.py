@@ -1,4 +1,4 @@
-"""What comes and goes around a running operator: CRDs, namespaces, the process itself."""
+"""CRDs and namespaces that are created and deleted while an operator runs, and restarts of the operator."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def gadget_templates(templates: Path, group: str) -> Path:
     return templates
 
 
-async def test_a_crd_that_is_missing_is_waited_for_used_and_let_go_without_disturbing_others(
+async def test_a_folder_starts_with_its_crd_and_stops_with_it_without_disturbing_others(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
     crd = definition("gadgets", group, "Gadget")
@@ -88,14 +88,14 @@ CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 @pytest.fixture
 def finalized_templates(gadget_templates: Path, group: str) -> Path:
-    """A second folder whose parents have our finalizer: their child is cluster-scoped."""
+    """A second folder whose parents have the operator's finalizer: their child is cluster-scoped."""
     folder = gadget_templates / f"gadgets.{group}"
     (folder / "_settings.yaml").write_text("clusterScope: true\n")
     (folder / "role.yaml.j2").write_text(ROLE)
     return gadget_templates
 
 
-async def test_a_crd_that_is_deleted_goes_with_its_parents_and_all_that_their_finalizers_delete(
+async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_delete(
     desk: Desk, operate: Operate, finalized_templates: Path, group: str
 ) -> None:
     crd = definition("gadgets", group, "Gadget")
@@ -121,7 +121,7 @@ async def test_a_crd_that_is_deleted_goes_with_its_parents_and_all_that_their_fi
         await desk.gone(ROLES, role)
 
 
-async def test_a_crd_whose_deletion_began_while_no_operator_ran_goes_when_one_starts(
+async def test_a_crd_whose_deletion_began_while_no_operator_ran_is_deleted_when_one_starts(
     desk: Desk, operate: Operate, finalized_templates: Path, group: str
 ) -> None:
     crd = definition("gadgets", group, "Gadget")
@@ -138,7 +138,7 @@ async def test_a_crd_whose_deletion_began_while_no_operator_ran_goes_when_one_st
         assert name not in running.operator.folders
 
 
-async def test_a_child_whose_crd_is_being_deleted_is_made_again_with_the_crd(
+async def test_a_child_whose_crd_is_being_deleted_is_recreated_with_the_crd(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:
     crd = definition("gadgets", group, "Gadget")
@@ -161,8 +161,8 @@ async def test_a_child_whose_crd_is_being_deleted_is_made_again_with_the_crd(
         assert other_than(first)(await desk.read(name, "web"))
 
 
-@pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no right to watch CRDs"])
-async def test_a_parent_whose_recorded_child_went_with_its_crd_is_not_kept_by_it(
+@pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no permission to watch CRDs"])
+async def test_a_recorded_child_that_was_deleted_with_its_crd_keeps_no_parent_in_deletion(
     desk: Desk, options: MakeOptions, templates: Path, group: str, tmp_path: Path, *, sees_crds: bool
 ) -> None:
     crd = definition("gadgets", group, "Gadget", scope="Cluster")
@@ -280,7 +280,7 @@ async def test_a_status_that_declares_only_some_fields_gets_those(
     assert found["status"] == {"observedGeneration": 1}
 
 
-async def test_errors_that_a_status_has_no_room_for_are_events_and_the_log_names_the_crd_once(
+async def test_errors_that_a_status_does_not_declare_are_events_and_the_log_names_the_crd_once(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await desk.define(with_status(group, observedGeneration={"type": "integer"}))
@@ -288,9 +288,11 @@ async def test_errors_that_a_status_has_no_room_for_are_events_and_the_log_names
     async with operate(templates=gadget_templates):
         await desk.apply(gadget(group, "one"), gadget(group, "two"))
         for name in ("one", "two"):
-            event = await desk.told("RenderFailed", "spec.nope", "map.yaml.j2:6", about=name)
+            event = await desk.until_event("RenderFailed", "spec.nope", "map.yaml.j2:6", about=name)
             assert event["type"] == "Warning"
-            await desk.told("StatusNotDeclared", "declares no status.conditions and status.resources", about=name)
+            await desk.until_event(
+                "StatusNotDeclared", "declares no status.conditions and status.resources", about=name
+            )
     assert sum("declares no status.conditions" in line for line in caplog.messages) == 1
 
 
@@ -304,8 +306,8 @@ async def test_what_a_parent_without_a_status_waits_for_is_an_event(
     (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(waiting)
     async with operate(templates=gadget_templates):
         await desk.apply(gadget(group, "plain"))
-        await desk.told("WaitingForDependency", "waiting for ConfigMap", "later", about="plain")
-        await desk.told("StatusNotDeclared", "no status subresource", about="plain")
+        await desk.until_event("WaitingForDependency", "waiting for ConfigMap", "later", about="plain")
+        await desk.until_event("StatusNotDeclared", "no status subresource", about="plain")
 
 
 async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespaces(
@@ -328,7 +330,7 @@ async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespac
 
 @pytest.fixture
 async def doomed(desk: Desk) -> AsyncIterator[Desk]:
-    """A namespace to be deleted, with an Echo in it that goes when it is released."""
+    """A namespace to be deleted, with an Echo in it that has a finalizer."""
     name = f"{desk.namespace}-doomed"
     await desk.kubectl("create", "namespace", name)
     held = echo("held")
@@ -338,7 +340,7 @@ async def doomed(desk: Desk) -> AsyncIterator[Desk]:
         yield there
 
 
-async def test_a_namespace_that_is_being_deleted_hurts_nobody_else(desk: Desk, operate: Operate, doomed: Desk) -> None:
+async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, operate: Operate, doomed: Desk) -> None:
     async with operate(namespaces=(desk.namespace, doomed.namespace)) as running:
         await doomed.ready(ECHOES, "held")
         await desk.kubectl("delete", "namespace", doomed.namespace, "--wait=false")
@@ -351,7 +353,7 @@ async def test_a_namespace_that_is_being_deleted_hurts_nobody_else(desk: Desk, o
         assert running.operator.ready
 
 
-async def test_an_echo_that_is_first_looked_at_while_its_namespace_goes_gets_no_children(
+async def test_an_echo_that_is_first_reconciled_while_its_namespace_is_deleted_gets_no_children(
     desk: Desk, operate: Operate, doomed: Desk
 ) -> None:
     await desk.kubectl("delete", "namespace", doomed.namespace, "--wait=false")
@@ -385,9 +387,9 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
 
         elsewhere = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
         async with (
-            aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", connector=elsewhere) as stranger,
-            stranger.get("/objects") as refused,
-            stranger.get("/metrics") as open_to_all,
+            aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", connector=elsewhere) as remote_session,
+            remote_session.get("/objects") as refused,
+            remote_session.get("/metrics") as open_to_all,
         ):
             assert (refused.status, open_to_all.status) == (403, 200)
             assert "port-forward" in await refused.text()
@@ -424,7 +426,7 @@ def loaded(operator: Operator, folder: str) -> str:
     return text
 
 
-async def test_a_template_saved_while_the_operator_asks_what_the_cluster_serves_is_rendered(
+async def test_a_template_saved_during_discovery_is_rendered(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, asked, answer = "serviceaccounts", asyncio.Event(), asyncio.Event()

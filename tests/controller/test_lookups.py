@@ -1,4 +1,4 @@
-"""Manifests that are made of objects that aren't the parent's: what is looked up is waited for, watched and told."""
+"""Manifests that look up other objects: the operator waits for these objects, watches them and names them."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ from tests.controller.permissions import BASICS, acting_as, allowed
 pytestmark = pytest.mark.cluster
 
 
-class Deaf:
-    """Is told of changes, and does nothing."""
+class IgnoringListener:
+    """Ignores all changes."""
 
     def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
         pass
 
 
-async def passed_by(desk: Desk, name: str) -> None:
-    """Return when everything is done that was to be done before a new parent's pass. One worker does it in turn."""
+async def until_queue_is_done(desk: Desk, name: str) -> None:
+    """Return when everything in the work queue is done, because one worker reconciles a new parent after that."""
     await desk.apply_until_ready(echo(name))
 
 
 async def until_watched(operator: Operator, wanted: Callable[[set[tuple[str, str]]], bool]) -> None:
-    """Return once the namespaces and names of the lookups' watches are as wanted."""
+    """Return once the namespaces and names of the watches of lookups are as wanted."""
     async with asyncio.timeout(PATIENCE):
-        while not wanted({(each.scope.namespace, each.scope.name) for each in operator.controllers.lookups.reflectors}):  # noqa: ASYNC110 - a grace has no event
+        while not wanted({(each.scope.namespace, each.scope.name) for each in operator.controllers.lookups.reflectors}):  # noqa: ASYNC110 - a grace period has no event
             await asyncio.sleep(0.02)
 
 
@@ -104,17 +104,17 @@ async def test_a_manifest_waits_for_an_object_and_for_its_field(start: Start, de
     await desk.until("configmaps", "web-url", holds(url="http://y"))
 
 
-async def test_one_pass_is_enough_where_everything_is_there(start: Start, desk: Desk) -> None:
+async def test_one_reconcile_is_enough_if_all_objects_exist(start: Start, desk: Desk) -> None:
     running = await start(a=map_template("url", url="lookup('v1', 'ConfigMap', 'site').data.url"))
     await desk.apply(config_map("site", url="http://x"))
     running.forget()
     await desk.apply(echo("web"))
     await desk.ready(ECHOES, "web")
-    await passed_by(desk, "last")
-    assert running.passes == [("web", Cause.PARENT), ("last", Cause.PARENT)]
+    await until_queue_is_done(desk, "last")
+    assert running.reconciles == [("web", Cause.PARENT), ("last", Cause.PARENT)]
 
 
-async def test_a_change_reaches_the_parents_that_used_the_object_and_no_others(start: Start, desk: Desk) -> None:
+async def test_a_change_requeues_the_parents_that_look_up_the_object_and_no_others(start: Start, desk: Desk) -> None:
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two", "last", "unused")))
     await desk.apply(echo("one"), echo("two"))
@@ -123,12 +123,12 @@ async def test_a_change_reaches_the_parents_that_used_the_object_and_no_others(s
     running.forget()
     await desk.apply(config_map("unused-in", v="2"), config_map("two-in", v="2"))
     await desk.until("configmaps", "two-out", holds(v="2"))
-    await passed_by(desk, "last")
-    assert running.passes[0] == ("two", Cause.TEMPLATE)
-    assert {name for name, _ in running.passes} == {"two", "last"}
+    await until_queue_is_done(desk, "last")
+    assert running.reconciles[0] == ("two", Cause.TEMPLATE)
+    assert {name for name, _ in running.reconciles} == {"two", "last"}
 
 
-async def test_an_object_may_be_looked_up_by_what_another_one_says(start: Start, desk: Desk) -> None:
+async def test_a_field_of_an_object_can_name_another_object_to_look_up(start: Start, desk: Desk) -> None:
     chain = "lookup('v1', 'ConfigMap', lookup('v1', 'ConfigMap', 'first').data.next)"
     await start(a=map_template("end", v=f"{chain}.data.v"))
     await desk.apply(config_map("first", next="second"), config_map("second", v="2"), config_map("third", v="3"))
@@ -138,7 +138,7 @@ async def test_an_object_may_be_looked_up_by_what_another_one_says(start: Start,
     await desk.until("configmaps", "web-end", holds(v="3"))
 
 
-async def test_a_list_follows_objects_that_come_go_and_change_their_labels(start: Start, desk: Desk) -> None:
+async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelled(start: Start, desk: Desk) -> None:
     listed = (
         "lookup_all('v1', 'ConfigMap', labels={'for': name, 'tier': 'a'}) | map(attribute='metadata.name') | join(' ')"
     )
@@ -161,11 +161,11 @@ async def test_a_list_follows_objects_that_come_go_and_change_their_labels(start
     running.forget()
     await desk.apply(config_map("n3"))
     await desk.kubectl("label", "configmap", "n3", "for=web")
-    await passed_by(desk, "last")
-    assert {name for name, _ in running.passes} == {"last"}
+    await until_queue_is_done(desk, "last")
+    assert {name for name, _ in running.reconciles} == {"last"}
 
 
-async def test_an_optional_object_is_none_until_it_comes_and_after_it_went(start: Start, desk: Desk) -> None:
+async def test_an_optional_object_is_none_before_its_creation_and_after_its_deletion(start: Start, desk: Desk) -> None:
     color = "lookup('v1', 'ConfigMap', 'theme', optional=true).data.color | default('plain')"
     await start(a=map_template("color", color=color))
     await desk.apply(echo("web"))
@@ -176,7 +176,7 @@ async def test_an_optional_object_is_none_until_it_comes_and_after_it_went(start
     await desk.until("configmaps", "web-color", holds(color="plain"))
 
 
-async def test_objects_of_other_namespaces_and_of_none_are_found(start: Start, desk: Desk) -> None:
+async def test_objects_of_other_namespaces_and_cluster_scoped_ones_are_looked_up(start: Start, desk: Desk) -> None:
     other = f"{desk.namespace}-other"
     there = f"lookup('v1', 'ConfigMap', 'site', namespace='{other}').data.url"
     label = "lookup('v1', 'Namespace', namespace ~ '-other').metadata.labels.color"
@@ -196,9 +196,7 @@ async def test_objects_of_other_namespaces_and_of_none_are_found(start: Start, d
         await desk.kubectl("delete", "namespace", other, "--wait=false")
 
 
-async def test_what_the_templates_of_another_parent_make_is_looked_up_as_anything_else(
-    start: Start, desk: Desk
-) -> None:
+async def test_a_child_of_another_parent_is_looked_up_like_any_object(start: Start, desk: Desk) -> None:
     others = "lookup('v1', 'ConfigMap', 'one-made').data.replicas if name == 'two' else 0"
     await start(a=map_template("made", replicas="spec.replicas"), b=map_template("copy", replicas=others))
     await desk.apply(echo("two", 5), echo("one", 1))
@@ -207,7 +205,7 @@ async def test_what_the_templates_of_another_parent_make_is_looked_up_as_anythin
     await desk.until("configmaps", "two-copy", holds(replicas="2"))
 
 
-async def test_the_end_of_what_another_parent_made_is_seen_when_we_prune_it(start: Start, desk: Desk) -> None:
+async def test_a_pruned_child_of_another_parent_is_no_longer_looked_up(start: Start, desk: Desk) -> None:
     found = "lookup_all('v1', 'ConfigMap', labels={'ssa-operator.dev/parent-uid': uid}) | length"
     uid = "lookup('example.com/v1', 'Echo', 'one').metadata.uid"
     many = (
@@ -237,7 +235,7 @@ async def test_the_parent_and_its_children_can_be_looked_up(start: Start, desk: 
     assert {each.scope.name for each in running.operator.controllers.lookups.reflectors} == {"web-own"}
 
 
-async def test_ready_tells_of_an_object_that_is_looked_up_and_never_waits(start: Start, desk: Desk) -> None:
+async def test_ready_shows_whether_a_looked_up_object_is_ready_and_never_waits(start: Start, desk: Desk) -> None:
     ready = "ready(lookup('apps/v1', 'Deployment', 'other'))"
     await start(a=map_template("up", up=ready))
     await desk.apply(echo("web"))
@@ -248,7 +246,7 @@ async def test_ready_tells_of_an_object_that_is_looked_up_and_never_waits(start:
     await desk.until("configmaps", "web-up", holds(up="false"))
 
 
-async def test_a_kind_whose_crd_comes_later_is_awaited(start: Start, desk: Desk) -> None:
+async def test_a_manifest_waits_for_a_kind_whose_crd_is_created_later(start: Start, desk: Desk) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     lookup = f"lookup('{group}/v1', 'Gizmo', 'one'"
     optional = f"{lookup}, optional=true).spec.word | default('none')"
@@ -271,7 +269,7 @@ async def test_a_kind_whose_crd_comes_later_is_awaited(start: Start, desk: Desk)
     await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
 
-async def test_a_kind_that_cannot_be_watched_is_said_so(start: Start, desk: Desk) -> None:
+async def test_a_kind_that_cannot_be_watched_is_reported(start: Start, desk: Desk) -> None:
     await start(
         a=map_template("word", word="lookup('v1', 'ComponentStatus', 'etcd-0').kind"), b=map_template("plain", word="1")
     )
@@ -282,7 +280,7 @@ async def test_a_kind_that_cannot_be_watched_is_said_so(start: Start, desk: Desk
     await desk.read("configmaps", "web-plain")
 
 
-async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_when_it_is_granted(
+async def test_a_missing_permission_is_named_with_its_line_and_used_once_it_is_granted(
     start: Start, desk: Desk, tmp_path: Path
 ) -> None:
     user = f"limited-{desk.namespace}"
@@ -314,7 +312,7 @@ async def test_a_missing_right_is_named_with_the_line_that_needs_it_and_used_whe
         await desk.ready(ECHOES, "web")
 
 
-async def test_many_objects_share_one_watch_where_the_rights_allow_that(start: Start, desk: Desk) -> None:
+async def test_many_objects_share_one_watch_if_the_permissions_allow_it(start: Start, desk: Desk) -> None:
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     names = [f"n{number}" for number in range(NARROW_WATCHES_LIMIT + 2)]
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in (*names, "last")))
@@ -325,11 +323,11 @@ async def test_many_objects_share_one_watch_where_the_rights_allow_that(start: S
     running.forget()
     await desk.apply(config_map("n1-in", v="2"))
     await desk.until("configmaps", "n1-out", holds(v="2"))
-    await passed_by(desk, "last")
-    assert {name for name, _ in running.passes} == {"n1", "last"}
+    await until_queue_is_done(desk, "last")
+    assert {name for name, _ in running.reconciles} == {"n1", "last"}
 
 
-async def test_many_objects_are_watched_one_by_one_where_the_rights_name_them(
+async def test_many_objects_are_watched_one_by_one_if_the_permissions_name_them(
     start: Start, desk: Desk, tmp_path: Path
 ) -> None:
     user = f"limited-{desk.namespace}"
@@ -371,20 +369,18 @@ async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
         await until_watched(running.operator, lambda watched: watched == one_by_one)
         running.forget()
         tried = caplog.text.count("watched one by one")
-        # It is tried again, in vain, and no parent is reconciled for that.
+        # The operator tries the wider watch again, in vain, and requeues no parent.
         await until_watched(running.operator, lambda _: caplog.text.count("watched one by one") > tried + 1)
         await until_watched(running.operator, lambda watched: watched == one_by_one)
-        assert running.passes == []
+        assert running.reconciles == []
         await desk.apply(*allowed(user, [{**maps, "verbs": ["list", "watch"]}], "all"))
         await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "")})
         await desk.apply(config_map("n1-in", v="2"))
         await desk.until("secrets", "n1-out", holds(v="Mg=="))
 
 
-async def test_a_watch_that_nobody_uses_any_more_is_ended(
-    start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookups, "GRACE", 0.1)
+async def test_an_unused_watch_is_stopped(start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "GRACE_PERIOD", 0.1)
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two")), echo("one"), echo("two"))
     for name in ("one", "two"):
@@ -418,7 +414,7 @@ async def test_a_secrets_content_stays_out_of_status_and_log(
     assert "hunter2" not in running.operator.metrics.text().decode()
 
 
-async def test_what_changed_while_nobody_ran_is_seen_at_the_next_start(
+async def test_a_change_while_no_operator_runs_is_applied_at_the_next_start(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     only(templates, a=map_template("out", v="lookup('v1', 'ConfigMap', 'in').data.v"))
@@ -442,20 +438,20 @@ async def test_status_fields_follow_what_they_look_up_without_any_apply(start: S
     running.forget()
     await desk.apply(config_map("in", n="3"))
     await desk.until(ECHOES, "web", lambda body: body["status"].get("readyReplicas") == 3)
-    assert running.passes == [("web", Cause.CHILD)]
+    assert running.reconciles == [("web", Cause.CHILD)]
     steps = running.operator.metrics.children
     assert steps.labels(ECHOES, "ConfigMap", "configured")._value.get() == 0
 
 
 async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: Client, desk: Desk) -> None:
-    """As when an API server starts: what is optional must not be taken for gone."""
+    """As when an API server starts: an optional object must not be taken for deleted."""
     crd = (await client.get(RESOURCE, ECHOES)).body
-    definitions = CRDInformer(client, lambda _name, _kind: None)
-    ignorant = RESTMapper(client)
-    found = LookupInformers(client, ignorant, definitions, Deaf(), confined=True)
+    crds = CRDInformer(client, lambda _name, _kind: None)
+    empty_mapper = RESTMapper(client)
+    informers = LookupInformers(client, empty_mapper, crds, IgnoringListener(), limited_to_namespaces=True)
     query = Lookup(api_version="example.com/v1", kind="Echo", namespace=desk.namespace, name="web")
-    assert found.answer(query).absent
-    definitions.reflector.cache.upsert(LiveObject.of(crd))
-    assert "has not yet begun to serve Echo" in found.answer(query).unknown
+    assert informers.answer(query).absent
+    crds.reflector.cache.upsert(LiveObject.of(crd))
+    assert "has not yet begun to serve Echo" in informers.answer(query).unknown
     other = dataclasses.replace(query, api_version="example.com/v7")
-    assert found.answer(other).absent
+    assert informers.answer(other).absent

@@ -1,4 +1,4 @@
-"""Manifests that change each other, or themselves, without end: slowed down, named, and a burden to nothing else."""
+"""Feedback loops: manifests that change each other or themselves are slowed down and named, and disturb no other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VERSIONS = "map(attribute='metadata.resourceVersion') | sort | join('-')"
     ],
     ids=["each other", "own version", "own data", "all", "looked up"],
 )
-async def test_what_changes_without_end_is_slowed_down_and_named_and_the_parents_changes_go_at_once(
+async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_are_applied_at_once(
     desk: Desk, operate: Operate, files: dict[str, str], words: str
 ) -> None:
     async with operate() as running:
@@ -52,7 +52,7 @@ async def test_what_changes_without_end_is_slowed_down_and_named_and_the_parents
         # The status is written when nothing follows at once any more.
         named = f"ConfigMap {desk.namespace}/web-e changes each time it is applied, {words}"
         await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
-        await desk.told("EndlessChange", named)
+        await desk.until_event("EndlessChange", named)
         applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
         assert "web-plain" in applied
         assert applied.count("web-plain") <= 2

@@ -1,4 +1,4 @@
-"""Manifests that are made once in a parent's life: a Job that its TTL removes does not run again."""
+"""Manifests that are applied once for a parent: a Job that its TTL deletes does not run again."""
 
 from __future__ import annotations
 
@@ -68,28 +68,28 @@ data:
 
 
 def record(body: dict[str, Any]) -> dict[str, str]:
-    """What the parent keeps of what was made once."""
+    """The parent's record of what was applied once."""
     found: dict[str, str] = json.loads(body["metadata"].get("annotations", {}).get(ONCE, "{}"))
     return found
 
 
 def migrated(body: dict[str, Any]) -> bool:
-    """Whether the parent is ready, and says that its Job was ready before it went."""
+    """Whether the parent is ready, and reports that its Job was ready before its deletion."""
     return is_ready(body) and all(word.endswith(" ready") for word in record(body).values()) and bool(record(body))
 
 
 def job(parent: dict[str, Any]) -> dict[str, Any]:
-    """What the parent's status says of its Job."""
+    """The entry of the Job in the parent's status."""
     return entries(parent).get("Job/web-migrate", {})
 
 
 def went(parent: dict[str, Any]) -> bool:
-    """Whether the parent says that its Job was there and is no more."""
+    """Whether the parent reports that its Job existed and is gone."""
     return "and went" in job(parent).get("message", "")
 
 
 async def parent_with_its_job(desk: Desk) -> dict[str, Any]:
-    """A new Echo whose Job is there and on record."""
+    """A new Echo whose Job exists and is recorded."""
     await desk.apply(echo("web"))
     await desk.read("jobs.batch", "web-migrate")
     return await desk.until(ECHOES, "web", record)
@@ -122,7 +122,7 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         assert await runs(desk) == 2
 
 
-async def test_what_depends_on_a_job_that_is_gone_does_not_wait_for_it(desk: Desk, operate: Operate) -> None:
+async def test_a_manifest_that_depends_on_a_deleted_job_does_not_wait_for_it(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, MIGRATE)
         await desk.apply(echo("web"))
@@ -133,7 +133,7 @@ async def test_what_depends_on_a_job_that_is_gone_does_not_wait_for_it(desk: Des
         await desk.ready(ECHOES, "web")
 
 
-async def test_a_job_that_somebody_deletes_is_not_made_again(desk: Desk, operate: Operate) -> None:
+async def test_a_job_that_a_user_deletes_is_not_recreated(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
         parent = await parent_with_its_job(desk)
@@ -145,9 +145,7 @@ async def test_a_job_that_somebody_deletes_is_not_made_again(desk: Desk, operate
     await desk.gone("jobs.batch", "web-migrate")
 
 
-async def test_what_somebody_else_made_is_never_said_to_have_gone_while_it_is_there(
-    desk: Desk, operate: Operate
-) -> None:
+async def test_an_existing_object_of_another_manager_is_never_reported_as_deleted(desk: Desk, operate: Operate) -> None:
     await desk.apply(config_map("web-once", a="theirs"))
     theirs = await desk.read("configmaps", "web-once")
     async with operate() as running:
@@ -164,13 +162,13 @@ async def test_what_somebody_else_made_is_never_said_to_have_gone_while_it_is_th
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
 
 
-async def test_a_job_that_is_there_is_left_alone_whatever_the_template_says(desk: Desk, operate: Operate) -> None:
+async def test_an_existing_once_job_is_not_changed_whatever_the_template_renders(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
         await desk.apply(echo("web"))
         first = await desk.read("jobs.batch", "web-migrate")
         running.write(JOB, STANDING.replace("migrate:1", "migrate:2"))
-        # Whoever made this one has read the other file too.
+        # The template of this ConfigMap was loaded together with the other file.
         running.write(f"{ECHOES}/more.yaml.j2", map_template("more", a="1"))
         await desk.read("configmaps", "web-more")
         same = await desk.read("jobs.batch", "web-migrate")
@@ -180,7 +178,7 @@ async def test_a_job_that_is_there_is_left_alone_whatever_the_template_says(desk
         assert second["spec"]["template"]["spec"]["containers"][0]["image"] == "migrate:2"
 
 
-async def test_what_a_process_made_and_died_before_recording_is_found_by_the_next_one(
+async def test_a_once_job_that_a_crash_left_unrecorded_is_recorded_by_the_next_process(
     desk: Desk, operate: Operate
 ) -> None:
     async with operate() as running:
@@ -195,7 +193,7 @@ async def test_what_a_process_made_and_died_before_recording_is_found_by_the_nex
     await desk.gone("jobs.batch", "web-migrate")
 
 
-async def test_a_parent_that_is_made_again_begins_anew_also_with_the_old_annotations(
+async def test_a_recreated_parent_applies_once_manifests_again_also_with_the_old_annotations(
     desk: Desk, operate: Operate
 ) -> None:
     async with operate() as running:
@@ -210,7 +208,7 @@ async def test_a_parent_that_is_made_again_begins_anew_also_with_the_old_annotat
     assert list(record(second)) == list(record(first))
 
 
-async def test_what_the_operator_keeps_of_it_survives_kubectl_apply_of_the_parent(desk: Desk, operate: Operate) -> None:
+async def test_the_record_of_a_once_manifest_survives_kubectl_apply_of_the_parent(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, MIGRATE)
         await desk.apply(echo("web"))

@@ -1,4 +1,4 @@
-"""What is applied after what, on the real control plane: order without a value, circles, and causes that are led to."""
+"""The order of applies, on the real control plane: `after` annotations, dependency cycles, and causes of waiting."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def annotated_map(name: str, data: str = "", **annotations: str) -> str:
 
 
 def message_of(parent: dict[str, Any], child: str) -> str:
-    """What the status says of a child, `Kind/name`."""
+    """The message of a child in the status, by `Kind/name`."""
     return str(entries(parent).get(child, {}).get("message", ""))
 
 
@@ -64,7 +64,7 @@ def is_stalled(parent: dict[str, Any]) -> bool:
     return any(each["type"] == "Stalled" for each in parent["status"]["conditions"])
 
 
-async def test_a_manifest_after_a_job_is_made_when_the_job_is_complete(desk: Desk, operate: Operate) -> None:
+async def test_a_manifest_after_a_job_is_applied_when_the_job_is_complete(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/job.yaml.j2", JOB)
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("{{ name }}", after="Job/{{ name }}, Deployment/{{ name }}"))
@@ -79,7 +79,7 @@ async def test_a_manifest_after_a_job_is_made_when_the_job_is_complete(desk: Des
     assert "annotations" not in made["metadata"]
 
 
-async def test_a_change_of_both_goes_through_one_after_the_other(desk: Desk, operate: Operate) -> None:
+async def test_changes_of_two_dependent_manifests_are_applied_one_after_the_other(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         data = "replicas: '{{ spec.replicas }}'"
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("{{ name }}", data, after="Deployment/{{ name }}"))
@@ -99,9 +99,7 @@ async def test_a_change_of_both_goes_through_one_after_the_other(desk: Desk, ope
         assert version(deployment) < version(after)
 
 
-async def test_what_is_applied_and_unchanged_stays_as_it_is_while_its_dependency_is_unready(
-    desk: Desk, operate: Operate
-) -> None:
+async def test_an_unchanged_child_stays_current_while_its_dependency_is_unready(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("{{ name }}", after="Deployment/{{ name }}"))
         await desk.apply_until_ready(echo("web", 1))
@@ -116,16 +114,16 @@ async def test_what_is_applied_and_unchanged_stays_as_it_is_while_its_dependency
 PATH = "ConfigMap/a -> ConfigMap/b -> ConfigMap/a"
 
 
-def draw_a_circle(running: Running) -> None:
-    """Templates of a and b, which read each other, of c after them, and of one that is free."""
+def write_cycle(running: Running) -> None:
+    """Templates of a and b, which read each other, of c after them, and of an independent one."""
     running.write(f"{ECHOES}/b.yaml.j2", annotated_map("b", "x: '{{ child('ConfigMap', 'a').data.x }}'"))
     running.write(f"{ECHOES}/c.yaml.j2", annotated_map("c", after="ConfigMap/b"))
     running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: '{{ child('ConfigMap', 'b').metadata.uid }}'"))
     running.write(f"{ECHOES}/free.yaml.j2", annotated_map("free"))
 
 
-def is_circular(parent: dict[str, Any]) -> bool:
-    """Whether the parent names the circle, what waits for it does so too, and the free one is applied."""
+def reports_cycle(parent: dict[str, Any]) -> bool:
+    """Whether the parent and the manifest that waits name the cycle, and the independent manifest is applied."""
     waiting = message_of(parent, "ConfigMap/c")
     return (
         not_ready_because("DependencyCycle", PATH)(parent)
@@ -135,11 +133,13 @@ def is_circular(parent: dict[str, Any]) -> bool:
     )
 
 
-async def test_a_circle_is_named_with_its_path_and_everything_else_is_applied(desk: Desk, operate: Operate) -> None:
+async def test_a_dependency_cycle_is_named_with_its_path_and_everything_else_is_applied(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
-        draw_a_circle(running)
+        write_cycle(running)
         await desk.apply(echo("web", 2))
-        await desk.until(ECHOES, "web", is_circular)
+        await desk.until(ECHOES, "web", reports_cycle)
         await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 2)
         for name in "abc":
             assert await desk.find("configmaps", name) is None
@@ -149,16 +149,16 @@ async def test_a_circle_is_named_with_its_path_and_everything_else_is_applied(de
         await desk.read("configmaps", "c")
 
 
-async def test_what_exists_already_stays_when_templates_make_a_circle_of_it(desk: Desk, operate: Operate) -> None:
+async def test_existing_children_stay_when_templates_form_a_dependency_cycle(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         for name in ("a", "b", "old"):
             running.write(f"{ECHOES}/{name}.yaml.j2", annotated_map(name))
         await desk.apply_until_ready(echo("web", 1))
         running.remove(f"{ECHOES}/old.yaml.j2")
         await desk.gone("configmaps", "old")
-        draw_a_circle(running)
+        write_cycle(running)
         await desk.apply(echo("web", 2))
-        await desk.until(ECHOES, "web", is_circular)
+        await desk.until(ECHOES, "web", reports_cycle)
         await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 2)
         assert holds(a="b")(await desk.read("configmaps", "a"))
         assert await desk.find("configmaps", "c") is None
@@ -168,7 +168,7 @@ async def test_what_exists_already_stays_when_templates_make_a_circle_of_it(desk
         await desk.read("configmaps", "c")
 
 
-async def test_a_chain_of_manifests_that_no_event_tells_of_is_made_to_its_end(desk: Desk, operate: Operate) -> None:
+async def test_a_chain_of_manifests_is_applied_to_its_end_without_events(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/c0.yaml.j2", annotated_map("c0", "x: '{{ spec.replicas }}'"))
         for number in range(1, 30):
@@ -187,11 +187,11 @@ async def test_manifests_that_change_each_other_without_end_do_not_keep_the_oper
             data = f"x: '{{{{ child('ConfigMap', '{other}').metadata.resourceVersion | default(0) }}}}'"
             running.write(f"{ECHOES}/{name}.yaml.j2", annotated_map(name, data))
         await desk.apply(echo("web", 1))
-        # The status is written once the passes don't follow each other at once any more.
+        # The status is written once reconciles no longer follow each other at once.
         await desk.until(ECHOES, "web", lambda body: bool(ready_condition(body)))
 
 
-async def test_the_readiness_of_a_child_that_says_so_counts_for_nobody(desk: Desk, operate: Operate) -> None:
+async def test_a_child_whose_readiness_is_ignored_affects_no_verdict(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         text = UNSCHEDULABLE.replace("\nspec:", '\n  annotations: {ssa-operator.dev/wait: "false"}\nspec:', 1)
         running.write(TEMPLATE, text)
@@ -205,7 +205,7 @@ async def test_the_readiness_of_a_child_that_says_so_counts_for_nobody(desk: Des
     assert entries(body)["Deployment/web"]["state"] == "InProgress"
 
 
-async def test_what_waits_for_a_failed_job_says_how_the_job_failed(desk: Desk, operate: Operate) -> None:
+async def test_a_manifest_that_waits_for_a_failed_job_names_the_failure(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         stuck = JOB.replace("backoffLimit: 0", "backoffLimit: 0\n  activeDeadlineSeconds: 1")
         running.write(f"{ECHOES}/job.yaml.j2", stuck.replace("      restartPolicy", NOWHERE + "      restartPolicy"))
@@ -220,7 +220,7 @@ async def test_what_waits_for_a_failed_job_says_how_the_job_failed(desk: Desk, o
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n  ports: [{port: {{ spec.replicas * 100000 }}}]\n"
 
 
-async def test_what_reads_a_child_that_the_api_server_refuses_says_so_and_the_condition_leads_to_it(
+async def test_a_manifest_that_reads_a_refused_child_and_the_condition_name_the_refusal(
     desk: Desk, operate: Operate
 ) -> None:
     async with operate() as running:
@@ -236,7 +236,9 @@ async def test_what_reads_a_child_that_the_api_server_refuses_says_so_and_the_co
         await desk.ready(ECHOES, "web")
 
 
-async def test_what_reads_a_child_whose_template_fails_names_that_template(desk: Desk, operate: Operate) -> None:
+async def test_a_manifest_that_reads_a_child_whose_template_fails_names_that_template(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", "x: '{{ spec.replicas }}'"))
         both = "x: '{{ child('ConfigMap', 'a').data.x }}{{ spec.replicas }}'"
@@ -252,7 +254,9 @@ async def test_what_reads_a_child_whose_template_fails_names_that_template(desk:
 
 
 @pytest.mark.slow
-async def test_a_workload_that_does_not_become_ready_says_what_its_pods_say(desk: Desk, operate: Operate) -> None:
+async def test_a_workload_that_does_not_become_ready_shows_the_failure_of_its_pods(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
         running.write(TEMPLATE, UNSCHEDULABLE)
         running.write(f"{ECHOES}/a.yaml.j2", annotated_map("a", after="Deployment/{{ name }}"))
@@ -261,7 +265,9 @@ async def test_a_workload_that_does_not_become_ready_says_what_its_pods_say(desk
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
 
-async def test_a_deployment_that_makes_no_progress_is_stalled_with_its_own_words(desk: Desk, operate: Operate) -> None:
+async def test_a_deployment_that_makes_no_progress_is_stalled_with_its_own_message(
+    desk: Desk, operate: Operate
+) -> None:
     async with operate() as running:
         text = UNSCHEDULABLE.replace("  replicas:", "  progressDeadlineSeconds: 1\n  replicas:", 1)
         running.write(TEMPLATE, text)

@@ -1,4 +1,4 @@
-"""What the operator keeps on a parent is removed from the parent as it is, whoever changes it meanwhile."""
+"""The operator removes its records from a parent also if other managers change the parent meanwhile."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NOTHING = ParentRecords()
 ROLE = Identity("rbac.authorization.k8s.io", "ClusterRole", "", "r")
 
 
-class Meddled(Client):
-    """A client before whose every JSON patch somebody else changes the parent, `times` times."""
+class InterferingClient(Client):
+    """A client before whose every JSON patch another manager changes the parent, `times` times."""
 
     desk: Desk
     times: int = 0
@@ -65,7 +65,7 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
     return (await save_parent_records(cast(ClusterAccess, SimpleNamespace(client=client)), parent, records)).live
 
 
-async def test_what_others_change_meanwhile_does_not_keep_the_finalizer(desk: Desk) -> None:
+async def test_the_finalizer_is_removed_also_if_another_manager_changes_the_parent_meanwhile(desk: Desk) -> None:
     read_before = await parent(desk)
     await desk.patch("echo", "web", metadata={"finalizers": ["a.b/more", "a.b/hold", FINALIZER]})
     found = await release(desk.client, read_before)
@@ -73,7 +73,7 @@ async def test_what_others_change_meanwhile_does_not_keep_the_finalizer(desk: De
     assert (await desk.client.get(ECHO, "web", desk.namespace)).metadata.finalizers == ("a.b/more", "a.b/hold")
 
 
-async def test_records_that_somebody_else_wrote_meanwhile_are_not_removed_unread(desk: Desk) -> None:
+async def test_records_that_another_manager_wrote_meanwhile_are_not_removed_unread(desk: Desk) -> None:
     read_before = await parent(desk)
     written = (
         await release(desk.client, read_before, ParentRecords(inventory={ROLE: 1}, has_finalizer=True))
@@ -87,7 +87,7 @@ async def test_records_that_somebody_else_wrote_meanwhile_are_not_removed_unread
     assert read_parent_records(now) == ParentRecords(inventory={ROLE: 1}, has_finalizer=True)
 
 
-async def test_a_parent_that_is_gone_or_has_only_its_name_is_left_alone(desk: Desk) -> None:
+async def test_a_parent_that_is_gone_or_was_recreated_is_not_changed(desk: Desk) -> None:
     first = await parent(desk)
     await desk.release("echo", "web")
     await desk.kubectl("delete", "echo", "web")
@@ -98,11 +98,11 @@ async def test_a_parent_that_is_gone_or_has_only_its_name_is_left_alone(desk: De
 
 
 @pytest.mark.parametrize(("times", "ends"), [(2, True), (9, False)])
-async def test_a_parent_that_changes_all_the_time_is_tried_a_few_times_and_then_by_the_next_pass(
+async def test_a_parent_that_changes_all_the_time_is_retried_a_few_times_and_then_by_the_next_reconcile(
     desk: Desk, times: int, ends: bool
 ) -> None:
     live = await parent(desk)
-    async with Meddled(desk.client.credentials) as client:
+    async with InterferingClient(desk.client.credentials) as client:
         client.desk, client.times = desk, times
         if ends:
             assert FINALIZER not in (await release(client, live)).metadata.finalizers
@@ -112,7 +112,7 @@ async def test_a_parent_that_changes_all_the_time_is_tried_a_few_times_and_then_
             assert (found.value.code, found.value.terminal) == (409, False)
 
 
-async def test_the_inventory_goes_in_the_write_that_adds_another_record(desk: Desk) -> None:
+async def test_the_inventory_is_removed_in_the_write_that_adds_another_record(desk: Desk) -> None:
     live = await release(desk.client, await parent(desk), ParentRecords(inventory={ROLE: 1}, has_finalizer=True))
     await desk.kubectl("annotate", "echo", "web", f"{INVENTORY_ANNOTATION}-")
     live = await desk.client.get(ECHO, "web", desk.namespace)

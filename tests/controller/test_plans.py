@@ -1,7 +1,7 @@
-"""What becomes of a parent's children over any sequence of changed templates, changed specs, foreign hands, crashes and
-restarts: the plan, and what is remembered of it, played as a state machine without a cluster.
+"""The children of a parent over any sequence of changed templates and specs, foreign changes, crashes and restarts: the
+plan, and what the process remembers of it, as a state machine without a cluster.
 
-The cluster of the game only holds objects; how an API server merges and validates is tested on a real one.
+The cluster of the model only holds objects. How an API server merges and validates is tested on a real one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TEMPLATES = {"all": frozenset(NAMES), "half": frozenset("abc"), "others": frozen
 NOW = 1_700_000_000.0
 
 
-class Life(RuleBasedStateMachine):
-    """One parent. The names that are rendered are those that the templates have and the spec leaves on."""
+class ParentModel(RuleBasedStateMachine):
+    """One parent. The rendered names are those that the templates have and the spec enables."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,41 +71,41 @@ class Life(RuleBasedStateMachine):
         self.brought_to, self.rendered_here = None, {}
 
     def _forget(self) -> None:
-        """A process that starts remembers nothing."""
+        """A new process has no state of the parent."""
         self.history, self.renders = ChildHistory(), RenderHistory()
 
     # What the operator does.
 
     @rule()
-    def look(self) -> None:
-        self._pass(steps=None)
+    def reconcile(self) -> None:
+        self._reconcile(steps=None)
         if self.kept.held_prune is None:
             assert {identity.name for identity in self.objects} == self._wanted()
 
     @rule(steps=st.integers(0, 6))
-    def look_and_die(self, steps: int) -> None:
-        self._pass(steps)
+    def reconcile_and_crash(self, steps: int) -> None:
+        self._reconcile(steps)
         self.restart()
 
     @rule()
-    def come_to_rest(self) -> None:
-        """However it came to this: two passes more, and a third changes nothing."""
-        self.look()
-        self.look()
+    def converge(self) -> None:
+        """After any history, two more reconciles are enough: a third one changes nothing."""
+        self.reconcile()
+        self.reconcile()
         before = dict(self.objects)
-        plan = self._pass(steps=None)
+        plan = self._reconcile(steps=None)
         assert self.objects == before
         assert not any(step.action is Action.PRUNE for step in plan.steps)
 
     @invariant()
-    def what_is_not_ours_is_there(self) -> None:
+    def objects_of_other_parents_stay(self) -> None:
         assert self.foreign.parent_uid == OTHER_UID
 
     def _wanted(self) -> frozenset[str]:
         return TEMPLATES[self.templates] & self.spec
 
-    def _pass(self, steps: int | None) -> Plan:
-        """A pass, or the first so many steps of one."""
+    def _reconcile(self, steps: int | None) -> Plan:
+        """A reconcile, or its first steps."""
         before, wanted = dict(self.objects), self._wanted()
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
         kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
@@ -117,7 +117,7 @@ class Life(RuleBasedStateMachine):
             if steps is not None and done >= steps:
                 break
             outcomes.append(self._act(step))
-        self._judge(plan, before)
+        self._check_deletions(plan, before)
         if steps is None or len(outcomes) == len(ordered):
             report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
             self.history = after_outcomes(self.history, outcomes)
@@ -158,19 +158,19 @@ class Life(RuleBasedStateMachine):
             case _:
                 return Outcome(step=step, result=Result.UNCHANGED, live=self.objects.get(step.identity))
 
-    def _judge(self, plan: Plan, before: dict[Identity, LiveObject]) -> None:
-        """Whether this pass was allowed to delete what it deleted."""
+    def _check_deletions(self, plan: Plan, before: dict[Identity, LiveObject]) -> None:
+        """Whether this reconcile was allowed to delete what it deleted."""
         identities = [step.identity for step in plan.steps]
         assert len(identities) == len(set(identities))
         gone = {identity.name for identity in before.keys() - self.objects.keys()}
         assert not gone & self._wanted()
         assert not (plan.held and gone)
         if gone and gone == {identity.name for identity in before}:
-            # Everything went: the data decided it under templates that are known good, or somebody confirmed.
+            # All children were pruned: the data decided it with known good templates, or a user confirmed.
             known = self.brought_to == self.templates or gone <= self.rendered_here.get(self.templates, set())
             hold = plan.observed.records.held_prune
             assert known or (hold is not None and hold.reconcile_at != self.reconcile_at)
 
 
-Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
-TestLife = Life.TestCase
+ParentModel.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestParent = ParentModel.TestCase

@@ -1,7 +1,7 @@
-"""What an event costs: requests are counted in the API server's audit log.
+"""The cost of an event: requests are counted in the API server's audit log.
 
-A child's own event costs no request unless somebody changed our fields; whoever did, and however, they are put back
-with one apply.
+A child's own event costs no request, unless a manager changed rendered fields: the operator reverts these with one
+apply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
-OpenLedger = Callable[[], Awaitable["Ledger"]]
+OpenRequestCounter = Callable[[], Awaitable["RequestCounter"]]
 
 DEPLOYMENTS = "deployments.apps"
 SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  n: '{{ spec.replicas }}'\n"
@@ -34,8 +34,8 @@ def settings_alone(templates: Path) -> Path:
     return only(templates, settings=SETTINGS)
 
 
-class Ledger:
-    """What the operator asked of the API server in one namespace, by verb and resource."""
+class RequestCounter:
+    """The operator's requests in one namespace, by verb and resource."""
 
     def __init__(self, cluster: Cluster, desk: Desk) -> None:
         assert cluster.audit_log is not None
@@ -43,7 +43,7 @@ class Ledger:
         self._desk = desk
         self._start = 0
 
-    async def opened(self) -> Ledger:
+    async def opened(self) -> RequestCounter:
         """The ledger, from now on: what was answered before has its entry."""
         await self._written_up()
         self._start = self._log.stat().st_size
@@ -76,8 +76,8 @@ class Ledger:
 
 
 @pytest.fixture
-def ledger(cluster: Cluster, desk: Desk) -> OpenLedger:
-    return lambda: Ledger(cluster, desk).opened()
+def ledger(cluster: Cluster, desk: Desk) -> OpenRequestCounter:
+    return lambda: RequestCounter(cluster, desk).opened()
 
 
 def kubectl(*arguments: str) -> Callable[[Desk], Awaitable[str]]:
@@ -109,10 +109,10 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize(("act", "applies"), FOREIGN.values(), ids=FOREIGN)
-async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_ours(
+async def test_a_foreign_change_costs_an_apply_only_if_it_changes_a_rendered_field(
     desk: Desk,
     operate: Operate,
-    ledger: OpenLedger,
+    ledger: OpenRequestCounter,
     settings_alone: Path,
     act: Callable[[Desk], Awaitable[str]],
     applies: int,
@@ -123,7 +123,7 @@ async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_
         running.forget()
         counted = await ledger()
         await act(desk)
-        await running.passed(1)
+        await running.reconciled(1)
         found = await desk.until("configmaps", "web", lambda body: body.get("data", {}).get("n") == "1")
         assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "ssa-operator"
     writes = await counted.writes()
@@ -133,7 +133,7 @@ async def test_a_foreign_change_costs_an_apply_only_where_it_takes_something_of_
 
 
 async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
-    desk: Desk, operate: Operate, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter
 ) -> None:
     async with operate():
         await desk.apply_until_ready(echo("web"))
@@ -145,7 +145,7 @@ async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
 
 
 async def test_a_child_is_applied_once_however_often_its_status_changes(
-    desk: Desk, operate: Operate, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter
 ) -> None:
     counted = await ledger()
     async with operate():
@@ -153,7 +153,7 @@ async def test_a_child_is_applied_once_however_often_its_status_changes(
     assert (await counted.writes())["patch deployments"] == 1
 
 
-async def patched(desk: Desk, ledger: OpenLedger) -> Ledger:
+async def patched(desk: Desk, ledger: OpenRequestCounter) -> RequestCounter:
     """The ledger of a user's change of an Echo that was ready, until it is ready again."""
     await desk.apply_until_ready(echo("web"))
     counted = await ledger()
@@ -164,7 +164,7 @@ async def patched(desk: Desk, ledger: OpenLedger) -> Ledger:
 
 
 async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
-    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter, settings_alone: Path
 ) -> None:
     async with operate(templates=settings_alone):
         counted = await patched(desk, ledger)
@@ -172,21 +172,21 @@ async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
 
 
 async def test_after_a_restart_everything_is_applied_once_and_nothing_is_written(
-    desk: Desk, operate: Operate, ledger: OpenLedger
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter
 ) -> None:
     async with operate():
         await desk.apply_until_ready(echo("web"))
     before = await desk.read(DEPLOYMENTS, "web")
     counted = await ledger()
     async with operate() as running:
-        await running.passed(1)
+        await running.reconciled(1)
     assert await counted.writes() == Counter({"patch deployments": 1})
     after = await desk.read(DEPLOYMENTS, "web")
     assert version(after) == version(before)
 
 
 async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
-    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter, settings_alone: Path
 ) -> None:
     (settings_alone / ECHOES / "fixed.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\n")
     async with operate(templates=settings_alone, apply=ApplyMode.CHANGED):
@@ -195,12 +195,12 @@ async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
 
 
 async def test_with_apply_changed_a_user_can_still_have_everything_applied(
-    desk: Desk, operate: Operate, ledger: OpenLedger, settings_alone: Path
+    desk: Desk, operate: Operate, ledger: OpenRequestCounter, settings_alone: Path
 ) -> None:
     async with operate(templates=settings_alone, apply=ApplyMode.CHANGED) as running:
         await desk.apply_until_ready(echo("web"))
         running.forget()
         counted = await ledger()
         await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
-        await running.passed(1)
+        await running.reconciled(1)
     assert await counted.writes() == Counter({"patch configmaps": 1})

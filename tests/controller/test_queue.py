@@ -8,28 +8,28 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ssa_operator.controller.queue import Backlog, Cause, Queue, rank
+from ssa_operator.controller.queue import Cause, Queue, QueueState, rank
 
 keys = st.sampled_from("abc")
 causes = st.sampled_from(list(Cause))
 
 
-class BacklogModel(RuleBasedStateMachine):
-    """The backlog against a model that keeps everything in plain dictionaries."""
+class QueueStateModel(RuleBasedStateMachine):
+    """The queue state against a model that keeps everything in plain dictionaries."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.backlog: Backlog[str] = Backlog()
+        self.state: QueueState[str] = QueueState()
         self.now = 0.0
         self.waiting: dict[str, Cause] = {}
         self.order: list[str] = []
         self.since: dict[str, float] = {}
-        self.working: dict[str, float] = {}
-        self.later: dict[tuple[str, Cause], float] = {}
+        self.processing: dict[str, float] = {}
+        self.delayed: dict[tuple[str, Cause], float] = {}
 
     @rule(key=keys, cause=causes)
     def add(self, key: str, cause: Cause) -> None:
-        self.backlog.add(key, cause, self.now)
+        self.state.add(key, cause, self.now)
         self._expect(key, cause, self.now)
 
     def _expect(self, key: str, cause: Cause, when: float) -> None:
@@ -38,20 +38,20 @@ class BacklogModel(RuleBasedStateMachine):
 
     @rule(key=keys, cause=causes, delay=st.integers(0, 5))
     def add_later(self, key: str, cause: Cause, delay: int) -> None:
-        self.backlog.add_at(key, cause, self.now + delay)
-        self.later[key, cause] = min(self.later.get((key, cause), self.now + delay), self.now + delay)
+        self.state.add_at(key, cause, self.now + delay)
+        self.delayed[key, cause] = min(self.delayed.get((key, cause), self.now + delay), self.now + delay)
 
     @rule(key=keys, cause=causes)
     def cancel(self, key: str, cause: Cause) -> None:
-        self.backlog.cancel(key, cause)
-        self.later.pop((key, cause), None)
+        self.state.cancel(key, cause)
+        self.delayed.pop((key, cause), None)
 
     @rule(key=keys)
     def forget(self, key: str) -> None:
-        self.backlog.forget(key)
+        self.state.forget(key)
         self.waiting.pop(key, None)
         self.since.pop(key, None)
-        self.later = {location: when for location, when in self.later.items() if location[0] != key}
+        self.delayed = {entry: when for entry, when in self.delayed.items() if entry[0] != key}
 
     @rule(seconds=st.integers(0, 4))
     def wait(self, seconds: int) -> None:
@@ -59,69 +59,69 @@ class BacklogModel(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        for (key, cause), when in list(self.later.items()):
+        for (key, cause), when in list(self.delayed.items()):
             if when <= self.now:
-                del self.later[key, cause]
+                del self.delayed[key, cause]
                 self._expect(key, cause, when)
-        free = {key: found for key, found in self.waiting.items() if key not in self.working}
-        item = self.backlog.pop(self.now)
+        free = {key: found for key, found in self.waiting.items() if key not in self.processing}
+        item = self.state.pop(self.now)
         if item is None:
             assert not free
             return
         key, found, since = item
-        assert since == self.since.pop(key), "the time of waiting does not count from the first cause"
-        assert key not in self.working, "handed out twice at once"
+        assert since == self.since.pop(key), "the queue duration does not count from the first cause"
+        assert key not in self.processing, "handed out twice at once"
         assert found == self.waiting.pop(key), "a cause was lost or invented"
-        assert all(rank(found) <= rank(other) for other in free.values()), "something more urgent was passed over"
-        self.working[key] = self.now
+        assert all(rank(found) <= rank(other) for other in free.values()), "a more urgent parent was passed over"
+        self.processing[key] = self.now
 
     @rule(key=keys)
     def done(self, key: str) -> None:
-        if key in self.working:
-            self.backlog.done(key)
-            del self.working[key]
+        if key in self.processing:
+            self.state.done(key)
+            del self.processing[key]
 
     @invariant()
-    def nothing_is_forgotten(self) -> None:
-        assert len(self.backlog) == len(self.waiting)
-        assert self.backlog.next_deadline() == min(self.later.values(), default=None)
-        assert self.backlog.idle == (not self.waiting and not self.working)
-        assert self.backlog.unfinished(self.now) == sum(self.now - began for began in self.working.values())
-        assert self.backlog.longest_running(self.now) == max(
-            (self.now - began for began in self.working.values()), default=0
+    def no_parent_is_lost(self) -> None:
+        assert len(self.state) == len(self.waiting)
+        assert self.state.next_deadline() == min(self.delayed.values(), default=None)
+        assert self.state.idle == (not self.waiting and not self.processing)
+        assert self.state.unfinished(self.now) == sum(self.now - began for began in self.processing.values())
+        assert self.state.longest_running(self.now) == max(
+            (self.now - began for began in self.processing.values()), default=0
         )
-        free = [found for key, found in self.waiting.items() if key not in self.working]
+        free = [found for key, found in self.waiting.items() if key not in self.processing]
         for cause in Cause:
-            assert self.backlog.urges(cause) == any(rank(found) <= rank(cause) for found in free)
+            assert self.state.has_as_urgent(cause) == any(rank(found) <= rank(cause) for found in free)
 
 
-TestBacklog = BacklogModel.TestCase
-TestBacklog.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestQueueState = QueueStateModel.TestCase
+TestQueueState.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
-def test_parents_of_one_rank_are_handed_out_in_the_order_in_which_they_came() -> None:
-    backlog: Backlog[str] = Backlog()
+def test_workers_get_parents_of_one_rank_in_the_order_in_which_they_were_added() -> None:
+    state: QueueState[str] = QueueState()
     for key in "cab":
-        backlog.add(key, Cause.RESYNC, 0.0)
-    assert [item[0] for item in iter(lambda: backlog.pop(0.0), None) if item] == ["c", "a", "b"]
+        state.add(key, Cause.RESYNC, 0.0)
+    assert [item[0] for item in iter(lambda: state.pop(0.0), None) if item] == ["c", "a", "b"]
 
 
 def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:
-    backlog: Backlog[int] = Backlog()
+    state: QueueState[int] = QueueState()
     for number in range(1000):
-        backlog.add(number, Cause.RESYNC, 0.0)
-    backlog.add(999, Cause.PARENT, 0.0)
-    assert backlog.pop(0.0) == (999, Cause.RESYNC | Cause.PARENT, 0.0)
+        state.add(number, Cause.RESYNC, 0.0)
+    state.add(999, Cause.PARENT, 0.0)
+    assert state.pop(0.0) == (999, Cause.RESYNC | Cause.PARENT, 0.0)
 
 
-def test_a_status_lets_users_changes_go_first_but_not_for_ever() -> None:
-    backlog: Backlog[str] = Backlog()
-    backlog.add("a", Cause.STATUS, 0.0)
-    backlog.add_at("a", Cause.STATUS_OVERDUE, 10.0)
+def test_a_status_waits_for_users_changes_until_it_is_overdue() -> None:
+    state: QueueState[str] = QueueState()
+    state.add("a", Cause.STATUS, 0.0)
+    state.add_at("a", Cause.STATUS_OVERDUE, 10.0)
     for key in "bc":
-        backlog.add(key, Cause.PARENT, 0.0)
-    assert backlog.pop(9.0) == ("b", Cause.PARENT, 0.0)
-    assert backlog.pop(10.0) == ("a", Cause.STATUS | Cause.STATUS_OVERDUE, 0.0)
+        state.add(key, Cause.PARENT, 0.0)
+    assert state.pop(9.0) == ("b", Cause.PARENT, 0.0)
+    assert state.pop(10.0) == ("a", Cause.STATUS | Cause.STATUS_OVERDUE, 0.0)
 
 
 async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:
@@ -153,7 +153,7 @@ async def test_the_time_that_a_retry_waits_counts_from_the_moment_at_which_it_is
     assert waited == [7.0, 5.0]
 
 
-async def test_the_queue_says_for_how_long_parents_have_been_worked_on() -> None:
+async def test_the_queue_reports_for_how_long_parents_have_been_processed() -> None:
     now = 0.0
     queue: Queue[str] = Queue(lambda: now)
     for key in "ab":
@@ -187,14 +187,14 @@ async def test_all_workers_end_when_the_queue_is_closed() -> None:
     assert await queue.get() is None
 
 
-async def test_whoever_lets_parents_go_first_has_its_turn_when_none_waits_for_a_worker() -> None:
+async def test_what_waits_for_an_empty_queue_goes_on_when_no_parent_waits_for_a_worker() -> None:
     queue: Queue[str] = Queue(asyncio.get_running_loop().time)
-    await queue.empty()
+    await queue.until_empty()
     for key in "ab":
         queue.add(key, Cause.PARENT)
-    patient = asyncio.create_task(queue.empty())
+    waiter = asyncio.create_task(queue.until_empty())
     assert await queue.get() is not None
     await asyncio.sleep(0)
-    assert not patient.done()
+    assert not waiter.done()
     assert await queue.get() is not None
-    await patient
+    await waiter

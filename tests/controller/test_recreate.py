@@ -1,4 +1,4 @@
-"""An immutable field changes: the object stays, or is deleted and made anew where its manifest asks for that."""
+"""Changes of immutable fields: the object stays, or the operator recreates it if its manifest allows that."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TEMPLATE = """\
 """A Box's manifests are in its spec, so that a test changes them by one `kubectl apply`."""
 
 FROZEN = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
-"""The schema of a field that can't change, without a word about that."""
+"""The schema of an immutable field, without a message about that."""
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def conflict(*words: str) -> Callable[[Body], bool]:
     return not_ready_because("Conflict", "immutable", "ssa-operator.dev/recreate", *words)
 
 
-async def test_without_the_annotation_the_object_stays_and_the_status_says_what_can_be_done(
+async def test_without_the_annotation_the_object_stays_and_the_status_names_what_to_do(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     async with operate():
@@ -142,7 +142,7 @@ async def test_without_the_annotation_the_object_stays_and_the_status_says_what_
         await desk.gone("configmaps", "extra")
 
 
-async def test_a_long_value_in_the_api_servers_words_is_shortened(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_a_long_value_in_the_api_servers_message_is_shortened(desk: Desk, operate: Operate, boxes: Path) -> None:
     """A Job's refused change quotes its whole pod template."""
     first, second = job(), job(image="two")
     for each in (first, second):
@@ -157,7 +157,7 @@ async def test_a_long_value_in_the_api_servers_words_is_shortened(desk: Desk, op
 
 
 @pytest.mark.parametrize("strategy", ["Background", "Foreground", "Orphan"])
-async def test_a_deployment_is_made_anew_where_its_manifest_asks_for_it(
+async def test_a_deployment_is_recreated_if_its_manifest_allows_it(
     desk: Desk, operate: Operate, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
@@ -206,7 +206,7 @@ async def expandable(desk: Desk) -> AsyncIterator[str]:
     await desk.kubectl("delete", "storageclass", name)
 
 
-async def test_volumes_grow_before_their_stateful_set_is_made_anew(
+async def test_volumes_grow_before_their_stateful_set_is_recreated(
     desk: Desk, operate: Operate, boxes: Path, expandable: str
 ) -> None:
     async with operate():
@@ -222,7 +222,7 @@ async def test_volumes_grow_before_their_stateful_set_is_made_anew(
             assert uid(grown) == uid(claim)
 
 
-async def test_a_stateful_set_stays_where_its_volumes_cannot_grow(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_a_stateful_set_stays_if_its_volumes_cannot_grow(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(stateful_set("Orphan", storage="1Gi")))
         old = await desk.read("statefulsets.apps", "web")
@@ -236,7 +236,9 @@ def is_bound(body: Body) -> bool:
     return bool(body.get("status", {}).get("phase") == "Bound")
 
 
-async def test_volumes_that_would_go_with_their_stateful_set_keep_it(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_a_stateful_set_stays_if_its_volumes_would_be_deleted_with_it(
+    desk: Desk, operate: Operate, boxes: Path
+) -> None:
     policy: Body = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}
     async with operate():
         await desk.apply_until_ready(box(stateful_set("Background", storage="1Gi", **policy)))
@@ -260,7 +262,7 @@ async def test_a_completed_job_is_replaced_by_its_changed_manifest(desk: Desk, o
         assert new["spec"]["template"]["spec"]["containers"][0]["image"] == "two"
 
 
-async def test_a_service_with_a_port_of_its_own_is_made_anew(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_a_service_with_a_fixed_port_is_recreated(desk: Desk, operate: Operate, boxes: Path) -> None:
     """Only one Service at a time can have the port and the address."""
     port = {"port": 80, "nodePort": 30917}
     spec = {"type": "LoadBalancer", "ports": [port], "clusterIP": "10.0.91.7", "selector": {"app": "one"}}
@@ -276,7 +278,7 @@ async def test_a_service_with_a_port_of_its_own_is_made_anew(desk: Desk, operate
     assert (new["spec"]["clusterIP"], new["spec"]["ports"][0]["nodePort"]) == ("10.0.91.7", 30917)
 
 
-async def test_a_quota_that_is_used_up_by_the_old_object_is_no_obstacle(
+async def test_a_quota_that_the_old_object_uses_up_does_not_prevent_the_new_one(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     hard = {"count/deployments.apps": "1"}
@@ -302,7 +304,7 @@ async def test_an_invalid_new_manifest_keeps_the_old_object(desk: Desk, operate:
         assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
-async def test_a_custom_resource_is_made_anew_whether_its_rule_has_words_or_not(
+async def test_a_custom_resource_is_recreated_whether_its_rule_has_a_message_or_not(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     things = f"things.{GROUP}"
@@ -357,7 +359,7 @@ def reports(name: str) -> Callable[[Body], bool]:
     return lambda body: any(each["name"] == name for each in body["status"]["resources"])
 
 
-async def test_what_holds_data_is_never_made_anew(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_an_object_that_holds_data_is_never_recreated(desk: Desk, operate: Operate, boxes: Path) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
     def claim(recreate: str = "", **more: Any) -> Body:
@@ -371,7 +373,7 @@ async def test_what_holds_data_is_never_made_anew(desk: Desk, operate: Operate, 
         await desk.until(BOXES, "box", conflict("spec.accessModes", "delete the object yourself"))
 
 
-async def test_an_object_that_somebody_else_made_is_never_deleted(desk: Desk, operate: Operate, boxes: Path) -> None:
+async def test_an_object_of_another_manager_is_never_deleted(desk: Desk, operate: Operate, boxes: Path) -> None:
     await desk.apply(deployment(app="theirs"))
     old = await desk.read("deployments.apps", "web")
     async with operate():
@@ -380,8 +382,8 @@ async def test_an_object_that_somebody_else_made_is_never_deleted(desk: Desk, op
         assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
-class Meddler(Client):
-    """A client whose first delete comes late: somebody else replaces the object just before."""
+class LateClient(Client):
+    """A client whose first delete comes late: another manager replaces the object just before."""
 
     before_delete: Callable[[Resource, str, str], Any] | None = None
 
@@ -393,13 +395,13 @@ class Meddler(Client):
 
 
 @pytest.fixture
-async def meddler(cluster: Cluster) -> AsyncIterator[Meddler]:
-    async with Meddler(await administrator(cluster)) as client:
+async def late_client(cluster: Cluster) -> AsyncIterator[LateClient]:
+    async with LateClient(await administrator(cluster)) as client:
         yield client
 
 
-async def test_what_took_the_name_meanwhile_is_not_deleted(
-    meddler: Meddler, desk: Desk, options: MakeOptions, boxes: Path
+async def test_an_object_that_took_the_name_meanwhile_is_not_deleted(
+    late_client: LateClient, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     replaced: list[Body] = []
 
@@ -408,16 +410,16 @@ async def test_what_took_the_name_meanwhile_is_not_deleted(
         await desk.apply(deployment(app="theirs"))
         replaced.append(await desk.until("deployments.apps", name, lambda body: uid(body) != uid(old)))
 
-    async with operating(meddler, options()):
+    async with operating(late_client, options()):
         await desk.apply_until_ready(box(deployment("Background")))
         old = await desk.read("deployments.apps", "web")
-        meddler.before_delete = replace
+        late_client.before_delete = replace
         await desk.apply(box(deployment("Background", app="two")))
         await desk.until(BOXES, "box", conflict("was not created for this parent"))
         assert uid(await desk.read("deployments.apps", "web")) == uid(replaced[0])
 
 
-class Unlucky(Client):
+class DisconnectingClient(Client):
     """A client that loses its connection right after it deleted an object of a kind."""
 
     kind = "Deployment"
@@ -439,11 +441,11 @@ class Unlucky(Client):
         return await super().apply(resource, namespace, name, body, options)
 
 
-async def test_what_was_deleted_is_made_anew_also_when_the_connection_breaks_in_between(
+async def test_a_deleted_object_is_recreated_also_if_the_connection_breaks_in_between(
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
-    async with Unlucky(await administrator(cluster)) as unlucky, operating(unlucky, options()):
+    async with DisconnectingClient(await administrator(cluster)) as unlucky, operating(unlucky, options()):
         await desk.apply_until_ready(box(deployment("Background"), config_map("extra")))
         old = await desk.read("deployments.apps", "web")
         await desk.apply(box(deployment("Background", app="two")))
@@ -489,7 +491,7 @@ async def test_a_secret_stays_whose_generated_value_would_be_lost_with_orphan(
         assert uid(await desk.read("secrets", "web")) == uid(old)
 
 
-async def test_a_secret_stays_whose_generated_value_could_be_lost_while_somebody_holds_it(
+async def test_a_secret_stays_whose_generated_value_could_be_lost_because_of_a_finalizer(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
@@ -500,18 +502,18 @@ async def test_a_secret_stays_whose_generated_value_could_be_lost_while_somebody
         await desk.apply(box_of("example.com/two"))
         await desk.until(BOXES, "box", conflict("type", "generated values could be lost", "finalizer a.b/hold"))
         assert uid(await desk.read("secrets", "web")) == uid(old)
-        # What kept it is gone: it goes on without a tick.
+        # The finalizer is gone: the operator goes on without a resync.
         await desk.release("secret", "web")
         new = await desk.until("secrets", "web", is_of("example.com/two"))
         await desk.ready(BOXES, "box")
         assert new["data"] == old["data"]
 
 
-async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_secret_is_made_anew(
+async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_secret_is_recreated(
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
-    async with Unlucky(await administrator(cluster)) as unlucky, operating(unlucky, options()):
+    async with DisconnectingClient(await administrator(cluster)) as unlucky, operating(unlucky, options()):
         unlucky.kind = "Secret"
         await desk.apply_until_ready(box_of("example.com/one"))
         old = await desk.read("secrets", "web")
@@ -523,7 +525,7 @@ async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_sec
 
 
 @pytest.mark.parametrize("strategy", ["Background", "Foreground"])
-async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
+async def test_a_recreated_secret_keeps_its_generated_value(
     desk: Desk, operate: Operate, boxes: Path, strategy: str
 ) -> None:
     (boxes / BOXES / "secret.yaml.j2").write_text(SECRET.replace("Background", strategy))
@@ -536,7 +538,7 @@ async def test_a_secret_that_is_made_anew_keeps_its_generated_value(
     assert new["data"] == old["data"]
 
 
-async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_process(
+async def test_the_next_process_too_waits_for_a_deletion_that_takes_long(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
     async with operate():
@@ -560,7 +562,7 @@ async def test_a_deletion_that_takes_its_time_is_waited_for_also_by_the_next_pro
         await desk.ready(BOXES, "box")
 
 
-async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
+async def test_the_end_of_a_deletion_is_the_event_that_recreates_the_object(
     desk: Desk, operate: Operate, boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ssa_operator")
@@ -579,7 +581,7 @@ async def test_a_deletion_that_ends_is_the_event_that_makes_it_anew(
 
 @pytest.fixture
 async def clerk(desk: Desk, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client that may do everything but delete."""
+    """A client with all permissions but delete."""
     name = f"{desk.namespace}-clerk"
     verbs = "--verb=get,list,watch,create,update,patch"
     await desk.kubectl("create", "serviceaccount", "clerk")
@@ -592,7 +594,7 @@ async def clerk(desk: Desk, tmp_path: Path) -> AsyncIterator[Client]:
     await desk.kubectl("delete", "clusterrole,clusterrolebinding", name)
 
 
-async def test_without_the_right_to_delete_the_object_stays_and_the_status_says_so(
+async def test_without_the_permission_to_delete_the_object_stays_and_the_status_reports_it(
     clerk: Client, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:
     async with operating(clerk, options()):

@@ -1,4 +1,4 @@
-"""A child that gets another name: the new one is ready before the old one goes."""
+"""A child with another name: the new one is ready before the old one is deleted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def blue_green(templates: Path) -> Path:
 
 @pytest.fixture
 async def ready_when_gone(desk: Desk) -> list[bool]:
-    """For each Deployment that goes: whether web-2 was ready then."""
+    """For each deleted Deployment: whether web-2 was ready then."""
     view = await desk.view("deployments.apps")
     noted: list[bool] = []
 
@@ -50,7 +50,7 @@ async def ready_when_gone(desk: Desk) -> list[bool]:
 
 
 async def rename(desk: Desk) -> None:
-    """Have web-1 replaced by web-2, which can't become ready."""
+    """Replace web-1 by web-2, which can't become ready."""
     await desk.apply_until_ready(echo("web"))
     await desk.read("deployments.apps", "web-1")
     await desk.apply(echo("web", 2))

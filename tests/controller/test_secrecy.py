@@ -1,4 +1,4 @@
-"""What a template reads of a Secret is not said by anybody: not in status, events, logs, metrics or at /objects."""
+"""A Secret's content that a template reads is never shown: not in status, Events, logs, metrics or at /objects."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ LEAKS = {
 
 
 def shown(running: Running) -> str:
-    """What a running operator shows at /objects and /metrics."""
+    """The text of a running operator at /objects and /metrics."""
     (parents,) = running.operator.folders.values()
     objects = [msgspec.json.encode(_view(parents, live)).decode() for live in parents]
     running.operator.measure()
     return "\n".join((*objects, running.operator.metrics.text().decode()))
 
 
-async def said(desk: Desk, caplog: pytest.LogCaptureFixture) -> str:
-    """What an operator that has ended has said: its log, its events and the statuses."""
+async def messages_of(desk: Desk, caplog: pytest.LogCaptureFixture) -> str:
+    """The log, the Events and the statuses of an operator that has ended."""
     events = await desk.kubectl("get", "events", "-o", "json")
     statuses = await desk.kubectl("get", "echoes", "-o", "json")
     return f"{caplog.text}\n{events}\n{statuses}"
 
 
-def is_silent(words: str) -> bool:
-    """Whether nothing of the Secret is in these words, in no case and not encoded."""
+def is_redacted(words: str) -> bool:
+    """Whether a text contains nothing of the Secret, in no case and not encoded."""
     return not any(form in words.lower() for form in ("leakme", "hunter2", "tevbs01f"))
 
 
@@ -88,7 +88,7 @@ async def folder(desk: Desk, templates: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", LEAKS)
-async def test_no_message_holds_a_secrets_content(
+async def test_no_message_contains_a_secrets_content(
     case: str, desk: Desk, operate: Operate, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "ssa_operator")
@@ -98,7 +98,7 @@ async def test_no_message_holds_a_secrets_content(
         found = await desk.until(ECHOES, "web", lambda body: bool(ready_condition(body).get("message")))
         assert ready_condition(found)["status"] == "False"
         words = shown(running)
-    assert is_silent(words + await said(desk, caplog))
+    assert is_redacted(words + await messages_of(desk, caplog))
 
 
 async def test_an_object_that_a_secret_gives_its_name_is_not_named(
@@ -110,7 +110,7 @@ async def test_an_object_that_a_secret_gives_its_name_is_not_named(
         await desk.apply_until_ready(echo("web"))
         await desk.read("configmaps", "leakme-hunter2")
         words = shown(running)
-    assert is_silent(words + await said(desk, caplog))
+    assert is_redacted(words + await messages_of(desk, caplog))
 
 
 async def test_a_status_field_that_would_publish_a_secret_is_left_out_and_named(
@@ -124,7 +124,7 @@ async def test_a_status_field_that_would_publish_a_secret_is_left_out_and_named(
         assert "url" not in found["status"]
         assert "status.url is left out, because it contains a Secret's content" in ready_condition(found)["message"]
         words = shown(running)
-    assert is_silent(words + await said(desk, caplog))
+    assert is_redacted(words + await messages_of(desk, caplog))
 
 
 async def test_causes_that_hold_nothing_of_the_secret_are_shown_in_full(
@@ -141,7 +141,7 @@ async def test_causes_that_hold_nothing_of_the_secret_are_shown_in_full(
     assert "LEAKME" not in json.dumps(found)
 
 
-async def test_a_watch_of_what_a_secret_names_does_not_say_so(
+async def test_a_watch_of_an_object_that_a_secret_names_does_not_show_the_name(
     desk: Desk, options: MakeOptions, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "ssa_operator")
@@ -155,9 +155,9 @@ async def test_a_watch_of_what_a_secret_names_does_not_say_so(
         cause = "allow the operator to list and watch"
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", cause))
         words = shown(running)
-    words += await said(desk, caplog)
+    words += await messages_of(desk, caplog)
     assert "lookups: watch of" in words
-    assert is_silent(words)
+    assert is_redacted(words)
 
 
 async def test_a_former_value_stays_a_secret_after_it_changed(
@@ -170,6 +170,6 @@ async def test_a_former_value_stays_a_secret_after_it_changed(
         await desk.read("configmaps", "another-one")
         await desk.gone("configmaps", "leakme-hunter2")
         words = shown(running)
-    words += await said(desk, caplog)
-    assert is_silent(words)
+    words += await messages_of(desk, caplog)
+    assert is_redacted(words)
     assert "another-one" not in words

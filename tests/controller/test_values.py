@@ -70,7 +70,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-async def test_every_nasty_value_comes_back_exactly_in_every_position(
+async def test_every_hostile_value_comes_back_exactly_in_every_position(
     client: Client, desk: Desk, operate: Operate
 ) -> None:
     assert len(HOSTILE_VALUES) >= 50
@@ -107,7 +107,7 @@ async def test_every_nasty_value_comes_back_exactly_in_every_position(
             }
 
 
-async def test_types_are_kept_and_words_of_yaml_1_1_stay_words(desk: Desk, operate: Operate) -> None:
+async def test_types_are_kept_and_words_of_yaml_1_1_stay_strings(desk: Desk, operate: Operate) -> None:
     group = f"t{uuid.uuid4().hex[:8]}.example.com"
     await desk.define(definition("types", group, "Type"), definition("copies", group, "Copy"))
     async with operate() as running:

@@ -1,4 +1,4 @@
-"""When workers look at a parent again, and what they do by the way."""
+"""When workers requeue a parent, and which status they write."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TEMPLATES = Path(__file__).parent.parent.parent / "templates"
 
 
 class Scripted:
-    """The parents of one folder with one parent, and a reconciler whose every pass gives the same report."""
+    """The parents of one folder with one parent, and a reconciler whose every reconcile returns the same report."""
 
     def __init__(self, folder: Folder, report: Report) -> None:
         self.folder = folder
         self.causes: list[Cause] = []
         self.known = ParentState()
-        self.puts_off = False
+        self.defers_status = False
         self.refusal: ApiError | None = None
         self.written = 0
         self._report = report
@@ -59,7 +59,7 @@ class Scripted:
 
     async def reconcile(self, _: Any, state: ParentState, causes: Cause) -> Reconciled:
         self.causes.append(causes)
-        status = replace(state.status, report=self._report, deferred={} if self.puts_off else None)
+        status = replace(state.status, report=self._report, deferred={} if self.defers_status else None)
         return Reconciled(state=replace(state, status=status), report=self._report)
 
     async def write_status(self, _: Any, state: ParentState) -> Reconciled:
@@ -80,10 +80,10 @@ def report(*outcomes: Outcome) -> Report:
     return Report(status={}, verdict=verdict, children=children, complete=True, outcomes=outcomes)
 
 
-async def looked_at(
+async def reconciled(
     script: Scripted, queue: Queue[ParentKey], *causes: Cause, now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
 ) -> None:
-    """Have the parent looked at for these causes, one after the other, by a worker with a budget of one apply a second
+    """Have the parent reconciled for these causes, one after the other, by a worker with a budget of one apply a second
     whose clock stands still.
     """
     workers = Workers(
@@ -107,63 +107,63 @@ def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:
     return Scripted(load(TEMPLATES).folders[KEY.folder], replace(report(*outcomes), complete=complete))
 
 
-async def test_a_tick_beyond_the_budget_waits_for_it() -> None:
+async def test_a_resync_beyond_the_budget_waits_for_it() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK)
+    await reconciled(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK)
     assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
-    assert queue.awaits(KEY, Cause.TICK_GRANTED)
+    assert queue.is_scheduled(KEY, Cause.TICK_GRANTED)
 
 
-async def test_a_pass_that_applies_everything_stands_for_the_tick_that_waits_for_the_budget() -> None:
+async def test_a_reconcile_that_applies_everything_replaces_the_resync_that_waits_for_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK, Cause.PARENT)
+    await reconciled(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK, Cause.PARENT)
     assert script.causes[-1] == Cause.PARENT
-    assert not queue.awaits(KEY, Cause.TICK_GRANTED)
-    assert queue.awaits(KEY, Cause.TICK)
+    assert not queue.is_scheduled(KEY, Cause.TICK_GRANTED)
+    assert queue.is_scheduled(KEY, Cause.TICK)
 
 
 @pytest.mark.parametrize(
-    ("apply", "complete", "ticks"),
+    ("apply", "complete", "resyncs"),
     [(ApplyMode.ALWAYS, True, True), (ApplyMode.CHANGED, True, False), (ApplyMode.CHANGED, False, True)],
 )
-async def test_a_parent_at_rest_has_ticks_only_where_they_apply_everything(
-    apply: ApplyMode, complete: bool, ticks: bool
+async def test_an_unchanged_parent_has_resyncs_only_if_they_apply_everything(
+    apply: ApplyMode, complete: bool, resyncs: bool
 ) -> None:
     script, queue = scripted(complete=complete), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.PARENT, apply=apply)
-    assert queue.awaits(KEY, Cause.TICK) == ticks
+    await reconciled(script, queue, Cause.PARENT, apply=apply)
+    assert queue.is_scheduled(KEY, Cause.TICK) == resyncs
 
 
-async def test_a_tick_that_comes_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
+async def test_a_resync_together_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.CHILD, Cause.PARENT | Cause.TICK, Cause.TICK)
+    await reconciled(script, queue, Cause.CHILD, Cause.PARENT | Cause.TICK, Cause.TICK)
     assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK_GRANTED]
 
 
-async def test_what_a_pass_did_is_told_and_not_remembered() -> None:
+async def test_the_outcomes_of_a_reconcile_are_not_remembered() -> None:
     step = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
     script, queue = scripted(Outcome(step=step, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.PARENT)
+    await reconciled(script, queue, Cause.PARENT)
     assert script.known.status.report == report()
 
 
-async def test_a_status_that_was_put_off_is_written_without_another_pass() -> None:
+async def test_a_deferred_status_is_written_without_another_reconcile() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    script.puts_off = True
-    await looked_at(script, queue, Cause.PARENT)
+    script.defers_status = True
+    await reconciled(script, queue, Cause.PARENT)
     assert (script.causes, script.written) == ([Cause.PARENT], 1)
-    assert not queue.awaits(KEY, Cause.STATUS_OVERDUE)
+    assert not queue.is_scheduled(KEY, Cause.STATUS_OVERDUE)
 
 
-async def test_a_pass_that_writes_its_status_writes_the_one_that_was_put_off_too() -> None:
+async def test_a_reconcile_that_writes_its_status_replaces_a_deferred_one() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await looked_at(script, queue, Cause.STATUS | Cause.PARENT, Cause.STATUS)
+    await reconciled(script, queue, Cause.STATUS | Cause.PARENT, Cause.STATUS)
     assert script.written == 0
 
 
-async def test_a_status_that_was_put_off_and_cannot_be_written_is_tried_again() -> None:
+async def test_a_deferred_status_that_cannot_be_written_is_retried() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    script.puts_off = True
+    script.defers_status = True
     script.refusal = ApiError("apply of Echo", ErrorStatus(code=503, reason="ServiceUnavailable", message="not now"))
-    await looked_at(script, queue, Cause.PARENT)
-    assert queue.awaits(KEY, Cause.RETRY)
+    await reconciled(script, queue, Cause.PARENT)
+    assert queue.is_scheduled(KEY, Cause.RETRY)

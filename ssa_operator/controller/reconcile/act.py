@@ -1,7 +1,7 @@
 """Carrying out a plan: one request a step, failures as values.
 
 Promises:
-- Namespaces and CRDs go first, then everything else at once. What depends on something else comes after it. Unchanged
+- Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
   manifests go after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
 - An unexpected error ends all requests of the reconcile before it is raised.
@@ -16,7 +16,7 @@ from typing import Any
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.recreate import Immutable, recreate
+from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.planning.ordering import depths, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -29,8 +29,8 @@ _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io"
 
 
 async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
-    """Carry out every step; the outcomes stand in the order of the steps. The step of an outcome is another one than
-    was planned where its object turned out to exist. `now` is in seconds since the epoch.
+    """Carry out every step. The outcomes have the order of the steps. If an object turned out to exist, the step of its
+    outcome is another one than planned. `now` is in seconds since the epoch.
     """
     outcomes: dict[int, Outcome] = {}
     by_identity: dict[Identity, Outcome] = {}
@@ -38,8 +38,8 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
-        done = await _together(
-            _in_turn(_after_successors(step, by_identity, now), by_identity, plan, cluster, now) for _, step in stage
+        done = await _run_all(
+            _act_on(_after_successors(step, by_identity, now), by_identity, plan, cluster, now) for _, step in stage
         )
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
@@ -47,12 +47,12 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
     return tuple(outcomes[position] for position in range(len(plan.steps)))
 
 
-async def _together(turns: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
-    """The outcomes of turns that are taken at once. If one raises, none of the others goes on: the parent goes back to
-    the queue, and another worker may reconcile it at once.
+async def _run_all(coroutines: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+    """Run all at once and return their outcomes. If one raises, the others are cancelled first, because the parent goes
+    back to the queue and another worker may reconcile it at once.
     """
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(turn) for turn in turns]
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
     return [task.result() for task in tasks]
 
 
@@ -60,15 +60,15 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
     depth = depths(steps)
     stages: dict[tuple[bool, int, bool, bool], list[tuple[int, Step]]] = {}
     for position, step in enumerate(steps):
-        turn = depth.get(step.identity, 0)
+        level = depth.get(step.identity, 0)
         prune = step.action is Action.PRUNE
-        later = prune or turn > 0 or step.identity.group_kind not in _FIRST
-        stages.setdefault((prune, turn, later, step.unchanged), []).append((position, step))
+        later = prune or level > 0 or step.identity.group_kind not in _FIRST
+        stages.setdefault((prune, level, later, step.unchanged), []).append((position, step))
     return [stages[key] for key in sorted(stages)]
 
 
 def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float) -> Step:
-    """A prune, unless what takes the object's place is not ready yet."""
+    """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
     missing = [identity for identity in sorted(step.successors) if not _is_ready(before.get(identity), now)]
     if step.action is not Action.PRUNE or not missing:
         return step
@@ -82,7 +82,7 @@ def _is_ready(outcome: Outcome | None, now: float) -> bool:
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str:
-    """Why nothing may be pruned, '' where nothing speaks against it."""
+    """Why nothing may be pruned, '' if objects may be."""
     for outcome in outcomes:
         if outcome.result is Result.FAILED:
             return "an apply failed"
@@ -96,7 +96,7 @@ def _kept(step: Step, why: str) -> Outcome:
     return Outcome(step=step, result=Result.WAITING, live=step.live, message=message)
 
 
-async def _in_turn(
+async def _act_on(
     step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
 ) -> Outcome:
     waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
@@ -112,15 +112,15 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         case Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.WAIT:
-            # The event of another child requeues what waits for it; only a step with a manifest could go on by itself.
-            # A conflict or a feedback loop has its own time.
+            # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
+            # conflict or a feedback loop has its own schedule.
             retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await prune(step, cluster)
             if removed.result is not Result.PRUNED:
                 return removed
-            # It is created when the deletion is over. If it was over at once, no event tells.
+            # The object is created when its deletion is over. If it was over at once, no watch event follows.
             return replace(removed, result=Result.RECREATED, message=step.reason, retryable=True)
         case Action.REFUSE:
             return Outcome(
@@ -134,18 +134,18 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
 
 
 async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
-    """Apply a manifest until there is an outcome: an object that turns out to exist is planned as what it is, and one
-    whose immutable field changed may be deleted first.
+    """Apply a manifest until there is an outcome. An object that turns out to exist is planned again. An object whose
+    immutable field changed may be deleted first.
     """
-    found: Step | Existing | Immutable | Outcome = step
-    while not isinstance(found, Outcome):
-        match found:
+    current: Step | Existing | ImmutableChange | Outcome = step
+    while not isinstance(current, Outcome):
+        match current:
             case Existing():
-                found = plan.step_for_existing(found.step, found.live)
-            case Immutable():
-                found = await recreate(found, cluster)
+                current = plan.step_for_existing(current.step, current.live)
+            case ImmutableChange():
+                current = await recreate(current, cluster)
             case Step(action=Action.APPLY):
-                found = await apply(found, cluster)
+                current = await apply(current, cluster)
             case Step():
-                found = await _perform(found, plan, cluster)
-    return found
+                current = await _perform(current, plan, cluster)
+    return current

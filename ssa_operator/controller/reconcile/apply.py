@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, place_of_error
-from ssa_operator.controller.reconcile.recreate import Immutable, immutable
+from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
+from ssa_operator.controller.reconcile.recreate import ImmutableChange, immutable_change
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -36,9 +36,9 @@ class Existing:
     live: LiveObject
 
 
-async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immutable:
-    """Apply the manifest of a step. Not an outcome yet: an object that exists though the plan doesn't know it, and an
-    apply that was refused because of an immutable field.
+async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange:
+    """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
+    it, or an apply that was refused because of an immutable field.
     """
     manifest = step.manifest
     assert manifest is not None
@@ -63,13 +63,13 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
-        return immutable(step, manifest, resource, error, cluster) or _refused(step, manifest, error)
+        return immutable_change(step, manifest, resource, error, cluster) or _refused(step, manifest, error)
     return _applied(step, manifest, applied)
 
 
 def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     if not applied.created:
-        # An apply that succeeds ends the row of refusals.
+        # An apply that succeeds resets the repeated refusals.
         step = replace(step, recreation=None)
         same = step.live is not None and is_same_apply(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
@@ -93,7 +93,7 @@ async def _create(manifest: Manifest, resource: Resource, cluster: ClusterAccess
     except ApiError as error:
         if not error.not_found:
             raise
-    # It was deleted meanwhile, or this server has an absent object fail the precondition, too.
+    # It was deleted meanwhile, or this API server fails the precondition for an absent object, too.
     return await _send(manifest, manifest.encoded, resource, cluster)
 
 
@@ -105,14 +105,14 @@ async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resour
     await _adopt_fields(live, manifest, resource, cluster)
     applied = await _send(manifest, manifest.encoded, resource, cluster)
     if not live.metadata.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
-        # Only now the fields that had no manager have one.
+        # The first apply gave a manager to the fields that had none.
         applied = await _send(manifest, manifest.encoded, resource, cluster)
     return applied
 
 
 async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> bool:
-    """Make the fields of an object's former managers ours; whether there were any."""
-    patch = adopt_fields_patch(live, manifest.api_version, cluster.former)
+    """Adopt the fields of an object's former managers. Returns whether there were any."""
+    patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers)
     if patch is None:
         return False
     identity = manifest.identity
@@ -133,38 +133,39 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
         options = calls.DeleteOptions(uid=live.uid)
-        left = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, options)
+        remaining = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, options)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        # Created again under the same name: not ours to delete.
+        # An object that was recreated under the same name is not deleted.
         if error.conflict:
             return _not_deleted(step, f"another object has its name by now ({error.message})")
         return failed_request(step, error)
-    if left is None:
+    if remaining is None:
         cluster.children.deleted(live)
     else:
-        cluster.children.written(left)
-    return Outcome(step=step, result=Result.PRUNED, live=left)
+        cluster.children.written(remaining)
+    return Outcome(step=step, result=Result.PRUNED, live=remaining)
 
 
 def _not_deleted(step: Step, why: str) -> Outcome:
-    """What the cache still shows, and the API server no longer has."""
+    """The outcome of an object that the cache still holds and the API server no longer has."""
     message = f"{step.reason}; waits until its watch shows that it is gone: {why}"
     return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
 
 
 def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
-    """The API server's words, with the place in the template that wrote the first field they name."""
+    """A refused apply: the API server's message, at the template line that wrote the first field in it."""
     if "Only one reference can have Controller set to true" in error.message:
         message = (
             f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
         )
         return failed_outcome(step, message, problem=FailureReason.CONFLICT)
-    outcome = failed_request(step, error, place_of_error(manifest, error))
+    outcome = failed_request(step, error, location_of_error(manifest, error))
     if step.recreation is not None and not step.recreation.made:
-        # We have deleted it: it is missing until this goes through, as when a quota still counts the old object.
+        # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
+        # still count the old object.
         return replace(outcome, retryable=True)
     return outcome

@@ -1,7 +1,7 @@
-"""Where plans are carried out.
+"""The access of a reconcile to the cluster: a client and the informers.
 
 Promises:
-- It is one value: what a pass writes with, and the watches that learn of what it wrote.
+- It is one value: the client that writes, and the informers whose caches receive what was written.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from ssa_operator.kube.api.client import Client
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """The client, the watches of children, of what templates look up, and of CRDs, and who writes events.
-
-    announces: whether a controller, this one or another, writes the status of a kind's objects: they are ready only
-    then. secrecy: what the API server's words must not hold to be shown. former: managers whose fields are taken over
-    with an object that exists.
-    """
+    """The client, the informers, and the recorder of Events."""
 
     client: Client
     children: ChildInformers
+    """The informers of children."""
     lookups: LookupInformers
-    definitions: CRDInformer
+    """The informers of what templates look up."""
+    crds: CRDInformer
     recorder: Recorder
+    """Writes Events on parents."""
     reports_status: Callable[[GroupKind], bool]
+    """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
     redactor: Redactor = NO_SECRETS
-    former: AbstractSet[str] = frozenset()
+    """Hides the contents of Secrets in messages of the API server."""
+    former_managers: AbstractSet[str] = frozenset()
+    """The field managers whose fields the operator adopts with an existing object."""

@@ -1,11 +1,10 @@
-"""Writing events, beside the passes and never in their way.
+"""The recorder: writes Events on parents, in a background task.
 
 Promises:
-- Telling costs a pass no request and can't fail it: one task in the background writes, and what it can't keep up with
-  is dropped and counted.
-- While parents wait for their passes, events are put off, each for `PATIENCE` at most.
-- Missing rights are said once; then the namespace is left alone for a while.
-- When the operator stops, what was told is written, for as long as `FLUSH` at most.
+- An Event delays no reconcile and fails none. If too many wait to be written, the operator drops and counts them.
+- While parents wait in the work queue, Events wait too, each for `MAX_DELAY` seconds at most.
+- A missing permission is logged once. The operator writes no Event to that namespace for `FORBIDDEN_PAUSE` seconds.
+- When the operator stops, it writes the Events that wait, for `FLUSH_DEADLINE` seconds at most.
 """
 
 from __future__ import annotations
@@ -34,43 +33,43 @@ log = logging.getLogger("ssa_operator")
 
 EVENTS = Resource(group="events.k8s.io", version="v1", kind="Event", plural="events", namespaced=True)
 
-QUEUE = 1000
-"""Events that wait to be written at most."""
+QUEUE_LIMIT = 1000
+"""Events that can wait to be written."""
 
-FLUSH = 2.0
-"""Seconds that the events of a stopping operator get."""
+FLUSH_DEADLINE = 2.0
+"""Seconds that a stopping operator has to write the Events that wait."""
 
-PATIENCE = 1.0
-"""Seconds for which an event waits for passes."""
+MAX_DELAY = 1.0
+"""Seconds for which an Event waits while parents wait in the work queue."""
 
-SILENCE = 600.0
-"""Seconds for which a namespace that events may not be written to is left alone."""
+FORBIDDEN_PAUSE = 600.0
+"""Seconds for which the operator writes no Event to a namespace that it may not write Events to."""
 
 
 class Recorder:
-    """Tells events on parents. `run` writes them until `close`, whenever `calm` returns."""
+    """Writes Events on parents. `run` writes them until `close`, each when `until_queue_empty` returns."""
 
     def __init__(
         self,
         client: Client,
         metrics: Metrics,
-        calm: Callable[[], Awaitable[None]],
+        until_queue_empty: Callable[[], Awaitable[None]],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
-        self._calm = calm
+        self._until_queue_empty = until_queue_empty
         self._metrics = metrics
         self._now = now
-        # In a pod, this is the pod's name.
+        # In a pod, the host name is the pod's name.
         self._correlator = Correlator(socket.gethostname(), now())
         self._queue: deque[Write] = deque()
-        self._news = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._closed = False
-        self._silent: dict[str, float] = {}
-        self._complained = False
+        self._paused_until: dict[str, float] = {}
+        self._warned = False
 
-    def tell(self, parent: LiveObject, events: Iterable[Event]) -> None:
-        """Have events written on a parent."""
+    def emit(self, parent: LiveObject, events: Iterable[Event]) -> None:
+        """Queue Events on a parent to be written."""
         for event in events:
             try:
                 write = self._correlator.tell(parent, event, self._now())
@@ -78,46 +77,46 @@ class Recorder:
                 self._count("dropped")
                 continue
             if write is not None:
-                self._put(write)
+                self._enqueue(write)
 
     async def run(self) -> None:
-        """Write what is told until the recorder is closed, and then what is left."""
+        """Write queued Events until the recorder is closed, and then the rest."""
         while not self._closed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT):
-                    await self._news.wait()
-            self._news.clear()
-            self._put_all(self._correlator.due(self._now()))
+                    await self._wake_up.wait()
+            self._wake_up.clear()
+            self._enqueue_all(self._correlator.due(self._now()))
             await self._drain()
-        self._put_all(self._correlator.due(self._now(), end=True))
+        self._enqueue_all(self._correlator.due(self._now(), end=True))
         await self._drain()
 
     async def close(self, running: asyncio.Task[None]) -> None:
-        """End `run`, which `running` is: at once where nothing is left to write."""
+        """End the task `running`, which is `run`: at once if no Event waits, else after FLUSH_DEADLINE at most."""
         self._closed = True
-        self._news.set()
-        await asyncio.wait([running], timeout=FLUSH)
+        self._wake_up.set()
+        await asyncio.wait([running], timeout=FLUSH_DEADLINE)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    def _put_all(self, writes: Iterable[Write]) -> None:
+    def _enqueue_all(self, writes: Iterable[Write]) -> None:
         for write in writes:
-            self._put(write)
+            self._enqueue(write)
 
-    def _put(self, write: Write) -> None:
-        if len(self._queue) >= QUEUE:
+    def _enqueue(self, write: Write) -> None:
+        if len(self._queue) >= QUEUE_LIMIT:
             self._count("dropped")
             return
         self._queue.append(write)
-        self._news.set()
+        self._wake_up.set()
 
     async def _drain(self) -> None:
         while self._queue:
             write = self._queue.popleft()
-            if self._silent.get(write.namespace, 0.0) > self._now():
+            if self._paused_until.get(write.namespace, 0.0) > self._now():
                 self._count("dropped")
                 continue
-            await self._wait()
+            await self._let_reconciles_go_first()
             try:
                 await self._write(write)
             except (ApiError, CredentialsError) as error:
@@ -128,11 +127,11 @@ class Recorder:
             else:
                 self._count("written")
 
-    async def _wait(self) -> None:
+    async def _let_reconciles_go_first(self) -> None:
         if not self._closed:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
-                    await self._calm()
+                async with asyncio.timeout(MAX_DELAY):
+                    await self._until_queue_empty()
 
     async def _write(self, write: Write) -> None:
         if write.series is not None:
@@ -141,7 +140,7 @@ class Recorder:
         else:
             request = calls.create(EVENTS, write.namespace, encode(write.body or {}))
         try:
-            # An event has a name of its own, a series its count: twice is once.
+            # A repeated request has no further effect: an Event has its own name, and a series its count.
             await self._client.send(replace(request, idempotent=True))
         except ApiError as error:
             if not error.already_exists:
@@ -151,10 +150,12 @@ class Recorder:
         self._count("failed")
         self._correlator.forget(write.namespace, write.name)
         if isinstance(error, ApiError) and (error.forbidden or error.unknown_resource):
-            self._silent[write.namespace] = self._now() + SILENCE
-            if not self._complained:
-                self._complained = True
-                log.warning("events are not written: %s; grant create and patch on events.events.k8s.io", error)
+            self._paused_until[write.namespace] = self._now() + FORBIDDEN_PAUSE
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "events are not written: %s; grant the operator create and patch on events.events.k8s.io", error
+                )
         else:
             log.debug("an event was not written: %s", error)
 

@@ -1,8 +1,8 @@
 """Failures of single steps as outcomes.
 
 Promises:
-- A failure says where in which template the refused field was written, as far as the API server's words tell.
-- Whether it passes by itself is what the error says; nobody guesses.
+- A failure names the template line that wrote the refused field, if the API server's message names the field.
+- Whether a failure is retryable follows from the error alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ssa_operator.kube.api.errors import ApiError
 def failed_outcome(
     step: Step, message: str, *, problem: FailureReason, retryable: bool = False, location: SourceLocation | None = None
 ) -> Outcome:
-    """A step that came to nothing, in a sentence that names the object."""
+    """The outcome of a failed step. `message` is a sentence that names the object."""
     return Outcome(
         step=step,
         result=Result.FAILED,
@@ -33,15 +33,15 @@ def failed_outcome(
 
 
 def failed_request(step: Step, error: ApiError, location: SourceLocation | None = None) -> Outcome:
-    """A step whose request failed, in the API server's words."""
+    """The outcome of a step whose request failed, with the API server's message."""
     outcome = failed_outcome(
         step, str(error), problem=FailureReason.APPLY_FAILED, retryable=not error.terminal, location=location
     )
     return replace(outcome, retry_after=error.retry_after or 0.0)
 
 
-def place_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:
-    """The template line that wrote the first field that an error names."""
+def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:
+    """The template line that wrote the first field in an error, None if it names none."""
     for field in _fields(error):
         path = parse_field(field, manifest.body)
         if path:

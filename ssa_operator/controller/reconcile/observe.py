@@ -1,8 +1,8 @@
 """The first step of a reconcile: what the caches hold around the parent, and what its templates render from that.
 
 Promises:
-- Everything comes from caches. The operator starts a watch for whatever a template reads or renders first, and waits
-  for it for a while.
+- Everything comes from caches. The operator starts an informer for every kind that a template first reads or renders,
+  and waits until it has synced, up to a deadline.
 - A reconcile renders the folder at most ROUNDS times.
 """
 
@@ -16,7 +16,7 @@ from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.controller.reconcile.unlabelled_objects import NONE_FOUND, UnlabelledObjects, get_unlabelled
+from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.watches.object_claims import ObjectClaims
 from ssa_operator.controller.watches.parent_cache import Parent
@@ -58,44 +58,44 @@ class Observer:
         self._claims = claims
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
-        """What the plan is made from."""
+        """Everything that the plan follows from."""
         records = self._records(turn)
         await self._watch_recorded(turn, records)
         rendered, unlabelled = await self._render(turn)
         return self._observed(turn, rendered, records, unlabelled), rendered
 
     async def render_status(self, turn: Turn, children: Sequence[LiveObject]) -> StatusFields:
-        """The author's status fields. The operator watches everything that they look up."""
+        """The status fields of the folder's status template. The operator watches everything that they look up."""
         lookups = self._cluster.lookups
         await self._discover(turn.parent)
         for _ in range(ROUNDS):
             view = self._view(turn.parent, children)
             own = render_status(turn.parent.folder, turn.parent.live.body, view)
-            seen = lookups.look(own.asked, view.itself, turn.remember_secrets(own.secrets))
-            await lookups.settled(seen)
-            if lookups.look(seen) == seen:
+            versions = lookups.watch(own.asked, view.parent_lookup, turn.remember_secrets(own.secrets))
+            await lookups.wait_for_sync(versions)
+            if lookups.watch(versions) == versions:
                 break
-        self.follow(turn.parent, Cause.CHILD, seen)
+        self.follow(turn.parent, Cause.CHILD, versions)
         return own
 
     def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
-        """What the templates rendered when the parent was created, or would have rendered."""
+        """The objects that the templates rendered when the parent was created, or would have rendered."""
         created = creation_time(parent.live.body["metadata"])
         view = replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
         earlier = make_plan(observed, render(parent.folder, parent.live.body, view))
         return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
 
     async def get_unlabelled(self, identities: Iterable[Identity]) -> UnlabelledObjects:
-        """The objects of these names that exist without our label, so that no watch shows them."""
+        """The objects of these names that exist without the operator's label, so that no informer holds them."""
         return await get_unlabelled(identities, self._cluster.client, self._cluster.children)
 
-    def follow(self, parent: Parent, cause: Cause, seen: Mapping[LookupQuery, AnswerVersion]) -> None:
+    def follow(self, parent: Parent, cause: Cause, queries: Mapping[LookupQuery, AnswerVersion]) -> None:
         """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
         uid = parent.live.uid
-        self._cluster.lookups.use(Dependent(uid, cause), seen if uid in self._claims.parents else {})
+        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if uid in self._claims.parents else {})
 
     def _records(self, turn: Turn) -> ParentRecords:
-        """What is recorded on the parent, with what could not be recorded there yet."""
+        """The records on the parent, with those that could not be written there yet."""
         records = parent_records.read_parent_records(turn.parent.live)
         if turn.parent.live.deleting:
             return records
@@ -106,46 +106,48 @@ class Observer:
     async def _watch_recorded(self, turn: Turn, records: ParentRecords) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
         reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
-        places = {(identity.group_kind, identity.namespace) for identity in records.inventory}
-        await self._cluster.children.watch(reported | {kind for kind, _ in places}, places, turn.state.redactor)
+        namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
+        await self._cluster.children.watch(reported | {kind for kind, _ in namespaces}, namespaces, turn.state.redactor)
 
     async def _render(self, turn: Turn) -> tuple[Rendered, UnlabelledObjects]:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
         up; objects that hold generated values are read first, because the values are kept.
         """
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read = NONE_FOUND, set[Identity]()
+        unlabelled, read = NO_OBJECTS, set[Identity]()
         await self._discover(parent)
         for _ in range(ROUNDS):
             deleted = turn.state.children.deleted_with_values
-            view = replace(self._view(parent, children.of(turn.uid)), unlabelled={**deleted, **unlabelled.found})
+            view = replace(
+                self._view(parent, children.by_parent(turn.uid)), unlabelled={**deleted, **unlabelled.objects}
+            )
             rendered = render(parent.folder, parent.live.body, view)
             if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
                 rendered = verified(parent.folder, parent.live.body, view, rendered)
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
-            seen = lookups.look(rendered.asked, view.itself, redactor)
+            versions = lookups.watch(rendered.asked, view.parent_lookup, redactor)
             kinds = _kinds(rendered)
-            # Another parent may have started their watches just now.
+            # Another parent may have started their informers just now.
             known = children.kinds
             new = not all(kind in known and known[kind].synced for kind in kinds)
             await children.watch(kinds, _namespaces(rendered), redactor)
-            await lookups.settled(seen)
-            if (new and rendered.waits) or lookups.look(seen) != seen:
-                # What the render waited for may exist: it was not watched before.
+            await lookups.wait_for_sync(versions)
+            if (new and rendered.waits) or lookups.watch(versions) != versions:
+                # The objects that the render waited for may exist, because they were not watched before.
                 continue
             more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
             read.update(rendered.generated)
             unlabelled |= more
-            if not more.found:
+            if not more.objects:
                 break
-        self.follow(parent, Cause.TEMPLATE, seen)
+        self.follow(parent, Cause.TEMPLATE, versions)
         return rendered, unlabelled
 
     def _observed(
         self, turn: Turn, rendered: Rendered, records: ParentRecords, unlabelled: UnlabelledObjects
     ) -> Observed:
         live, state, now = turn.parent.live, turn.state, self._now()
-        own, known = self._cluster.children.of(live.uid), self._cluster.children.kinds
+        own, known = self._cluster.children.by_parent(live.uid), self._cluster.children.kinds
         named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
@@ -160,7 +162,7 @@ class Observer:
                 objects=self._cluster.children,
                 own=own,
                 kinds={kind: self._kind(known[kind], kind) for kind in named if kind in known},
-                unlabelled=unlabelled.found,
+                unlabelled=unlabelled.objects,
                 unreadable=unlabelled.unreadable,
             ),
             parents=ObservedParents(
@@ -203,7 +205,7 @@ class Observer:
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
         if templates is not None and templates.queries_cluster:
-            await self._cluster.lookups.prepare()
+            await self._cluster.lookups.discover()
 
     def _view(self, parent: Parent, children: Sequence[LiveObject]) -> ParentView:
         watched, now = self._cluster.children, self._now()
@@ -215,7 +217,7 @@ class Observer:
             children=children,
             objects=watched,
             kinds=watched.kinds,
-            status_kinds=self._cluster.reports_status,
+            kind_reports_status=self._cluster.reports_status,
             once=apply_once.with_final_states(records, watched.last_seen, now).once_records,
         )
 

@@ -1,10 +1,10 @@
 """Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
 
 Promises:
-- Nothing is written where the parent has it already.
-- Our own write requeues no parent, and never recreates a parent that is gone.
-- What the parent needs no more is removed, also where other field managers own it.
-- What has to be recorded before it is applied, and can't be, is not applied.
+- The operator writes no record that the parent has already.
+- The operator's own write requeues no parent, and never recreates a parent that is gone.
+- The operator removes records that the parent no longer needs, also where other field managers own them.
+- A manifest that has to be recorded before it is applied, and can't be, is not applied.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 
 ATTEMPTS = 4
-"""How often a pass sends a removal to a parent that others change meanwhile; after that the next pass does."""
+"""How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
+it."""
 
 
 async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
     """Write these records to the parent; returns the parent as it is then.
 
     Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
-    and ParentRecordsError where they don't fit.
+    and ParentRecordsError if they can't be recorded.
     """
     live = parent.live
     if read_parent_records(live) == records:
@@ -59,7 +60,7 @@ async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: P
 
 
 async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
-    """Remove from the parent what these records don't need. A parent that is gone has nothing of it left."""
+    """Remove from the parent what these records don't need. If the parent is gone, there is nothing to remove."""
     known = read_parent_records(parent.live)
     namespace, name = parent.live.identity.namespace, parent.live.identity.name
     for _ in range(ATTEMPTS):
@@ -80,11 +81,11 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
         if now is None:
             return parent
         if now.resource_version == parent.live.resource_version:
-            raise refused  # for another reason than a test: the parent is as it was tested to be
+            raise refused  # not because of a failed test: the parent is unchanged
         if read_parent_records(now) != known:
-            break  # others wrote records: the next pass decides from these
+            break  # another manager wrote records: the next reconcile reads them
         parent = replace(parent, live=now)
-    # A failed test is answered like an invalid request, which would not be sent again.
+    # The API server answers a failed test like an invalid request, which is not retryable. A conflict is.
     raise ApiError(
         refused.request, ErrorStatus(code=409, reason="Conflict", message="the parent was changed meanwhile")
     )
@@ -141,7 +142,7 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
 async def record_once(
     cluster: ClusterAccess, turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
 ) -> tuple[Outcome, ...]:
-    """Record on the parent what was applied once. What a crash leaves unrecorded is applied again."""
+    """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live = turn.parent.live
     for outcome in outcomes:
         records = once_outcomes.record_outcome(records, outcome, live, now)

@@ -1,8 +1,8 @@
 """The cluster as one parent's templates see it: what the caches hold of its children and of what they look up.
 
 Promises:
-- It is one moment: what the caches learn later is for the next render.
-- A kind whose watch isn't synced is not taken for a kind without objects.
+- A render sees the caches at one moment. A later change is for the next render.
+- A kind whose informer has not synced is not taken for a kind without objects.
 """
 
 from __future__ import annotations
@@ -21,38 +21,41 @@ from ssa_operator.core.policies.apply_once import is_done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentView:
-    """What is known around one parent. `now` is in seconds since the epoch.
-
-    children: the parent's own. objects: everything that is watched as a child of a parent. strangers: what exists
-    without our label, where that was asked for, and what we deleted to make it anew. kinds: the kinds of what is
-    watched. once: what was made once. announced: whether a controller writes the status of a kind.
-    """
+    """The ClusterView of one parent."""
 
     now: float
+    """The time of the render, in seconds since the epoch."""
     parent: LiveObject
     lookups: LookupInformers
+    """The informers of what the templates look up."""
     children: Sequence[LiveObject]
+    """The live objects with this parent's label."""
     objects: Mapping[Identity, LiveObject]
+    """Every watched object with the label of any parent."""
     kinds: Mapping[GroupKind, KindState]
+    """The state of every watched kind of children."""
     unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
-    status_kinds: Callable[[GroupKind], bool]
+    """Objects that exist without the operator's label and were read, and those that it deleted to recreate them."""
+    kind_reports_status: Callable[[GroupKind], bool]
+    """Whether a controller writes the status of a kind's objects."""
     once: Mapping[str, str] = field(default_factory=dict)
+    """What the parent records as applied once."""
 
     @property
-    def itself(self) -> Lookup:
-        """The lookup of the parent. Its answer is the very state that the parent is rendered for."""
+    def parent_lookup(self) -> Lookup:
+        """The lookup of the parent itself. Its answer is the parent that is rendered, not the cache's."""
         identity = self.parent.identity
         version = join_api_version(identity.group, self.parent.version)
         return Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        found = None
+        deleting = None
         for live in self.children:
             if (live.identity.kind, live.identity.name) == (kind, name):
                 if not live.deleting:
                     return live.body
-                found = live.body
-        return found
+                deleting = live.body
+        return deleting
 
     def done(self, kind: str, name: str, /) -> bool:
         return is_done(self.once, kind, name)
@@ -64,14 +67,14 @@ class ParentView:
         return self.kinds[kind].namespaced if kind in self.kinds else self.lookups.namespaced(kind)
 
     def reports_status(self, kind: GroupKind, /) -> bool:
-        return self.status_kinds(kind)
+        return self.kind_reports_status(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
         live = self.objects.get(identity) or self.unlabelled.get(identity)
         return live.body if live is not None else None
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
-        if query == self.itself:
+        if query == self.parent_lookup:
             return Answer(objects=(self.parent.body,))
         return self.lookups.answer(query)
 

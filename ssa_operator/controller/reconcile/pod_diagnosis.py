@@ -1,8 +1,9 @@
-"""Looking at the pods of workloads that don't become ready.
+"""Why workloads don't become ready: the operator lists their pods and reports what keeps them from starting.
 
 Promises:
-- Nothing is requested for what is ready, or is on its way only shortly.
-- What can't be looked at, for a lack of rights or an API server out of reach, is left out: it changes no verdict.
+- Pods are listed only for a workload that has been unready for a while.
+- If pods can't be listed, because a permission is missing or the API server is unreachable, no cause is reported and no
+  verdict changes.
 """
 
 from __future__ import annotations
@@ -26,28 +27,27 @@ log = logging.getLogger("ssa_operator")
 async def diagnose_pods(
     outcomes: Sequence[Outcome], before: Mapping[Identity, PodCheck], cluster: ClusterAccess, now: float
 ) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
-    """The outcomes, those of workloads that aren't ready with what their pods told; and all that is in doubt."""
+    """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
     pod_checks: dict[Identity, PodCheck] = {}
-    explained = []
+    explained: list[Outcome] = []
     for outcome in outcomes:
-        found = outcome
+        explained.append(outcome)
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
-            held = pod_check(outcome.live, before.get(identity), now)
-            if held is not None and held.due <= now:
-                held = held.after_check(await _look(outcome.live, cluster, now), now)
-            if held is not None:
-                pod_checks[identity] = held
-                found = replace(outcome, cause=held.cause, again_at=held.due)
-        explained.append(found)
+            check = pod_check(outcome.live, before.get(identity), now)
+            if check is not None and check.due <= now:
+                check = check.after_check(await _failure_cause(outcome.live, cluster, now), now)
+            if check is not None:
+                pod_checks[identity] = check
+                explained[-1] = replace(outcome, cause=check.cause, again_at=check.due)
     return tuple(explained), pod_checks
 
 
-async def _look(live: LiveObject, cluster: ClusterAccess, now: float) -> str:
+async def _failure_cause(live: LiveObject, cluster: ClusterAccess, now: float) -> str:
     try:
         resource = await cluster.children.resource(POD, "v1")
         pods, _ = await cluster.client.list(resource, live.identity.namespace, selector(live))
     except (ApiError, CredentialsError, UnknownKind) as error:
-        log.debug("the pods of %s can't be looked at: %s", live.identity, error)
+        log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ""
     return failure_cause(pods, now)

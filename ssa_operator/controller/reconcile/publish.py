@@ -2,9 +2,9 @@
 
 Promises:
 - A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
-  refuses it, an Event says so.
+  refuses it, an Event reports that.
 - A deferred status is written as it was reported last.
-- If another manager rewrites the status each time, the report says so, and the pauses between writes grow.
+- If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ssa_operator.kube.api.request import ApplyOptions
 
 
 class Publisher:
-    """Publishes reports. `conflict_policy` says when a rewritten status becomes a conflict."""
+    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict."""
 
     def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy) -> None:
         self._cluster = cluster
@@ -79,20 +79,20 @@ class Publisher:
                 parent.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.tell(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
+                self._cluster.recorder.emit(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
             raise
         turn.state = replace(turn.state, status=after_write(turn.state.status, status, applied.live, now))
 
     def emit_events(self, turn: Turn, report: Report) -> None:
-        """Emit Events of what is new in the report, and remember it as the last one."""
+        """Emit Events of what is new in the report, and remember the report as the last one."""
         parent, before = turn.parent, turn.state.status.report
-        found = events(before, parent.live, report, shown=parent.shows_conditions)
+        new = events(before, parent.live, report, shown=parent.shows_conditions)
         if before is None and parent.unreported:
-            found = (status_undeclared(parent.unreported), *found)
-        self._cluster.recorder.tell(parent.live, found)
+            new = (status_undeclared(parent.unreported), *new)
+        self._cluster.recorder.emit(parent.live, new)
         turn.state = replace(turn.state, status=replace(turn.state.status, report=report))
 
 
 def next_conflict_at(state: ParentState) -> float | None:
-    """When a foreign change has to be reverted, or a conflict is found to be over."""
+    """When a foreign change has to be reverted, or a conflict ends."""
     return earliest(next_revert_at(state.children), next_status_at(state.status))

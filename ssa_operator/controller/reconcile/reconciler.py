@@ -74,18 +74,18 @@ _NAMESPACE = GroupKind("", "Namespace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """What a reconcile returns."""
+    """The result of a reconcile."""
 
     state: ParentState
-    """What the process remembers of the parent from now on."""
+    """The state of the parent from now on."""
     report: Report | None = None
-    """What it reported, None where it did not come to its end."""
+    """Its report, None if it did not come to its end."""
     error: ApiError | CredentialsError | None = None
     """The failed request that ended it."""
 
 
 class Reconciler:
-    """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` tells whether parents
+    """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
     wait that are at least as urgent as one with these causes.
     """
 
@@ -138,7 +138,7 @@ class Reconciler:
         return await self._publish(turn, report)
 
     async def _reconcile_suspended(self, turn: Turn) -> Report:
-        """A reconcile that judges the children, and applies and deletes nothing."""
+        """A reconcile that reports on the children, and applies and deletes nothing."""
         observed, rendered = await self._observer.observe(turn)
         plan = await self._plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
@@ -146,7 +146,7 @@ class Reconciler:
         return await self._publish(turn, report)
 
     async def _reconcile_deletion(self, turn: Turn) -> Report:
-        """A reconcile of a parent that is being deleted and that our finalizer keeps."""
+        """A reconcile of a parent that is being deleted and that has the operator's finalizer."""
         observed, rendered = await self._observer.observe(turn)
         deletion = await self._plan_deletion(turn, observed, rendered)
         if deletion.finished:
@@ -158,15 +158,15 @@ class Reconciler:
     # Plan.
 
     async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
-        """The plan. It is made again where the first one shows what else has to be read."""
+        """The plan. If the first one shows that other objects have to be read, it is made again."""
         plan = make_plan(observed, rendered)
         unseen = set(plan.unseen) - set(rendered.generated)
         if unseen:
-            found = await self._observer.get_unlabelled(unseen)
+            more = await self._observer.get_unlabelled(unseen)
             children = replace(
                 observed.children,
-                unlabelled={**observed.children.unlabelled, **found.found},
-                unreadable={**observed.children.unreadable, **found.unreadable},
+                unlabelled={**observed.children.unlabelled, **more.objects},
+                unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
         if plan.held and rendered.aged:
@@ -177,7 +177,7 @@ class Reconciler:
         return plan
 
     async def _plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
-        """The plan. While hooks are not done, it is made again where their namespace is being deleted."""
+        """The plan. If hooks are not done and their namespace is being deleted, it is made again."""
         circumstances = Circumstances(now=self._now(), failures=turn.state.children.hook_failures)
         deletion = make_finalization(observed, rendered, circumstances)
         namespace = turn.parent.live.identity.namespace
@@ -214,7 +214,7 @@ class Reconciler:
         return self._learn(turn, await self._carry_out(turn, deletion.plan))
 
     async def _release(self, turn: Turn, deletion: Finalization) -> Report:
-        """Remove the finalizer: the parent goes, and its status with it."""
+        """Remove the finalizer, so that the API server deletes the parent."""
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
         report = make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
         return redacted_report(report, turn.state.redactor, ())
@@ -223,7 +223,7 @@ class Reconciler:
         cluster = replace(
             self._cluster,
             redactor=turn.state.redactor,
-            former=turn.parent.folder.settings.former_managers,
+            former_managers=turn.parent.folder.settings.former_managers,
         )
         outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
@@ -236,7 +236,7 @@ class Reconciler:
         return outcomes
 
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
-        """The outcomes with new warnings only. What the process remembers of the children follows them."""
+        """Update the history of the children. Returns the outcomes with new warnings only."""
         history = after_reverts(turn.state.children, outcomes, self._now())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
@@ -244,13 +244,13 @@ class Reconciler:
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)
-        # A wish of `reconcile-at` is fulfilled only by a reconcile that comes to its end.
+        # Only a reconcile that comes to its end fulfils `reconcile-at`.
         turn.state = replace(turn.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
 
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _lives(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes))
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
         await trim_inventory(self._cluster, turn, plan)
@@ -258,30 +258,30 @@ class Reconciler:
         return self._scheduled(turn, plan, outcomes, report)
 
     async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _lives(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes))
         report = make_suspended_report(turn.parent.live, outcomes, own, self._now())
         return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
 
     async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _lives(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes))
         report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, deletion.plan, outcomes, report)
 
     async def _report_leaving(self, turn: Turn) -> Report:
-        """The report on a parent that is being deleted and that our finalizer does not keep."""
+        """The report on a parent that is being deleted and that does not have the operator's finalizer."""
         self._observer.follow(turn.parent, Cause.TEMPLATE, {})
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
-        children = self._cluster.children.of(turn.uid)
+        children = self._cluster.children.by_parent(turn.uid)
         own = await self._observer.render_status(turn, children)
         verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
         return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
 
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
-        """The report with the moment of the next reconcile: where this one changed what templates read or led on to the
-        next step of a deletion, and where a child of a feedback loop has its turn.
+        """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
+        deletion, or when the next apply in a feedback loop is due.
         """
         now = self._now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
@@ -299,18 +299,18 @@ class Reconciler:
             # The next reconcile follows at once. It knows more, and writes the status.
             self._publisher.emit_events(turn, report)
             return report
-        # The status waits for parents that are as urgent or more urgent, but not for ever.
+        # The status waits for parents that are at least as urgent, until it is overdue.
         later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
         return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:
-    """The report with the moment of the next reconcile where a watch has not synced: if it syncs before this reconcile
-    ends, no event tells.
+    """The report with the time of the next reconcile if an informer has not synced, because its sync may come too early
+    to requeue the parent.
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
 
 
-def _lives(outcomes: Iterable[Outcome]) -> list[LiveObject]:
+def _live_objects(outcomes: Iterable[Outcome]) -> list[LiveObject]:
     return [outcome.live for outcome in outcomes if outcome.live is not None]

@@ -1,13 +1,13 @@
-"""Deleting an object whose immutable field changed, so that it is made anew.
+"""Deleting an object whose immutable field changed, to recreate it.
 
-The order: is it ours, is the new manifest valid (a dry run under another name), do a StatefulSet's volumes grow; only
-then it is deleted. Its deletion is not waited for here: the event of it brings the pass that makes it anew, and so does
-the first pass of another process, where this one ends in between.
+Before the deletion, the operator checks that the object is its own, that the new manifest is valid (by a dry run under
+another name), and that the volumes of a StatefulSet can grow. It does not wait for the end of the deletion: the watch
+event requeues the parent, and the next reconcile recreates the object. After a restart, the first reconcile does.
 
 Promises:
-- Without the manifest's annotation nothing is deleted.
-- Where anything of this fails, the old object is left as it is, and the outcome says which step failed and why.
-- It is deleted with its uid as precondition: what took its name meanwhile is left alone.
+- Without the annotation `recreate` in the manifest, nothing is deleted.
+- If a check or a request fails, the old object stays as it is, and the outcome names what failed and why.
+- An object is deleted only with its uid as precondition: an object that took its name meanwhile stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, place_of_error
+from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.core.objects.annotations import Recreate
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.live_object import LiveObject
@@ -48,169 +48,174 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 
 _CAUSE_LIMIT = 300
-"""Characters of one of the API server's causes: it quotes values, and the one of a Job is its whole pod template."""
+"""Characters of one cause in the API server's message. It quotes values, and for a Job that is a whole pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Immutable:
-    """An apply that was refused because a field can't change: which field, and where it was written."""
+class ImmutableChange:
+    """An apply that the API server refused because an immutable field changed."""
 
     step: Step
     manifest: Manifest
     resource: Resource
+    """How the cluster serves the object's kind."""
     error: ApiError
+    """The refusal."""
     schema: Mapping[str, Any] | None
+    """The schema of the object's CRD, None where there is none."""
     field: str
+    """The path of the immutable field."""
 
     @property
     def location(self) -> SourceLocation:
         return self.manifest.document.location_of(parse_field(self.field, self.manifest.body))
 
     @property
-    def words(self) -> str:
-        """The API server's, all causes of them, without the difference between old and new that it may add, and of a
-        long value only the beginning.
-        """
+    def causes(self) -> str:
+        """All causes in the API server's message, each without the diff that may follow, and cut if it is long."""
         causes = (f"{cause.field}: {_first_line(cause.message)}" for cause in self.error.causes)
         return "; ".join(shortened(cause, _CAUSE_LIMIT) for cause in causes)
 
 
-def immutable(
+def immutable_change(
     step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Immutable | None:
-    """What a refused apply says of an immutable field, None where it was refused for another reason."""
+) -> ImmutableChange | None:
+    """The immutable field that a refused apply changed, None if it was refused for another reason."""
     if not error.invalid:
         return None
-    definition = cluster.definitions.get(resource.name)
-    schema = object_schema(definition, resource.version) if definition is not None else None
+    crd = cluster.crds.get(resource.name)
+    schema = object_schema(crd, resource.version) if crd is not None else None
     kind = manifest.identity.group_kind
     field = immutable_field(kind, _refusals(error), schema)
     if not field:
         return None
     if step.live is not None:
         field = changed_field(kind, field, manifest.body, step.live.body)
-    return Immutable(step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field)
+    return ImmutableChange(step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field)
 
 
-async def recreate(found: Immutable, cluster: ClusterAccess) -> Outcome | Step:
-    """Delete the object if its manifest asks for that. When it is gone, the step that makes it anew at once."""
+async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
+    """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it."""
     try:
-        return await _recreate(found, cluster)
+        return await _recreate(change, cluster)
     except CredentialsError as error:
-        return failed_outcome(found.step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
+        return failed_outcome(change.step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        outcome = failed_request(found.step, error, found.location)
-        return replace(outcome, message=f"{_kept(found)}: {error}")
+        outcome = failed_request(change.step, error, change.location)
+        return replace(outcome, message=f"{_kept(change)}: {error}")
 
 
-async def _recreate(found: Immutable, cluster: ClusterAccess) -> Outcome | Step:
-    identity, recreation = found.manifest.identity, found.step.recreation
-    if found.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
-        return _conflict(found, f"{immutable_advice(identity, found.field)} ({found.words})")
-    if recreation is not None and recreation.digest == found.manifest.digest:
-        return _conflict(found, f"{repeated_refusal(identity, found.field)} ({found.words})")
-    live = found.step.live
+async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
+    identity, recreation = change.manifest.identity, change.step.recreation
+    if change.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
+        return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
+    if recreation is not None and recreation.digest == change.manifest.digest:
+        return _conflict(change, f"{repeated_refusal(identity, change.field)} ({change.causes})")
+    live = change.step.live
     if live is None:
-        live = await cluster.client.get(found.resource, identity.name, identity.namespace)
+        live = await cluster.client.get(change.resource, identity.name, identity.namespace)
     if live.deleting:
-        return _waits(found.step, live, deletion_message(live, recreation))
-    why = reason_to_keep(found.manifest, live)
-    if why:
-        return _conflict(found, f"{_kept(found)}: {why} ({found.words})")
-    invalid = await _disproved(found, live, cluster)
+        return _waits(change.step, live, deletion_message(live, recreation))
+    reason = reason_to_keep(change.manifest, live)
+    if reason:
+        return _conflict(change, f"{_kept(change)}: {reason} ({change.causes})")
+    invalid = await _dry_run(change, live, cluster)
     if invalid is not None:
         return invalid
-    grown = grown_templates(found.manifest, live)
+    grown = grown_templates(change.manifest, live)
     if grown:
-        small = await _grow(found, live, grown, cluster)
-        if small is not None:
-            return small
-    return await _delete(found, live, cluster)
+        too_small = await _grow_volumes(change, live, grown, cluster)
+        if too_small is not None:
+            return too_small
+    return await _delete(change, live, cluster)
 
 
-async def _disproved(found: Immutable, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
-    """The outcome where the new manifest isn't valid, or can't be shown to be."""
-    identity, probed = found.manifest.identity, probe(found.manifest, live)
+async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
+    """The outcome if a dry run refuses the new manifest or fails, None if the manifest can be applied."""
+    identity, probed = change.manifest.identity, probe(change.manifest, live)
     options = calls.ApplyOptions(dry_run=True, redactor=cluster.redactor)
     try:
-        await cluster.client.apply(found.resource, identity.namespace, probed.name, probed.encoded, options)
+        await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
-        if error.terminal and proves_nothing(probed, _refusals(error), error.message, found.schema):
+        if error.terminal and proves_nothing(probed, _refusals(error), error.message, change.schema):
             return None
-        words = str(error).replace(probed.name, identity.name)
-        outcome = failed_request(found.step, error, place_of_error(found.manifest, error) or found.location)
-        return replace(outcome, message=f"{_kept(found)}: the new manifest was refused in a dry run: {words}")
+        message = str(error).replace(probed.name, identity.name)
+        outcome = failed_request(change.step, error, location_of_error(change.manifest, error) or change.location)
+        return replace(outcome, message=f"{_kept(change)}: the new manifest was refused in a dry run: {message}")
     return None
 
 
-async def _grow(found: Immutable, live: LiveObject, grown: Mapping[str, str], cluster: ClusterAccess) -> Outcome | None:
-    """Have the volumes that a StatefulSet keeps grow to what its new template says; all of them, or none.
+async def _grow_volumes(
+    change: ImmutableChange, live: LiveObject, grown: Mapping[str, str], cluster: ClusterAccess
+) -> Outcome | None:
+    """Grow the volumes of a StatefulSet to the size in its new template: all of them, or none.
 
-    Whether they can is for the API server to say (the StorageClass's allowVolumeExpansion).
+    The API server decides whether they can grow (by allowVolumeExpansion of the StorageClass).
     """
     claims = await cluster.children.resource(CLAIM, "v1")
-    present, _ = await cluster.client.list(claims, live.identity.namespace)
-    wanted = growths(live, grown, present)
+    existing, _ = await cluster.client.list(claims, live.identity.namespace)
+    all_growths = growths(live, grown, existing)
     for dry_run in (True, False):
-        for growth in wanted:
+        for growth in all_growths:
             claim = growth.claim.identity
             request = calls.merge_patch(claims, claim.namespace, claim.name, growth.patch(), dry_run=dry_run)
             try:
                 await cluster.client.send(request)
             except ApiError as error:
-                return _too_small(found, growth, error)
+                return _too_small(change, growth, error)
     return None
 
 
-def _too_small(found: Immutable, growth: Growth, error: ApiError) -> Outcome:
-    outcome = failed_request(found.step, error, found.location)
+def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outcome:
+    outcome = failed_request(change.step, error, change.location)
     message = (
-        f"{_kept(found)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
+        f"{_kept(change)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
         f"{_first_line(error.message)}"
     )
     return replace(outcome, message=message, retryable=outcome.retryable or not growth.bound)
 
 
-async def _delete(found: Immutable, live: LiveObject, cluster: ClusterAccess) -> Outcome | Step:
-    identity, holder = live.identity, found.manifest.document.holder
+async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | Step:
+    identity, has_generated_values = live.identity, change.manifest.document.holder
     pending = Recreation(
-        digest=found.manifest.digest,
+        digest=change.manifest.digest,
         made=False,
-        why=f"{found.field} is immutable",
-        old=live if holder else None,
+        why=f"{change.field} is immutable",
+        old=live if has_generated_values else None,
     )
     with cluster.children.writing(identity):
         try:
             options = calls.DeleteOptions(
                 uid=live.uid,
-                propagation=propagation(found.manifest).value,
-                # What keeps it, and the values that the new one gets, must be as they were judged.
-                resource_version=live.resource_version if holder else "",
+                propagation=propagation(change.manifest).value,
+                # What keeps the object, and its generated values, must be as they were when the operator decided.
+                resource_version=live.resource_version if has_generated_values else "",
             )
-            left = await cluster.client.delete(found.resource, identity.namespace, identity.name, options)
+            remaining = await cluster.client.delete(change.resource, identity.namespace, identity.name, options)
         except ApiError as error:
             if error.conflict:
-                # The event of what took its name has the parent looked at again.
-                return _waits(found.step, None, "was changed meanwhile; it is looked at again")
+                # The event of the object that has its name now requeues the parent.
+                return _waits(change.step, None, "was changed meanwhile; the operator tries again")
             raise
-        if left is None:
+        if remaining is None:
             cluster.children.deleted(live)
-            return replace(found.step, live=None, reason=pending.why, recreation=pending)
-        cluster.children.written(left)
-    return _waits(replace(found.step, recreation=pending), left, deletion_message(left, pending))
+            return replace(change.step, live=None, reason=pending.why, recreation=pending)
+        cluster.children.written(remaining)
+    return _waits(replace(change.step, recreation=pending), remaining, deletion_message(remaining, pending))
 
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _kept(found: Immutable) -> str:
-    asked = f"{ANNOTATION}: {found.manifest.instructions.recreate}"
-    return f"{found.manifest.identity}: {found.field} is immutable, and in spite of {asked} the object is kept as it is"
+def _kept(change: ImmutableChange) -> str:
+    annotation = f"{ANNOTATION}: {change.manifest.instructions.recreate}"
+    field = f"{change.manifest.identity}: {change.field}"
+    return f"{field} is immutable, and in spite of {annotation} the object is kept as it is"
 
 
-def _conflict(found: Immutable, message: str) -> Outcome:
-    return failed_outcome(found.step, message, problem=FailureReason.CONFLICT, location=found.location)
+def _conflict(change: ImmutableChange, message: str) -> Outcome:
+    return failed_outcome(change.step, message, problem=FailureReason.CONFLICT, location=change.location)
 
 
 def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:

@@ -1,7 +1,8 @@
 """One reconcile in progress.
 
 Promises:
-- It is the only value that changes during a reconcile. What it holds when a request fails is kept.
+- It is the only value that changes during a reconcile. If a request fails, the process remembers the state that it has
+  by then.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from ssa_operator.rendering.status_redaction import public_text
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """The parent that is reconciled, why, and what is remembered of it so far."""
+    """A reconcile in progress: the parent, its state and the causes."""
 
     parent: Parent
     """The parent as the last write of this reconcile left it."""
     state: ParentState
+    """What the process remembers of the parent so far."""
     causes: Cause
+    """Why the parent is reconciled."""
 
     @property
     def uid(self) -> str:
         return self.parent.live.uid
 
     def remember_secrets(self, secrets: Collection[Body], generated_values: Sequence[str] = ()) -> Redactor:
-        """Remember the Secrets that a render read, and the values that it generated; returns what redacts them."""
+        """Remember the Secrets that a render read, and the values that it generated; return what redacts them."""
         live, folder = self.parent.live, self.parent.folder
         known = with_secrets(
             self.state.secrets,

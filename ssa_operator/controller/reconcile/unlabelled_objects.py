@@ -1,8 +1,8 @@
-"""Objects that exist without our label, where it has to be known before anything is made.
+"""Reading objects that may exist without the operator's label, before a manifest of their name is applied.
 
 Promises:
-- They are asked for one by one, and only those that a pass names: what the watches show is never asked for.
-- What can't be read is told apart from what isn't there.
+- They are read one by one, and only those that a reconcile names. An object that an informer holds is not read.
+- An object that can't be read is not taken for one that doesn't exist.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledObjects:
-    """The objects that were found, and why others could not be looked at, in words."""
+    """The objects that exist without the operator's label."""
 
-    found: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
     unreadable: Mapping[Identity, str] = field(default_factory=dict)
+    """Why other objects could not be read."""
 
     def __bool__(self) -> bool:
-        return bool(self.found or self.unreadable)
+        return bool(self.objects or self.unreadable)
 
     def __or__(self, other: UnlabelledObjects) -> UnlabelledObjects:
-        return UnlabelledObjects({**self.found, **other.found}, {**self.unreadable, **other.unreadable})
+        return UnlabelledObjects({**self.objects, **other.objects}, {**self.unreadable, **other.unreadable})
 
 
-NONE_FOUND = UnlabelledObjects()
+NO_OBJECTS = UnlabelledObjects()
 
 
 async def get_unlabelled(identities: Iterable[Identity], client: Client, children: ChildInformers) -> UnlabelledObjects:
-    """Ask for those of these objects that no watch shows."""
-    unseen = [identity for identity in identities if identity not in children]
-    if not unseen:
-        return NONE_FOUND
-    answers = await asyncio.gather(*(_look(identity, client, children) for identity in unseen))
-    together = dict(zip(unseen, answers, strict=True))
+    """Read those of these objects that no informer holds."""
+    unwatched = [identity for identity in identities if identity not in children]
+    if not unwatched:
+        return NO_OBJECTS
+    answers = await asyncio.gather(*(_get(identity, client, children) for identity in unwatched))
+    by_identity = dict(zip(unwatched, answers, strict=True))
     return UnlabelledObjects(
-        {identity: answer for identity, answer in together.items() if isinstance(answer, LiveObject)},
-        {identity: answer for identity, answer in together.items() if isinstance(answer, str)},
+        {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
+        {identity: answer for identity, answer in by_identity.items() if isinstance(answer, str)},
     )
 
 
-async def _look(identity: Identity, client: Client, children: ChildInformers) -> LiveObject | str | None:
+async def _get(identity: Identity, client: Client, children: ChildInformers) -> LiveObject | str | None:
+    """The object, None where there is none, or why it can't be read."""
     try:
         resource = await children.resource(identity.group_kind)
         return await client.get(resource, identity.name, identity.namespace)

@@ -1,10 +1,10 @@
-"""The watches of everything that parents made: one for each kind, started when a template first renders it.
+"""The informers of children: one for each kind, started when a template first renders the kind.
 
 Promises:
-- Of a kind only what carries our parent label is watched, and only in the namespaces that the operator looks after.
-- A kind that can't be watched (rights missing, CRD gone) is a problem in words, and hurts no other kind.
-- What we wrote is seen at once: the result of an apply counts from the moment of its answer, however late its event
-  comes.
+- The operator watches only objects with its parent label, and only in the namespaces that it is limited to and in those
+  that manifests name.
+- A kind that can't be watched (no permission, no CRD) has a reason that reports show, and disturbs no other kind.
+- The result of an apply is in the cache from the moment of its answer, also where the watch event comes late.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ssa_operator.controller.watches.informer import Informer, until_settled
+from ssa_operator.controller.watches.informer import Informer, wait_for_sync
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.planning.observed import KindState
@@ -28,56 +28,56 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 
-DEPARTED = 1000
-"""Objects whose last state is kept after they went."""
+DELETED_LIMIT = 1000
+"""Deleted objects whose last state is kept."""
 
 
 class ChildListener(Protocol):
-    """Who is told what happens to children."""
+    """Receives the events of children."""
 
     def child_changed(self, parent_uid: str) -> None:
-        """Something that this parent made was changed by other hands than ours."""
+        """A child of this parent changed, by another request than the operator's own."""
 
     def child_released(self, identity: Identity) -> None:
-        """An object went, or has another owner now."""
+        """An object was deleted, or has another owner now."""
 
     def kind_changed(self) -> None:
         """A kind can be watched now, or no longer."""
 
     def child_written(self, live: LiveObject) -> None:
-        """One of our own requests returned this."""
+        """A request of the operator returned this object."""
 
     def child_deleted(self, live: LiveObject) -> None:
-        """One of our own requests deleted this for good."""
+        """A request of the operator deleted this object, and no finalizer keeps it."""
 
 
 class KindStates(Mapping[GroupKind, KindState]):
-    """What the watches say of their kinds now; nothing is put together for a kind that nobody asks for."""
+    """The state of each kind's informer. A state is made when it is read, not before."""
 
-    def __init__(self, watches: Mapping[GroupKind, Informer]) -> None:
-        self._watches = watches
+    def __init__(self, informers: Mapping[GroupKind, Informer]) -> None:
+        self._informers = informers
 
     def __getitem__(self, kind: GroupKind) -> KindState:
-        watch = self._watches[kind]
+        informer = self._informers[kind]
         return KindState(
-            namespaced=watch.resource.namespaced,
-            synced=watch.synced,
-            problem=watch.problem,
-            needs_permission=watch.forbidden,
+            namespaced=informer.resource.namespaced,
+            synced=informer.synced,
+            problem=informer.not_synced_reason,
+            needs_permission=informer.forbidden,
         )
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._watches
+        return kind in self._informers
 
     def __iter__(self) -> Iterator[GroupKind]:
-        return iter(self._watches)
+        return iter(self._informers)
 
     def __len__(self) -> int:
-        return len(self._watches)
+        return len(self._informers)
 
 
 class ChildInformers(Mapping[Identity, LiveObject]):
-    """All watched objects by identity, and the watches themselves."""
+    """The informers of all kinds of children. As a mapping: all watched objects by identity."""
 
     def __init__(
         self, client: Client, mapper: RESTMapper, namespaces: tuple[str, ...], listener: ChildListener
@@ -86,135 +86,142 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         self._mapper = mapper
         self._namespaces = namespaces
         self._listener = listener
-        self._watches: dict[GroupKind, Informer] = {}
-        self._departed: OrderedDict[Identity, LiveObject] = OrderedDict()
+        self._informers: dict[GroupKind, Informer] = {}
+        self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
         self._starting: dict[GroupKind, asyncio.Lock] = {}
 
     def __getitem__(self, identity: Identity) -> LiveObject:
-        live = self._watches[identity.group_kind].cache.get(identity.namespace, identity.name)
+        live = self._informers[identity.group_kind].cache.get(identity.namespace, identity.name)
         if live is None:
             raise KeyError(identity)
         return live
 
     def __iter__(self) -> Iterator[Identity]:
-        return (live.identity for watch in self._watches.values() for live in watch.cache)
+        return (live.identity for informer in self._informers.values() for live in informer.cache)
 
     def __len__(self) -> int:
-        return sum(len(watch.cache) for watch in self._watches.values())
+        return sum(len(informer.cache) for informer in self._informers.values())
 
     @property
     def kinds(self) -> Mapping[GroupKind, KindState]:
-        """What is known of every kind that is watched."""
-        return KindStates(self._watches)
+        """The state of every watched kind."""
+        return KindStates(self._informers)
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
-        return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
+        return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
 
     @property
     def missing(self) -> set[GroupKind]:
-        """The kinds that are watched and that the API server doesn't serve any more."""
-        return {kind for kind, watch in self._watches.items() if watch.missing}
+        """The watched kinds that the API server no longer serves."""
+        return {kind for kind, informer in self._informers.items() if informer.missing}
 
-    def of(self, parent_uid: str) -> tuple[LiveObject, ...]:
-        """The live objects that carry the parent's label."""
-        return tuple(live for watch in self._watches.values() for live in watch.cache.by_parent(parent_uid))
+    def by_parent(self, parent_uid: str) -> tuple[LiveObject, ...]:
+        """The live objects with the label of this parent."""
+        return tuple(live for informer in self._informers.values() for live in informer.cache.by_parent(parent_uid))
 
     def last_seen(self, identity: Identity) -> LiveObject | None:
-        """An object as it is, or as it was last where it went not long ago: a Job that its TTL removes may be gone
-        before anybody looked at it.
+        """The live object, or its last state if it was deleted lately: a Job with a TTL may be gone before the next
+        reconcile.
         """
-        return self.get(identity) or self._departed.get(identity)
+        return self.get(identity) or self._deleted.get(identity)
 
     async def watch(
         self,
         kinds: Iterable[GroupKind],
-        places: Iterable[tuple[GroupKind, str]] = (),
+        namespaces: Iterable[tuple[GroupKind, str]] = (),
         redactor: Redactor = NO_SECRETS,
     ) -> None:
-        """Have these kinds watched, in all namespaces that the operator looks after and in these `places` (a kind in a
-        namespace). Kinds that the cluster doesn't know are passed over. Nothing is said of a place whose name holds
-        what `secrecy` knows.
+        """Watch these kinds and wait for their sync, until its deadline. Kinds that the cluster doesn't serve are left
+        out.
 
-        Waits until the watches are synced or known not to be possible, within their patience.
+        An operator that is limited to namespaces watches the kinds there, and each kind of `namespaces` in its
+        namespace too. `redactor` hides the contents of Secrets in names of watches.
         """
-        watches = [self._watches.get(kind) or await self._start(kind) for kind in kinds]
-        for kind, namespace in places if self._namespaces else ():
-            watch = self._watches.get(kind)
-            if watch is not None and namespace and namespace not in watch.namespaces:
-                self._widen(watch, namespace, redactor if redactor.contains_secret(namespace) else NO_SECRETS)
-        await until_settled(watch for watch in watches if watch is not None)
+        informers = [self._informers.get(kind) or await self._start(kind) for kind in kinds]
+        for kind, namespace in namespaces if self._namespaces else ():
+            informer = self._informers.get(kind)
+            if informer is not None and namespace and namespace not in informer.namespaces:
+                self._watch_namespace(
+                    informer, namespace, redactor if redactor.contains_secret(namespace) else NO_SECRETS
+                )
+        await wait_for_sync(informer for informer in informers if informer is not None)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """A kind's CRD changed or is gone: stop watching it where the cluster now serves it otherwise, or not at all.
+        """Stop the informer of a kind whose CRD changed, if the cluster now serves the kind otherwise or not at all.
 
-        Whoever renders it has it watched anew. Raises ApiError where the cluster can't be asked.
+        The next reconcile that renders the kind starts another informer. Raises ApiError where discovery fails.
         """
-        watch = self._watches.get(kind)
-        if watch is None:
+        informer = self._informers.get(kind)
+        if informer is None:
             return
         try:
             served = await self._mapper.resource(kind)
         except UnknownKind:
             served = None
-        if served is None or (served.path(), served.namespaced) != (watch.resource.path(), watch.resource.namespaced):
-            del self._watches[kind]
-            await watch.stop()
+        if served is None or (served.path(), served.namespaced) != (
+            informer.resource.path(),
+            informer.resource.namespaced,
+        ):
+            del self._informers[kind]
+            await informer.stop()
 
     async def close(self) -> None:
-        """Stop every watch."""
-        while self._watches:
-            await self._watches.popitem()[1].stop()
+        """Stop every informer."""
+        while self._informers:
+            await self._informers.popitem()[1].stop()
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
-        """Hold the events of an object back while a request of ours is under way, so that its echo is known as one."""
-        watch = self._watches.get(identity.group_kind)
-        return watch.cache.writing(identity.namespace, identity.name) if watch is not None else contextlib.nullcontext()
+        """Hold back the watch events of an object while the operator writes it, to recognize those of its own write."""
+        informer = self._informers.get(identity.group_kind)
+        if informer is None:
+            return contextlib.nullcontext()
+        return informer.cache.writing(identity.namespace, identity.name)
 
     def written(self, live: LiveObject) -> None:
-        """Take what one of our own requests returned for the live object."""
-        watch = self._watches.get(live.identity.group_kind)
-        if watch is not None:
-            watch.cache.written(live)
+        """Update the cache with a live object that a request of the operator returned."""
+        informer = self._informers.get(live.identity.group_kind)
+        if informer is not None:
+            informer.cache.written(live)
         self._listener.child_written(live)
 
     def deleted(self, live: LiveObject) -> None:
-        """Take that one of our own requests deleted the object for good."""
-        watch = self._watches.get(live.identity.group_kind)
-        if watch is not None:
-            watch.cache.deleted(live)
+        """Remove from the cache an object that a request of the operator deleted."""
+        informer = self._informers.get(live.identity.group_kind)
+        if informer is not None:
+            informer.cache.deleted(live)
         self._listener.child_deleted(live)
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
-        """How the cluster serves a kind in a version, or the one that it prefers. Raises UnknownKind."""
+        """How the cluster serves a kind, in this version or in the preferred one. Raises UnknownKind."""
         return await self._mapper.resource(kind, version)
 
     async def _start(self, kind: GroupKind) -> Informer | None:
         async with self._starting.setdefault(kind, asyncio.Lock()):
-            if kind in self._watches:
-                return self._watches[kind]
+            if kind in self._informers:
+                return self._informers[kind]
             try:
                 resource = await self._mapper.resource(kind)
             except UnknownKind:
                 return None
             cache = Cache()
             cache.listen(self._changed)
-            watch = self._watches[kind] = Informer(resource, cache, lambda _: self._listener.kind_changed())
+            informer = self._informers[kind] = Informer(resource, cache, lambda _: self._listener.kind_changed())
             for namespace in self._namespaces if resource.namespaced and self._namespaces else ("",):
-                self._widen(watch, namespace)
-            return watch
+                self._watch_namespace(informer, namespace)
+            return informer
 
-    def _widen(self, watch: Informer, namespace: str, redactor: Redactor = NO_SECRETS) -> None:
-        """Watch one more namespace."""
-        scope = Scope(watch.resource, namespace, PARENT_UID_LABEL, redactor=redactor)
-        watch.add(Reflector(self._client, scope, watch.cache))
+    def _watch_namespace(self, informer: Informer, namespace: str, redactor: Redactor = NO_SECRETS) -> None:
+        """Watch one more namespace ('': all)."""
+        scope = Scope(informer.resource, namespace, PARENT_UID_LABEL, redactor=redactor)
+        informer.add(Reflector(self._client, scope, informer.cache))
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and new is None:
-            self._departed[old.identity] = old
-            self._departed.move_to_end(old.identity)
-            if len(self._departed) > DEPARTED:
-                self._departed.popitem(last=False)
+            self._deleted[old.identity] = old
+            self._deleted.move_to_end(old.identity)
+            if len(self._deleted) > DELETED_LIMIT:
+                self._deleted.popitem(last=False)
         for uid in {live.parent_uid for live in (old, new) if live is not None}:
             self._listener.child_changed(uid)
         if old is not None and (new is None or _owners(old) != _owners(new)):

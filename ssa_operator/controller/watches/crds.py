@@ -1,15 +1,14 @@
-"""The CRDs of the cluster: which resources exist, which are about to, and what their status may hold.
+"""The informer of CRDs: which resources the cluster serves, and what their status may hold.
 
 Promises:
-- A change of a CRD is told once, by the name of its resource (`echoes.example.com`).
-- A CRD is served from the moment it is Established, and one that is being deleted until it is gone: the API server
-  serves its objects until the last one is, and that may wait for our finalizer.
-- Without the right to watch CRDs the operator still works: resources are then found by discovery alone.
+- A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
+- A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
+  server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
+- Without the permission to watch CRDs the operator still works: it finds resources by discovery alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Mapping
@@ -36,42 +35,38 @@ RESOURCE = Resource(
 
 
 class CRDInformer:
-    """A watch of all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
+    """Watches all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
 
     def __init__(self, client: Client, on_change: Callable[[str, GroupKind], None]) -> None:
         self._cache = Cache()
         self._cache.listen(self._changed)
         self._on_change = on_change
-        self._announcing: set[GroupKind] = set()
+        self._kinds_with_status: set[GroupKind] = set()
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
-    def start(self) -> asyncio.Task[None]:
-        """Watch until the task is cancelled."""
-        return asyncio.create_task(self.reflector.run(), name="watch customresourcedefinitions")
-
     def get(self, name: str) -> Mapping[str, Any] | None:
-        """The CRD of a resource, None where there is none or it isn't known."""
+        """The CRD of a resource, None where there is none or the cache doesn't hold it."""
         live = self._cache.get("", name)
         return live.body if live is not None else None
 
     def resource(self, name: str, version: str | None) -> Resource:
         """How a CRD's resource is served, in the given version or the one that Kubernetes prefers.
 
-        Asked of the CRD itself: discovery learns of a new CRD a moment later. Raises UnknownKind, saying what is
+        The CRD itself is read, because discovery learns of a new CRD a moment later. Raises UnknownKind with what is
         missing.
         """
-        definition = self.get(name)
-        if definition is None:
+        crd = self.get(name)
+        if crd is None:
             raise UnknownKind(f"there is no CRD {name}")
-        state = _establishment(definition)
+        state = _established(crd)
         if state.state is not ReadinessState.CURRENT:
             raise UnknownKind(f"its CRD {name} is not served: {state.message}")
-        served = [each["name"] for each in definition["spec"]["versions"] if each.get("served")]
+        served = [each["name"] for each in crd["spec"]["versions"] if each.get("served")]
         if not served:
             raise UnknownKind(f"its CRD {name} serves no version")
         if version is not None and version not in served:
             raise UnknownKind(f"its CRD {name} doesn't serve version {version}; served are {', '.join(served)}")
-        spec = definition["spec"]
+        spec = crd["spec"]
         return Resource(
             group=spec["group"],
             version=version or max(served, key=version_priority),
@@ -81,8 +76,8 @@ class CRDInformer:
         )
 
     def serves(self, kind: GroupKind, version: str) -> bool:
-        """Whether a CRD says that a kind is served in a version. Discovery may not know it yet, or not all the time
-        while an API server starts.
+        """Whether a CRD serves a kind in a version. Discovery may not know it yet, or not all the time while an API
+        server starts.
         """
         for live in self._cache:
             spec = live.body["spec"]
@@ -93,35 +88,35 @@ class CRDInformer:
         return False
 
     def reports_status(self, kind: GroupKind) -> bool:
-        """Whether a kind's CRD says that a controller writes the status of its objects."""
-        return kind in self._announcing
+        """Whether a kind's CRD declares that a controller writes the status of its objects."""
+        return kind in self._kinds_with_status
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         live = new or old
-        if live is None or (old is not None and new is not None and _same(old, new)):
+        if live is None or (old is not None and new is not None and _is_unchanged(old, new)):
             return
         spec = live.body["spec"]
         kind = GroupKind(spec["group"], spec["names"]["kind"])
-        self._announcing.discard(kind)
+        self._kinds_with_status.discard(kind)
         if new is not None and reports_status(new.body):
-            self._announcing.add(kind)
+            self._kinds_with_status.add(kind)
         self._on_change(live.identity.name, kind)
 
 
-def _same(old: LiveObject, new: LiveObject) -> bool:
-    """Whether nothing that decides changed: neither the spec nor whether it is served."""
+def _is_unchanged(old: LiveObject, new: LiveObject) -> bool:
+    """Whether neither the spec of a CRD changed nor whether it is served."""
     return (
         old.uid == new.uid
         and old.metadata.generation == new.metadata.generation
         and old.deleting == new.deleting
-        and _establishment(old.body).state is _establishment(new.body).state
+        and _established(old.body).state is _established(new.body).state
     )
 
 
-def _establishment(definition: Mapping[str, Any]) -> Readiness:
-    """Whether a CRD is Established, also while it is being deleted."""
-    metadata = {key: value for key, value in definition["metadata"].items() if key != "deletionTimestamp"}
-    return readiness({**definition, "metadata": metadata}, 0)
+def _established(crd: Mapping[str, Any]) -> Readiness:
+    """The readiness of a CRD: whether it is Established, also while it is being deleted."""
+    metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
+    return readiness({**crd, "metadata": metadata}, 0)
 
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")

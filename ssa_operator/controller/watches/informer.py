@@ -1,7 +1,8 @@
-"""One watch: the reflectors that fill one cache, from their start to their end.
+"""An informer: the reflectors that fill one cache, from their start to their end.
 
 Promises:
-- What is asked of a watch is answered from memory; only waiting for it to be synced takes time, and has a deadline.
+- The state of an informer is answered from memory.
+- A reconcile waits for a new informer until it has synced, or `SYNC_DEADLINE` seconds at most.
 """
 
 from __future__ import annotations
@@ -16,30 +17,32 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 
 SYNC_DEADLINE = 5.0
-"""Seconds for which a pass waits for a new watch; after that it reports what it waits for and looks again later."""
+"""Seconds for which a reconcile waits for a new informer. After that it reports what it waits for, and the parent is
+requeued."""
 
 
 @dataclass(slots=True, eq=False)
 class Informer:
-    """The reflectors of one resource, one for each namespace that is looked at, or one for all.
-
-    listener: is called when the state of a reflector changes. patience_ends: until when passes wait, by the loop's
-    clock.
-    """
+    """The reflectors of one resource, one for each watched namespace, or one for all namespaces."""
 
     resource: Resource
+    """How the cluster serves the kind."""
     cache: Cache
+    """The cache that all reflectors fill."""
     listener: Callable[[Reflector], None]
+    """Is called when the state of a reflector changes."""
     reflectors: list[Reflector] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    patience_ends: float = 0.0
+    """The running reflectors, one task each."""
+    sync_deadline: float = 0.0
+    """Until when reconciles wait for the first sync, by the loop's clock."""
 
     def add(self, reflector: Reflector) -> None:
-        """Have one more reflector fill the cache."""
+        """Start one more reflector that fills the cache."""
         reflector.listen(self.listener)
         self.reflectors.append(reflector)
         self.tasks.append(asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}"))
-        self.patience_ends = asyncio.get_running_loop().time() + SYNC_DEADLINE
+        self.sync_deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
 
     @property
     def namespaces(self) -> set[str]:
@@ -47,43 +50,48 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether everything is known. A watch that is interrupted for a while stays so: its cache is still good."""
+        """Whether every reflector has synced once. It stays so while a watch is interrupted: the cache is still
+        good.
+        """
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     @property
-    def problem(self) -> str:
-        """Why it isn't synced, '' where that has no reason worth telling."""
+    def not_synced_reason(self) -> str:
+        """Why it has not synced, '' where the API server has reported no reason."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
         return next((reflector.problem for reflector in unsynced if reflector.problem), "")
 
     @property
     def forbidden(self) -> bool:
-        """Whether we lack a right."""
+        """Whether the operator lacks the permission to list or watch."""
         return any(reflector.state is ReflectorState.FORBIDDEN for reflector in self.reflectors)
 
     @property
     def missing(self) -> bool:
-        """Whether the server has no such resource."""
+        """Whether the API server doesn't serve the resource."""
         return any(reflector.state is ReflectorState.MISSING for reflector in self.reflectors)
 
     def cancel(self) -> None:
-        """Have it end soon."""
+        """Cancel the reflectors, without waiting for their end."""
         for task in self.tasks:
             task.cancel()
 
     async def stop(self) -> None:
-        """End it."""
+        """Cancel the reflectors and wait for their end."""
         self.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def until_settled(watches: Iterable[Informer]) -> None:
-    """Wait until these watches are synced or known not to be possible, at most until `SYNC_DEADLINE` after their start:
-    what can't be listed holds passes up once, not each time.
+async def wait_for_sync(informers: Iterable[Informer]) -> None:
+    """Wait until each of these informers has synced or has failed to, at most until `SYNC_DEADLINE` after its start.
+
+    A resource that can't be listed delays reconciles once, not each time.
     """
-    new = [watch for watch in watches if not watch.synced]
-    deadline = max((watch.patience_ends for watch in new), default=0.0)
+    unsynced = [informer for informer in informers if not informer.synced]
+    deadline = max((informer.sync_deadline for informer in unsynced), default=0.0)
     if deadline > asyncio.get_running_loop().time():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                await asyncio.gather(*(each.synced_or_unavailable() for watch in new for each in watch.reflectors))
+                await asyncio.gather(
+                    *(each.synced_or_unavailable() for informer in unsynced for each in informer.reflectors)
+                )

@@ -1,9 +1,9 @@
-"""Who uses which lookups: from a changed object to the parents whose templates read it.
+"""The lookup index: from a changed object to the parents whose templates look it up.
 
 Promises:
-- Finding the questions that a change concerns takes as long as the object has label names that are asked for, however
-  many parents there are; the users of a question are found at once.
-- A change of labels concerns those who ask for the old ones and those who ask for the new ones.
+- The queries that a change affects are found without a scan of all parents. The time depends only on how many sets of
+  label names are looked up in the object's namespace.
+- A change of labels affects the queries that select the old labels and those that select the new ones.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 
 AnswerVersion: TypeAlias = Hashable
-"""Tells one answer to a question from another."""
+"""The version of an answer: two answers to a query are equal if their versions are."""
 
 LookupQuery: TypeAlias = Lookup | Selection
 
 
 class Dependent(NamedTuple):
-    """A parent's templates: the parent's uid, and what a change of the answers is a cause of."""
+    """The templates of a parent that look something up: the parent's uid, and the cause with which a changed answer
+    requeues it.
+    """
 
     uid: str
     cause: Cause
 
 
-class _Place(NamedTuple):
-    """Where a selection looks."""
+class _NamespacedKind(NamedTuple):
+    """The kind and the namespace that a selection selects from."""
 
     api_version: str
     kind: str
@@ -39,98 +41,98 @@ class _Place(NamedTuple):
 
 
 class LookupIndex:
-    """The questions of every user's last render, with what each of them saw."""
+    """The queries of every dependent's last render, with the version of each answer that it rendered."""
 
     def __init__(self) -> None:
-        self._asked: dict[Dependent, Mapping[LookupQuery, AnswerVersion]] = {}
-        self._users: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
+        self._queries: dict[Dependent, Mapping[LookupQuery, AnswerVersion]] = {}
+        self._dependents: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
         self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
-        self._label_names: dict[_Place, Counter[tuple[str, ...]]] = {}
+        self._label_names: dict[_NamespacedKind, Counter[tuple[str, ...]]] = {}
 
     @property
     def kinds(self) -> Collection[GroupKind]:
-        """The kinds that anybody asks for."""
+        """The kinds that templates look up."""
         return tuple(self._by_kind)
 
-    def asked(self, kind: GroupKind) -> Collection[LookupQuery]:
-        """What anybody asks of a kind."""
+    def queries(self, kind: GroupKind) -> Collection[LookupQuery]:
+        """The queries for a kind."""
         return tuple(self._by_kind.get(kind, ()))
 
-    def of(self, query: LookupQuery) -> Mapping[Dependent, AnswerVersion]:
-        """Who asks this, with what they saw."""
-        return dict(self._users.get(query, {}))
+    def dependents(self, query: LookupQuery) -> Mapping[Dependent, AnswerVersion]:
+        """The dependents of a query, with the version of the answer that each rendered."""
+        return dict(self._dependents.get(query, {}))
 
-    def use(
-        self, user: Dependent, seen: Mapping[LookupQuery, AnswerVersion]
+    def replace(
+        self, dependent: Dependent, queries: Mapping[LookupQuery, AnswerVersion]
     ) -> tuple[list[LookupQuery], list[LookupQuery]]:
-        """A user now asks this, and no longer what was asked before. Returns the questions that somebody asks only now
-        and those that nobody asks any more.
+        """Replace the queries of a dependent. Returns the queries that the index has only now, and those that it no
+        longer has.
         """
-        before = self._asked.get(user, {})
-        if seen:
-            self._asked[user] = seen
+        before = self._queries.get(dependent, {})
+        if queries:
+            self._queries[dependent] = queries
         else:
-            self._asked.pop(user, None)
-        came = [query for query in seen if query not in self._users]
-        for query, each in seen.items():
-            self._users.setdefault(query, {})[user] = each
-        went = []
-        for query in before.keys() - seen.keys():
-            users = self._users[query]
-            del users[user]
-            if not users:
-                del self._users[query]
-                went.append(query)
-        for query in came:
+            self._queries.pop(dependent, None)
+        added = [query for query in queries if query not in self._dependents]
+        for query, version in queries.items():
+            self._dependents.setdefault(query, {})[dependent] = version
+        removed = []
+        for query in before.keys() - queries.keys():
+            dependents = self._dependents[query]
+            del dependents[dependent]
+            if not dependents:
+                del self._dependents[query]
+                removed.append(query)
+        for query in added:
             self._by_kind.setdefault(query.group_kind, {})[query] = None
             if isinstance(query, Selection):
-                self._label_names.setdefault(_place(query), Counter())[_names(query)] += 1
-        for query in went:
-            self._drop(query)
-        return came, went
+                self._label_names.setdefault(_namespaced_kind(query), Counter())[_names(query)] += 1
+        for query in removed:
+            self._remove(query)
+        return added, removed
 
-    def concerned(self, api_version: str, old: LiveObject | None, new: LiveObject | None) -> Iterator[LookupQuery]:
-        """The questions that are asked and of whose answer an object is or was a part."""
+    def affected(self, api_version: str, old: LiveObject | None, new: LiveObject | None) -> Iterator[LookupQuery]:
+        """The queries whose answer contains or contained an object."""
         either = new or old
         if either is None:
             return
         kind, namespace, name = either.identity.kind, either.identity.namespace, either.identity.name
-        alone = Lookup(api_version=api_version, kind=kind, namespace=namespace, name=name)
-        if alone in self._users:
-            yield alone
+        lookup = Lookup(api_version=api_version, kind=kind, namespace=namespace, name=name)
+        if lookup in self._dependents:
+            yield lookup
         for where in dict.fromkeys((namespace, "")):
-            for names in self._label_names.get(_Place(api_version, kind, where), ()):
-                labels = {_chosen(names, live) for live in (old, new) if live is not None}
-                for chosen in labels - {None}:
-                    assert chosen is not None
-                    selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=chosen)
-                    if selection in self._users:
+            for names in self._label_names.get(_NamespacedKind(api_version, kind, where), ()):
+                selected = {_labels(names, live) for live in (old, new) if live is not None}
+                for labels in selected - {None}:
+                    assert labels is not None
+                    selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=labels)
+                    if selection in self._dependents:
                         yield selection
 
-    def _drop(self, query: LookupQuery) -> None:
+    def _remove(self, query: LookupQuery) -> None:
         queries = self._by_kind[query.group_kind]
         del queries[query]
         if not queries:
             del self._by_kind[query.group_kind]
         if isinstance(query, Selection):
-            location = _place(query)
-            names = self._label_names[location]
+            key = _namespaced_kind(query)
+            names = self._label_names[key]
             names[_names(query)] -= 1
             if not names[_names(query)]:
                 del names[_names(query)]
             if not names:
-                del self._label_names[location]
+                del self._label_names[key]
 
 
-def _place(selection: Selection) -> _Place:
-    return _Place(selection.api_version, selection.kind, selection.namespace)
+def _namespaced_kind(selection: Selection) -> _NamespacedKind:
+    return _NamespacedKind(selection.api_version, selection.kind, selection.namespace)
 
 
 def _names(selection: Selection) -> tuple[str, ...]:
     return tuple(name for name, _ in selection.labels)
 
 
-def _chosen(names: tuple[str, ...], live: LiveObject) -> tuple[tuple[str, str], ...] | None:
+def _labels(names: tuple[str, ...], live: LiveObject) -> tuple[tuple[str, str], ...] | None:
     """An object's labels of these names, None where it lacks one."""
     labels = live.metadata.labels
     return tuple((name, labels[name]) for name in names) if all(name in labels for name in names) else None

@@ -1,13 +1,13 @@
-"""The watches of everything that templates look up, and who has to be woken when it changes.
+"""The informers of everything that templates look up.
 
 Promises:
-- What is asked for is watched from the first render that asks, in whatever namespace, and no longer than `GRACE` after
-  the last parent stopped asking. Answers come from memory.
-- Whoever saw something else than what is known now is woken, whatever the reason: a change by others or by ourselves, a
-  watch that is synced at last, a right that was taken away, a kind that came or went. Nobody else is.
-- As little is watched as the rights have to allow: single objects, each by its name. Where many are asked for, one
-  watch takes the place of many, unless the rights forbid that. If they do, the wider watch is tried again every
-  `WIDER_RETRY` seconds while it is worthwhile; until it is synced, the narrow ones answer.
+- The operator watches what a template looks up from the first render on, in whatever namespace. It stops
+  `GRACE_PERIOD` seconds after the last parent stopped looking it up. Answers come from caches.
+- A parent is requeued when an answer differs from the one that it rendered, and only then: after a change by others or
+  by the operator, a sync, a withdrawn permission, or a kind that is served or no longer served.
+- The operator watches single objects by name, to need as few permissions as possible. Where many are looked up, one
+  wider watch replaces them, if the permissions allow that. If they don't, the operator tries the wider watch again
+  every `WIDER_RETRY` seconds while it is worthwhile; until it has synced, the narrow ones answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Protocol
 
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.watches.crds import CRDInformer
-from ssa_operator.controller.watches.informer import Informer, until_settled
+from ssa_operator.controller.watches.informer import Informer, wait_for_sync
 from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind
@@ -38,26 +38,26 @@ from ssa_operator.kube.watch.reflector import Reflector
 
 log = logging.getLogger("ssa_operator")
 
-GRACE = 30.0
-"""Seconds for which a watch that nobody uses any more goes on, for a template or a condition that changes back."""
+GRACE_PERIOD = 30.0
+"""Seconds for which an unused informer keeps running, because a template or a condition may change back."""
 
 WIDER_RETRY = 300.0
 """Seconds after which a wider watch that was forbidden is tried again, so that granting the permission is enough."""
 
-_LEVELS = 3
-"""An area can give way to a narrower one twice."""
+_SCOPE_LEVELS = 3
+"""A forbidden scope can be replaced by a narrower one twice."""
 
 
 class LookupListener(Protocol):
-    """Who is told that a parent has to be looked at."""
+    """Receives the changes of looked up objects."""
 
     def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        """Something that the parent's templates look up changed."""
+        """An object that the parent's templates look up changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """An Answer of live objects."""
+class _CachedAnswer:
+    """An Answer, with the live objects instead of their bodies."""
 
     lives: Collection[LiveObject] = ()
     unknown: str = ""
@@ -65,216 +65,226 @@ class _Found:
     absent: str = ""
 
     @property
-    def seen(self) -> AnswerVersion:
+    def version(self) -> AnswerVersion:
         return self.unknown, self.absent, hash(frozenset((live.uid, live.resource_version) for live in self.lives))
 
 
 class LookupInformers:
-    """The watches by area. `confined`: whether the operator looks after some namespaces only, so that no watch may be
-    widened to all of them.
+    """The informers by watch scope. `limited_to_namespaces`: whether the operator watches some namespaces only, so that
+    no watch may be widened to all of them.
     """
 
     def __init__(
         self,
         client: Client,
         mapper: RESTMapper,
-        definitions: CRDInformer,
+        crds: CRDInformer,
         listener: LookupListener,
         *,
-        confined: bool,
+        limited_to_namespaces: bool,
     ) -> None:
         self._client = client
         self._mapper = mapper
-        self._definitions = definitions
+        self._crds = crds
         self._listener = listener
-        self._confined = confined
-        self._users = LookupIndex()
-        self._watches: dict[WatchScope, Informer] = {}
-        self._asked_within: Counter[WatchScope] = Counter()
-        self._widened: set[WatchScope] = set()
-        self._refused: set[WatchScope] = set()
-        self._discreet: dict[WatchScope, Redactor] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._limited_to_namespaces = limited_to_namespaces
+        self._index = LookupIndex()
+        self._informers: dict[WatchScope, Informer] = {}
+        self._query_counts: Counter[WatchScope] = Counter()
+        self._wider_scopes: set[WatchScope] = set()
+        self._forbidden_scopes: set[WatchScope] = set()
+        self._redactors: dict[WatchScope, Redactor] = {}
+        self._stopping_tasks: set[asyncio.Task[None]] = set()
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
-        return (reflector for watch in self._watches.values() for reflector in watch.reflectors)
+        return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
 
     @property
     def missing(self) -> set[GroupKind]:
-        """The kinds that are asked for and that the cluster doesn't have, or had until now."""
-        vanished = {scope.group_kind for scope, watch in self._watches.items() if watch.missing}
-        asked = (query for kind in self._users.kinds for query in self._users.asked(kind))
-        return vanished | {query.group_kind for query in asked if not self._is_served(WatchScope.of(query))}
+        """The kinds that templates look up and that the cluster doesn't serve, or no longer serves."""
+        no_longer_served = {scope.group_kind for scope, informer in self._informers.items() if informer.missing}
+        queries = (query for kind in self._index.kinds for query in self._index.queries(kind))
+        return no_longer_served | {query.group_kind for query in queries if not self._is_served(WatchScope.of(query))}
 
-    async def prepare(self) -> None:
-        """Have it known what the cluster serves. Costs nothing where it is. Raises ApiError."""
+    async def discover(self) -> None:
+        """Run discovery, unless its result is cached. Raises ApiError."""
         await self._mapper.discover()
 
     def namespaced(self, kind: GroupKind) -> bool | None:
-        """Whether a kind lives in namespaces, None where the cluster doesn't have it."""
+        """Whether a kind lives in namespaces, None where the cluster doesn't serve it."""
         try:
             return self._mapper.peek(kind).namespaced
         except UnknownKind:
             return None
 
     def answer(self, query: LookupQuery) -> Answer:
-        """What is known now."""
-        found = self._find(query)
-        objects = [live.body for live in found.lives]
+        """The answer from the caches."""
+        cached = self._answer(query)
+        objects = [live.body for live in cached.lives]
         return Answer(
-            objects=objects, unknown=found.unknown, needs_permission=found.needs_permission, absent=found.absent
+            objects=objects, unknown=cached.unknown, needs_permission=cached.needs_permission, absent=cached.absent
         )
 
-    def look(
-        self, asked: Iterable[Query], itself: Lookup | None = None, redactor: Redactor = NO_SECRETS
+    def watch(
+        self, queries: Iterable[Query], parent: Lookup | None = None, redactor: Redactor = NO_SECRETS
     ) -> Mapping[LookupQuery, AnswerVersion]:
-        """What a render that has just asked this saw; what isn't watched yet is from now on. `itself` is not looked
-        at: the parent is known anyway. Where a question holds what `secrecy` knows, its watch doesn't say so.
+        """Watch what a render looked up, except `parent`, which has its own informer. Returns the version of each
+        answer. `redactor` hides the contents of Secrets in names of watches.
         """
-        queries = [each for each in asked if isinstance(each, Lookup | Selection) and each != itself]
-        seen = {query: self._find(query).seen for query in queries}
-        for query in queries:
-            self._ensure(WatchScope.of(query), redactor)
-        return seen
+        lookups = [query for query in queries if isinstance(query, Lookup | Selection) and query != parent]
+        versions = {query: self._answer(query).version for query in lookups}
+        for query in lookups:
+            self._ensure_watched(WatchScope.of(query), redactor)
+        return versions
 
-    async def settled(self, queries: Iterable[LookupQuery]) -> None:
-        """Wait until the answers are known, or known not to be had, within the patience of their watches."""
+    async def wait_for_sync(self, queries: Iterable[LookupQuery]) -> None:
+        """Wait until the informers of these queries have synced or have failed to, until their deadline."""
         scopes = {WatchScope.of(query) for query in queries}
-        for _ in range(_LEVELS):
-            watches = [watch for watch in map(self._serving, scopes) if watch is not None and not watch.synced]
-            if not watches:
+        for _ in range(_SCOPE_LEVELS):
+            informers = [each for each in map(self._best_informer, scopes) if each is not None and not each.synced]
+            if not informers:
                 return
-            await until_settled(watches)
+            await wait_for_sync(informers)
 
-    def use(self, user: Dependent, seen: Mapping[LookupQuery, AnswerVersion]) -> None:
-        """This is what a user's last render saw, and all that it asked. It is woken when that is no longer so."""
-        came, went = self._users.use(user, seen)
-        for query in came:
-            self._count(WatchScope.of(query), 1)
-        for query in went:
-            self._count(WatchScope.of(query), -1)
-        for query, each in seen.items():
-            self._ensure(WatchScope.of(query))
-            if self._find(query).seen != each:
-                self._listener.lookup_changed(user.uid, user.cause)
+    def set_queries(self, dependent: Dependent, queries: Mapping[LookupQuery, AnswerVersion]) -> None:
+        """Record all queries of a dependent's last render, with the version of each answer that it rendered. The parent
+        is requeued when an answer has another version.
+        """
+        added, removed = self._index.replace(dependent, queries)
+        for query in added:
+            self._count_query(WatchScope.of(query), 1)
+        for query in removed:
+            self._count_query(WatchScope.of(query), -1)
+        for query, version in queries.items():
+            self._ensure_watched(WatchScope.of(query))
+            if self._answer(query).version != version:
+                self._listener.lookup_changed(dependent.uid, dependent.cause)
 
     def forget(self, parent_uid: str) -> None:
-        """A parent is gone."""
+        """Remove the queries of a deleted parent."""
         for cause in (Cause.TEMPLATE, Cause.CHILD):
-            self.use(Dependent(parent_uid, cause), {})
+            self.set_queries(Dependent(parent_uid, cause), {})
 
     def written(self, live: LiveObject) -> None:
-        """Take what one of our own requests returned for the live object."""
-        for watch in self._around(live):
-            watch.cache.written(live)
+        """Update the caches with a live object that a request of the operator returned."""
+        for informer in self._informers_of(live):
+            informer.cache.written(live)
 
     def deleted(self, live: LiveObject) -> None:
-        """Take that one of our own requests deleted the object for good."""
-        for watch in self._around(live):
-            watch.cache.deleted(live)
+        """Remove from the caches an object that a request of the operator deleted."""
+        for informer in self._informers_of(live):
+            informer.cache.deleted(live)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """A kind's CRD changed, or may be there now. Raises ApiError where the cluster can't be asked."""
-        if kind not in self._users.kinds:
+        """Adapt to a kind whose CRD was created, changed or deleted: stop informers of what the cluster serves
+        otherwise, start those that are possible now, and requeue dependents with other answers. Raises ApiError where
+        discovery fails.
+        """
+        if kind not in self._index.kinds:
             return
         await self._mapper.discover()
-        for scope, watch in list(self._watches.items()):
+        for scope, informer in list(self._informers.items()):
             if scope.group_kind != kind:
                 continue
             served = self._resource(scope)
-            if served is None and self._definitions.serves(kind, scope.version):
+            if served is None and self._crds.serves(kind, scope.version):
                 continue
             if served is None or (served.path(), served.namespaced) != (
-                watch.resource.path(),
-                watch.resource.namespaced,
+                informer.resource.path(),
+                informer.resource.namespaced,
             ):
-                self._drop(scope)
-        for query in self._users.asked(kind):
-            self._ensure(WatchScope.of(query))
-        self._wake_whoever_saw_else(self._users.asked(kind))
+                self._stop(scope)
+        for query in self._index.queries(kind):
+            self._ensure_watched(WatchScope.of(query))
+        self._requeue_dependents_with_other_answers(self._index.queries(kind))
 
     async def close(self) -> None:
-        """Stop every watch."""
-        for scope in list(self._watches):
-            self._drop(scope)
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        """Stop every informer."""
+        for scope in list(self._informers):
+            self._stop(scope)
+        await asyncio.gather(*self._stopping_tasks, return_exceptions=True)
 
-    def _find(self, query: LookupQuery) -> _Found:
+    def _answer(self, query: LookupQuery) -> _CachedAnswer:
         scope = WatchScope.of(query)
-        watch = self._serving(scope)
-        if watch is None:
+        informer = self._best_informer(scope)
+        if informer is None:
             try:
                 resource = self._mapper.peek(scope.group_kind, scope.version)
             except UnknownKind as error:
-                if self._definitions.serves(scope.group_kind, scope.version):
-                    return _Found(unknown=f"the API server has not yet begun to serve {scope.kind}")
-                return _Found(absent=str(error))
-            problem = _unwatchable(resource, scope)
-            return _Found(unknown=problem or f"{scope.kind} is not watched yet", needs_permission=bool(problem))
-        if not watch.synced:
-            watched = watch.reflectors[0].scope
-            problem = watch.problem or f"the watch of {watched} is not synced"
-            hint = f"; {_right(watched)}" if watch.forbidden else ""
-            return _Found(unknown=problem + hint, needs_permission=watch.forbidden)
+                if self._crds.serves(scope.group_kind, scope.version):
+                    return _CachedAnswer(unknown=f"the API server has not yet begun to serve {scope.kind}")
+                return _CachedAnswer(absent=str(error))
+            reason = _why_unwatchable(resource, scope)
+            return _CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
+        if not informer.synced:
+            watched = informer.reflectors[0].scope
+            reason = informer.not_synced_reason or f"the watch of {watched} is not synced"
+            hint = f"; {_permission_hint(watched)}" if informer.forbidden else ""
+            return _CachedAnswer(unknown=reason + hint, needs_permission=informer.forbidden)
         if isinstance(query, Selection):
-            return _Found(lives=watch.cache.select(query.namespace, dict(query.labels)))
-        live = watch.cache.get(query.namespace, query.name)
-        return _Found(lives=() if live is None else (live,))
+            return _CachedAnswer(lives=informer.cache.select(query.namespace, dict(query.labels)))
+        live = informer.cache.get(query.namespace, query.name)
+        return _CachedAnswer(lives=() if live is None else (live,))
 
-    def _serving(self, scope: WatchScope) -> Informer | None:
-        """The watch that answers for an area: the widest one that is synced, else the narrowest."""
-        watches = [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
-        synced = [watch for watch in watches if watch.synced]
-        return synced[-1] if synced else watches[0] if watches else None
+    def _best_informer(self, scope: WatchScope) -> Informer | None:
+        """The informer that answers for a scope: the widest one that has synced, else the narrowest."""
+        informers = self._informers_in(scope)
+        synced = [informer for informer in informers if informer.synced]
+        return synced[-1] if synced else informers[0] if informers else None
 
-    def _around(self, live: LiveObject) -> list[Informer]:
-        scope = WatchScope.of_object(live)
-        return [watch for each in (scope, *scope.wider) if (watch := self._watches.get(each)) is not None]
+    def _informers_of(self, live: LiveObject) -> list[Informer]:
+        """The informers whose caches hold an object."""
+        return self._informers_in(WatchScope.of_object(live))
 
-    def _ensure(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
-        """Have an area watched, alone or as a part of a wider one."""
-        self._widened.discard(scope)
-        serving = self._serving(scope)
-        if serving is not None and (scope in self._watches or not serving.forbidden):
+    def _informers_in(self, scope: WatchScope) -> list[Informer]:
+        """The informers of a scope and of the wider ones, the widest last."""
+        return [found for each in (scope, *scope.wider) if (found := self._informers.get(each)) is not None]
+
+    def _ensure_watched(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
+        """Watch a scope, alone or as a part of a wider one, unless an informer answers for it already."""
+        self._wider_scopes.discard(scope)
+        informer = self._best_informer(scope)
+        if informer is not None and (scope in self._informers or not informer.forbidden):
             return
         resource = self._resource(scope)
-        if resource is None or _unwatchable(resource, scope):
+        if resource is None or _why_unwatchable(resource, scope):
             return
-        wanted = self._worthwhile(scope, resource)
-        if wanted != scope:
-            self._widened.add(wanted)
-        self._start(wanted, resource, redactor)
+        chosen = self._choose_scope(scope, resource)
+        if chosen != scope:
+            self._wider_scopes.add(chosen)
+        self._start(chosen, resource, redactor)
 
-    def _try_again(self, refused: WatchScope) -> None:
-        """Watch a wider area that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
-        self._refused.discard(refused)
-        resource = self._resource(refused)
-        narrow = next((each for each in self._watches if refused in each.wider), None)
-        if resource is None or narrow is None or self._worthwhile(narrow, resource) != refused:
+    def _retry_wider(self, wider: WatchScope) -> None:
+        """Watch a wider scope that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
+        self._forbidden_scopes.discard(wider)
+        resource = self._resource(wider)
+        narrow = next((each for each in self._informers if wider in each.wider), None)
+        if resource is None or narrow is None or self._choose_scope(narrow, resource) != wider:
             return
-        self._widened.add(refused)
-        self._start(refused, resource, NO_SECRETS)
+        self._wider_scopes.add(wider)
+        self._start(wider, resource, NO_SECRETS)
 
-    def _worthwhile(self, scope: WatchScope, resource: Resource) -> WatchScope:
-        watched = [each for each in self._watches if (each.api_version, each.kind) == (scope.api_version, scope.kind)]
-        return choose_scope(scope, watched, {each for each in scope.wider if self._is_possible(each, resource)})
+    def _choose_scope(self, scope: WatchScope, resource: Resource) -> WatchScope:
+        """The scope to watch: this one, or a wider one that replaces many watches."""
+        watched = [each for each in self._informers if (each.api_version, each.kind) == (scope.api_version, scope.kind)]
+        return choose_scope(scope, watched, {each for each in scope.wider if self._may_widen_to(each, resource)})
 
-    def _is_possible(self, wider: WatchScope, resource: Resource) -> bool:
-        confined = self._confined and resource.namespaced and not wider.namespace
-        return not confined and wider not in self._refused and wider not in self._watches
+    def _may_widen_to(self, wider: WatchScope, resource: Resource) -> bool:
+        out_of_limits = self._limited_to_namespaces and resource.namespaced and not wider.namespace
+        return not out_of_limits and wider not in self._forbidden_scopes and wider not in self._informers
 
     def _start(self, scope: WatchScope, resource: Resource, redactor: Redactor) -> None:
         cache = Cache()
         if redactor.contains_secret(scope.name) or redactor.contains_secret(scope.namespace):
-            self._discreet[scope] = redactor
-        said = self._discreet.get(scope, NO_SECRETS)
-        watched = Scope(resource, scope.namespace, name=scope.name, redactor=said)
+            self._redactors[scope] = redactor
+        known = self._redactors.get(scope, NO_SECRETS)
+        watched = Scope(resource, scope.namespace, name=scope.name, redactor=known)
         reflector = Reflector(self._client, watched, cache)
         cache.listen(partial(self._changed, scope), own_writes=True)
-        watch = self._watches[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
-        watch.add(reflector)
-        self._end_later(scope)
+        informer = self._informers[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
+        informer.add(reflector)
+        self._stop_later(scope)
 
     def _is_served(self, scope: WatchScope) -> bool:
         return self._resource(scope) is not None
@@ -285,85 +295,86 @@ class LookupInformers:
         except UnknownKind:
             return None
 
-    def _count(self, scope: WatchScope, step: int) -> None:
+    def _count_query(self, scope: WatchScope, step: int) -> None:
+        """Count a query up or down in every scope that answers it. A scope without queries is stopped later."""
         for each in (scope, *scope.wider):
-            self._asked_within[each] += step
-            if not self._asked_within[each]:
-                del self._asked_within[each]
-                self._end_later(each)
+            self._query_counts[each] += step
+            if not self._query_counts[each]:
+                del self._query_counts[each]
+                self._stop_later(each)
 
-    def _end_later(self, scope: WatchScope) -> None:
-        asyncio.get_running_loop().call_later(GRACE, self._end_unused, scope)
+    def _stop_later(self, scope: WatchScope) -> None:
+        asyncio.get_running_loop().call_later(GRACE_PERIOD, self._stop_if_unused, scope)
 
-    def _end_unused(self, scope: WatchScope) -> None:
-        if scope in self._watches and not self._asked_within[scope]:
-            self._drop(scope)
+    def _stop_if_unused(self, scope: WatchScope) -> None:
+        if scope in self._informers and not self._query_counts[scope]:
+            self._stop(scope)
 
-    def _drop(self, scope: WatchScope) -> None:
-        # Also in the middle of a call of its own listener: it is not waited for here.
-        watch = self._watches.pop(scope)
-        self._widened.discard(scope)
-        watch.cancel()
-        self._ending.update(watch.tasks)
-        for task in watch.tasks:
-            task.add_done_callback(self._ending.discard)
+    def _stop(self, scope: WatchScope) -> None:
+        # The informer's own listener may call this, so that its end can't be awaited here.
+        informer = self._informers.pop(scope)
+        self._wider_scopes.discard(scope)
+        informer.cancel()
+        self._stopping_tasks.update(informer.tasks)
+        for task in informer.tasks:
+            task.add_done_callback(self._stopping_tasks.discard)
 
     def _state_changed(self, scope: WatchScope) -> None:
-        watch = self._watches.get(scope)
-        if watch is None:
+        informer = self._informers.get(scope)
+        if informer is None:
             return
-        within = self._asked_in(scope)
-        if watch.synced:
-            for narrower in [each for each in self._watches if each != scope and scope.contains(each)]:
-                self._drop(narrower)
-        elif watch.forbidden and scope in self._widened:
-            log.info("lookups: %s; what is asked for is watched one by one", watch.problem)
-            self._refused.add(scope)
-            asyncio.get_running_loop().call_later(WIDER_RETRY, self._try_again, scope)
-            self._drop(scope)
-            for query in within:
-                self._ensure(WatchScope.of(query))
-        elif watch.forbidden:
-            log.warning("lookups: %s", watch.problem)
-        self._wake_whoever_saw_else(within)
+        queries = self._queries_in(scope)
+        if informer.synced:
+            for narrower in [each for each in self._informers if each != scope and scope.contains(each)]:
+                self._stop(narrower)
+        elif informer.forbidden and scope in self._wider_scopes:
+            log.info("lookups: %s; the objects are watched one by one", informer.not_synced_reason)
+            self._forbidden_scopes.add(scope)
+            asyncio.get_running_loop().call_later(WIDER_RETRY, self._retry_wider, scope)
+            self._stop(scope)
+            for query in queries:
+                self._ensure_watched(WatchScope.of(query))
+        elif informer.forbidden:
+            log.warning("lookups: %s", informer.not_synced_reason)
+        self._requeue_dependents_with_other_answers(queries)
 
-    def _asked_in(self, scope: WatchScope) -> Collection[LookupQuery]:
-        """What anybody asks that an area answers."""
+    def _queries_in(self, scope: WatchScope) -> Collection[LookupQuery]:
+        """The queries that a scope answers."""
         if scope.name:
             return (Lookup(api_version=scope.api_version, kind=scope.kind, namespace=scope.namespace, name=scope.name),)
-        return [query for query in self._users.asked(scope.group_kind) if scope.contains(WatchScope.of(query))]
+        return [query for query in self._index.queries(scope.group_kind) if scope.contains(WatchScope.of(query))]
 
     def _changed(self, scope: WatchScope, old: LiveObject | None, new: LiveObject | None) -> None:
-        watch = self._watches.get(scope)
-        if watch is None or not watch.synced:
-            # Whoever uses it is woken when it is synced, if then it is not what was seen before.
+        informer = self._informers.get(scope)
+        if informer is None or not informer.synced:
+            # When it has synced, `_state_changed` requeues the dependents that rendered another answer.
             return
         live = new or old
         assert live is not None
-        for query in self._users.concerned(scope.api_version, old, new):
-            for user in self._users.of(query):
-                # For the parent and its children it is only one more way to hear of them.
-                kin = user.uid in (live.uid, live.parent_uid)
-                self._listener.lookup_changed(user.uid, Cause.CHILD if kin else user.cause)
+        for query in self._index.affected(scope.api_version, old, new):
+            for dependent in self._index.dependents(query):
+                # A parent that looks up itself or its own child also has their events.
+                own = dependent.uid in (live.uid, live.parent_uid)
+                self._listener.lookup_changed(dependent.uid, Cause.CHILD if own else dependent.cause)
 
-    def _wake_whoever_saw_else(self, queries: Iterable[LookupQuery]) -> None:
+    def _requeue_dependents_with_other_answers(self, queries: Iterable[LookupQuery]) -> None:
         for query in queries:
-            now = self._find(query).seen
-            for user, seen in self._users.of(query).items():
-                if seen != now:
-                    self._listener.lookup_changed(user.uid, user.cause)
+            version = self._answer(query).version
+            for dependent, rendered in self._index.dependents(query).items():
+                if rendered != version:
+                    self._listener.lookup_changed(dependent.uid, dependent.cause)
 
 
-def _right(scope: Scope) -> str:
-    """What to allow."""
+def _permission_hint(scope: Scope) -> str:
+    """The permission that the operator needs."""
     name = scope.redactor.redact(scope.name)
     what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
     where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
     return f"allow the operator to list and watch {what} in {where}"
 
 
-def _unwatchable(resource: Resource, scope: WatchScope) -> str:
-    """Why an area of a resource can't be watched at all, '' where it can."""
+def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
+    """Why a scope of a resource can't be watched with any permission, '' where it can."""
     if resource.verbs and not {"list", "watch"} <= resource.verbs:
         return f"the API server offers no watch of {resource.name}"
     if scope.namespace and not resource.namespaced:

@@ -20,7 +20,7 @@ _NONE: frozenset[Identity] = frozenset()
 class ObjectClaims(Mapping[Identity, str]):
     """The uid of the parent that each object belongs to.
 
-    `parents` are all parents that exist, by uid. `all_parents_known` tells whether the watches of all of them have
+    `parents` are all parents that exist, by uid. `all_parents_known` returns whether the informers of all of them have
     synced. `requeue` is called with the uid of a parent that has to be reconciled again.
     """
 
@@ -45,7 +45,7 @@ class ObjectClaims(Mapping[Identity, str]):
         return len(self._owners)
 
     def claim(self, uid: str, plan: Plan) -> None:
-        """Claim what is rendered for a parent, and note what belongs to other parents.
+        """Claim what is rendered for a parent, and record what belongs to other parents.
 
         A parent that was deleted while it was reconciled claims nothing: no event would release its claims.
         """
@@ -54,7 +54,7 @@ class ObjectClaims(Mapping[Identity, str]):
         claimed = frozenset(
             step.identity
             for step in plan.steps
-            # A manifest that is applied only where its object is absent takes nothing away from another parent.
+            # A manifest that is applied only if its object is absent claims nothing from another parent.
             if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
         )
         self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
@@ -69,7 +69,7 @@ class ObjectClaims(Mapping[Identity, str]):
         self._release(self._claimed.pop(uid, _NONE))
 
     def free(self, identity: Identity) -> None:
-        """An object was deleted, or has another owner: requeue the parents that were refused it."""
+        """Requeue the parents that were refused an object that was deleted or has another owner now."""
         for uid in tuple(self._refused_parents.get(identity, ())):
             self._requeue(uid)
 

@@ -2,8 +2,8 @@
 
 Promises:
 - The state is one frozen value, made of the states of the features. A reconcile returns the next one.
-- A parent that was recreated under its name is another one: the process remembers nothing of it.
-- Losing the state costs one apply a child, and nothing else.
+- A parent that was recreated under the same name starts without a state.
+- Without its state, a parent's next reconcile applies every child once.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Parent:
 
     live: LiveObject
     folder: Folder
-    """The template folder that it is rendered through."""
+    """The template folder that renders it."""
     resource: Resource
     """How the cluster serves its kind."""
     writes_status: bool
-    """Whether its status is the operator's to write."""
+    """Whether the operator writes its status."""
     status_schema: Mapping[str, object] | None
-    """What its status may hold, None where it may hold anything."""
+    """The schema of its status, None if it accepts anything."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
     unreported: str
-    """What the CRD keeps the operator from reporting there, in a sentence."""
+    """What the operator can't report because the CRD doesn't declare it, in a sentence."""
     cache: Cache
-    """Where the parent came from. It learns of what the operator writes to the parent."""
+    """The cache that the parent was read from. The operator's own writes to the parent go there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ParentState:
     retries: Retries = field(default_factory=Retries)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     unrecorded_once: Mapping[str, str] = field(default_factory=dict)
-    """What was applied once and could not be recorded on the parent yet."""
+    """The once records that could not be written to the parent yet."""
     reconcile_at: str = ""
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
 

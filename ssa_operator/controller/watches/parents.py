@@ -1,10 +1,10 @@
-"""The parents of one template folder: their watch, and what this process remembers of each.
+"""The informer of the parents of one template folder, and what this process remembers of each parent.
 
 Promises:
-- A parent is looked at when its generation, its labels, its annotations or its deletion changed; its own status
-  written by us wakes nobody.
-- Parents that are new or changed since their last report go ahead of those that only have to be looked at again.
-- The last report of every parent can be read at any time, also while nothing happens.
+- A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
+  operator wrote requeues no parent.
+- At the start, parents that changed since their last status go ahead of those that did not.
+- The last report of every parent can be read at any time, also while nothing is reconciled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ssa_operator.rendering.folder.sources import Folder
 
 
 class ParentKey(NamedTuple):
-    """A parent in the queue: the folder that it is rendered through (`echoes.example.com`), its namespace ('' if
+    """A parent in the work queue: the template folder that renders it (`echoes.example.com`), its namespace ('' if
     cluster-scoped) and name.
     """
 
@@ -45,54 +45,56 @@ class ParentKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """How the cluster serves a folder's resource: `definition` is its CRD, None for a built-in one."""
+    """How the cluster serves a folder's resource."""
 
     resource: Resource
-    definition: Mapping[str, Any] | None
+    crd: Mapping[str, Any] | None
+    """Its CRD, None for a built-in resource or one whose CRD can't be read."""
 
     @property
     def terminating(self) -> bool:
         """Whether the CRD is being deleted: its objects are served until the last one is gone, but no new ones."""
-        return self.definition is not None and "deletionTimestamp" in self.definition["metadata"]
+        return self.crd is not None and "deletionTimestamp" in self.crd["metadata"]
 
     @property
     def writes_status(self) -> bool:
-        """Whether the status is ours to write: a built-in kind's belongs to Kubernetes.
+        """Whether the operator writes the status. The status of a built-in kind belongs to Kubernetes.
 
-        Where the CRD can't be read, discovery tells whether there is a status to write.
+        Where the CRD can't be read, discovery shows whether there is a status to write.
         """
-        if self.definition is not None:
-            return has_status(self.definition, self.resource.version)
+        if self.crd is not None:
+            return has_status(self.crd, self.resource.version)
         return not self.resource.built_in and "status" in self.resource.subresources
 
     @property
     def shows_conditions(self) -> bool:
         """Whether the operator's conditions have a place in the status."""
-        if self.definition is None:
+        if self.crd is None:
             return self.writes_status
-        return "conditions" not in undeclared_reports(self.definition, self.resource.version)
+        return "conditions" not in undeclared_reports(self.crd, self.resource.version)
 
     @property
     def unreported(self) -> str:
-        """What the CRD keeps the operator from reporting, and what to do; '' where it keeps nothing."""
-        return unreported(self.definition, self.resource.version) if self.definition is not None else ""
+        """What the operator can't report because the CRD doesn't declare it, and what to do; '' if it declares
+        everything."""
+        return unreported(self.crd, self.resource.version) if self.crd is not None else ""
 
 
 class ParentListener(Protocol):
     """Receives the events of parents."""
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
-        """A parent exists that was not there before."""
+        """A parent was created, or is in the first list."""
 
     def parent_deleted(self, uid: str) -> None:
-        """A parent is gone."""
+        """A parent is gone from the cluster."""
 
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
-        """A parent has to be reconciled."""
+        """A parent has to be reconciled, for this cause."""
 
 
 class ParentInformer:
-    """All parents of one folder, watched from `start` until `close`."""
+    """All parents of one template folder, watched from `start` until `close`."""
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class ParentInformer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the reflectors."""
         self._tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
@@ -130,26 +132,26 @@ class ParentInformer:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     def serve(self, served: Served) -> None:
-        """Take over what a changed CRD says of the status."""
+        """Replace how the cluster serves the resource, and what its CRD declares of the status."""
         self.served = served
-        self._schema = status_schema(served.definition, served.resource.version) if served.definition else None
+        self._schema = status_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
         self._shows_conditions = served.shows_conditions
 
-    def writes_a_generation(self, kind: GroupKind) -> bool:
-        """Whether these are parents of a kind, and their status tells the generation that it speaks of."""
+    def writes_observed_generation(self, kind: GroupKind) -> bool:
+        """Whether these parents are of a kind, and their status has a place for the observedGeneration."""
         resource = self.served.resource
         if (resource.group, resource.kind) != kind or not self.served.writes_status:
             return False
-        told = declared({"observedGeneration": 1, "conditions": []}, self._schema)
-        return isinstance(told, Mapping) and bool(told)
+        status = declared({"observedGeneration": 1, "conditions": []}, self._schema)
+        return isinstance(status, Mapping) and bool(status)
 
     def all_keys(self) -> list[ParentKey]:
         return [self._key(live) for live in self._cache]
 
     @property
     def ready_count(self) -> int:
-        """How many parents were called Ready in their last report."""
+        """How many parents are Ready in their last report."""
         reports = (self.report(live) for live in self._cache)
         return sum(1 for report in reports if report is not None and report.verdict.ready)
 
@@ -159,7 +161,7 @@ class ParentInformer:
         return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
-        """The parent of that name, None where there is none."""
+        """The parent with that name, None where there is none."""
         return self._cache.get(namespace, name)
 
     def parent(self, live: LiveObject) -> Parent:
@@ -176,20 +178,20 @@ class ParentInformer:
         )
 
     def state(self, live: LiveObject) -> ParentState:
-        """What is remembered of this very object: one that was recreated under the same name starts without a state."""
+        """What the process remembers of this object: nothing of one that was recreated under the same name."""
         return self._states.get(live.uid, ParentState())
 
     def save_state(self, live: LiveObject, state: ParentState) -> None:
-        """Remember this of a parent until its next reconcile, unless the parent is gone."""
+        """Remember the state of a parent until its next reconcile, unless the parent is gone."""
         if live.uid in self._states:
             self._states[live.uid] = state
 
     def report(self, live: LiveObject) -> Report | None:
-        """The last report of a parent, None where it has not been looked at yet."""
+        """The last report of a parent, None where it was not reconciled yet."""
         return self.state(live).status.report
 
     async def close(self) -> None:
-        """Stop the watches."""
+        """Stop the reflectors."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -208,19 +210,19 @@ class ParentInformer:
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = ParentState()
             self._listener.parent_added(new, key)
-        cause = change(old, new)
+        cause = cause_of_change(old, new)
         if cause:
             self._listener.parent_changed(key, cause)
 
 
-def change(old: LiveObject | None, new: LiveObject | None) -> Cause:
-    """What a parent's event is worth: nothing, a look at its children, or a whole pass."""
+def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
+    """The cause with which an event of a parent requeues it, Cause(0) if the event doesn't."""
     if new is None:
         return Cause.PARENT
     if old is None:
         status = new.body.get("status")
-        seen = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
-        return Cause.RESYNC if seen else Cause.PARENT
+        observed = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
+        return Cause.RESYNC if observed else Cause.PARENT
     before, after = old.metadata, new.metadata
     if (
         (before.uid, before.generation, before.labels, before.annotations)
@@ -229,11 +231,10 @@ def change(old: LiveObject | None, new: LiveObject | None) -> Cause:
         or (not after.generation and _content(old) != _content(new))
     ):
         return Cause.PARENT
-    # Somebody took our finalizer away, or put it there.
-    ours = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
-    return Cause.CHILD if ours or old.body.get("status") != new.body.get("status") else Cause(0)
+    finalizer_changed = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
+    return Cause.CHILD if finalizer_changed or old.body.get("status") != new.body.get("status") else Cause(0)
 
 
 def _content(live: LiveObject) -> dict[str, Any]:
-    """What a kind without generations (Namespace, ConfigMap) is about."""
+    """Everything but metadata and status: what is compared for a kind without generations (Namespace, ConfigMap)."""
     return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

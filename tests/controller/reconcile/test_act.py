@@ -1,4 +1,4 @@
-"""What carrying out a plan leaves behind when it meets a bug of ours."""
+"""Acting on a plan with unexpected errors and with a cache that is behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.example_objects import child, config_map, observed, rendered
 
 
 class Broken:
-    """The children of a cluster whose first question waits for ever and whose second one meets a bug."""
+    """The children of a cluster whose first request waits for ever and whose second one raises an unexpected error."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -73,7 +73,7 @@ class Lagging:
     ],
     ids=["another object has the name", "the kind is gone"],
 )
-async def test_what_could_not_be_deleted_because_the_cache_is_behind_is_tried_again_after_a_backoff(
+async def test_a_deletion_that_fails_because_the_cache_is_behind_is_retried_after_a_backoff(
     refusal: Exception, known: bool, words: str
 ) -> None:
     step = Step(action=Action.PRUNE, identity=child().identity, live=child(), reason="is no longer rendered")

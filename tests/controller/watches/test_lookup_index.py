@@ -1,4 +1,4 @@
-"""Who is concerned by a change, found by an index: always those whom a look at everybody would find."""
+"""The lookup index finds the same queries that a scan of all queries would find."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = st.sampled_from(["x", "y"])
 NAMESPACES = st.sampled_from(["a", "b"])
 LABELS = st.dictionaries(st.sampled_from(["k", "l", "m"]), st.sampled_from(["1", "2"]))
 KINDS = st.sampled_from(["ConfigMap", "Secret"])
-ASKED: st.SearchStrategy[LookupQuery] = st.one_of(
+QUERIES: st.SearchStrategy[LookupQuery] = st.one_of(
     st.builds(Lookup, api_version=st.just("v1"), kind=KINDS, namespace=NAMESPACES, name=NAMES),
     st.builds(
         Selection,
@@ -26,8 +26,8 @@ ASKED: st.SearchStrategy[LookupQuery] = st.one_of(
         labels=LABELS.map(lambda labels: tuple(sorted(labels.items()))),
     ),
 )
-USERS = st.builds(Dependent, st.sampled_from(["u1", "u2", "u3"]), st.sampled_from([Cause.TEMPLATE, Cause.CHILD]))
-USES = st.lists(st.tuples(USERS, st.dictionaries(ASKED, st.integers(0, 9), max_size=4)))
+DEPENDENTS = st.builds(Dependent, st.sampled_from(["u1", "u2", "u3"]), st.sampled_from([Cause.TEMPLATE, Cause.CHILD]))
+RENDERS = st.lists(st.tuples(DEPENDENTS, st.dictionaries(QUERIES, st.integers(0, 9), max_size=4)))
 
 
 def live(kind: str, namespace: str, name: str, labels: Mapping[str, str]) -> LiveObject:
@@ -35,50 +35,54 @@ def live(kind: str, namespace: str, name: str, labels: Mapping[str, str]) -> Liv
     return LiveObject.of({"apiVersion": "v1", "kind": kind, "metadata": metadata})
 
 
-def matches(query: LookupQuery, found: LiveObject) -> bool:
-    identity = found.identity
+def matches(query: LookupQuery, live_object: LiveObject) -> bool:
+    identity = live_object.identity
     if isinstance(query, Lookup):
         return query.identity == identity
     return (
         query.kind == identity.kind
         and query.namespace in ("", identity.namespace)
-        and set(query.labels) <= set(found.metadata.labels.items())
+        and set(query.labels) <= set(live_object.metadata.labels.items())
     )
 
 
-@given(USES, KINDS, NAMESPACES, NAMES, LABELS, LABELS)
-def test_exactly_those_are_concerned_who_ask_for_the_object_as_it_was_or_is(
-    uses: list[tuple[Dependent, dict[LookupQuery, int]]],
+@given(RENDERS, KINDS, NAMESPACES, NAMES, LABELS, LABELS)
+def test_a_change_affects_exactly_the_queries_that_match_the_old_or_the_new_object(
+    renders: list[tuple[Dependent, dict[LookupQuery, int]]],
     kind: str,
     namespace: str,
     name: str,
     before: dict[str, str],
     after: dict[str, str],
 ) -> None:
-    users = LookupIndex()
+    index = LookupIndex()
     last: dict[Dependent, dict[LookupQuery, int]] = {}
-    for user, seen in uses:
-        users.use(user, seen)
-        last[user] = seen
+    for dependent, queries in renders:
+        index.replace(dependent, queries)
+        last[dependent] = queries
     old, new = live(kind, namespace, name, before), live(kind, namespace, name, after)
-    asked = {query for seen in last.values() for query in seen}
-    concerned = list(users.concerned("v1", old, new))
-    assert len(concerned) == len(set(concerned))
-    assert set(concerned) == {query for query in asked if matches(query, old) or matches(query, new)}
-    assert set(users.concerned("v1", None, new)) == {query for query in asked if matches(query, new)}
-    for query in concerned:
-        assert users.of(query) == {user: seen[query] for user, seen in last.items() if query in seen}
-    assert {each for kind in users.kinds for each in users.asked(kind)} == asked
+    expected = {query for queries in last.values() for query in queries}
+    affected = list(index.affected("v1", old, new))
+    assert len(affected) == len(set(affected))
+    assert set(affected) == {query for query in expected if matches(query, old) or matches(query, new)}
+    assert set(index.affected("v1", None, new)) == {query for query in expected if matches(query, new)}
+    for query in affected:
+        assert index.dependents(query) == {
+            dependent: queries[query] for dependent, queries in last.items() if query in queries
+        }
+    assert {each for kind in index.kinds for each in index.queries(kind)} == expected
 
 
-@given(USES)
-def test_what_comes_and_goes_is_told_once(uses: list[tuple[Dependent, dict[LookupQuery, int]]]) -> None:
-    users = LookupIndex()
-    asked: set[LookupQuery] = set()
-    for user, seen in [*uses, *((user, dict[LookupQuery, int]()) for user, _ in uses)]:
-        came, went = users.use(user, seen)
-        assert asked.isdisjoint(came)
-        assert asked.issuperset(went)
-        asked = (asked | set(came)) - set(went)
-    assert asked == set()
-    assert users.kinds == ()
+@given(RENDERS)
+def test_each_query_is_reported_once_as_added_and_once_as_removed(
+    renders: list[tuple[Dependent, dict[LookupQuery, int]]],
+) -> None:
+    index = LookupIndex()
+    expected: set[LookupQuery] = set()
+    for dependent, queries in [*renders, *((dependent, dict[LookupQuery, int]()) for dependent, _ in renders)]:
+        added, removed = index.replace(dependent, queries)
+        assert expected.isdisjoint(added)
+        assert expected.issuperset(removed)
+        expected = (expected | set(added)) - set(removed)
+    assert expected == set()
+    assert index.kinds == ()
