@@ -136,7 +136,7 @@ def map_templates(templates: Path) -> Path:
         pytest.param(by_apply, ("rival (Apply)", "data.word"), id="apply"),
         pytest.param(by_update, ("rival (Update)", "data.word"), id="update"),
         pytest.param(by_removal, ("an unknown manager repeatedly removes", "data.word"), id="removal"),
-        pytest.param(by_deletion, ("is deleted",), id="deletion"),
+        pytest.param(by_deletion, ("is repeatedly deleted",), id="deletion"),
     ],
 )
 async def test_a_rival_is_named_with_its_field_and_answered_a_bounded_number_of_times(
@@ -249,7 +249,9 @@ async def test_two_operators_with_different_templates_say_so_and_stop_hurrying(
         operate(templates=other, conflict_policy=PATIENT),
     ):
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
+        await desk.until(
+            ECHOES, "web", not_ready_because("Conflict", "another ssa-operator repeatedly changes data.word")
+        )
         assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 
@@ -316,8 +318,12 @@ async def test_two_operators_that_judge_a_parent_differently_say_so_in_its_statu
         operate(templates=two, conflict_policy=HASTY),
     ):
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator repeatedly overwrites this status"))
-        await desk.until(ECHOES, "web", not_ready_because("Ready", "another ssa-operator repeatedly overwrites this status"))
+        await desk.until(
+            ECHOES, "web", not_ready_because("RenderFailed", "another ssa-operator repeatedly overwrites this status")
+        )
+        await desk.until(
+            ECHOES, "web", not_ready_because("Ready", "another ssa-operator repeatedly overwrites this status")
+        )
 
 
 async def test_two_operators_that_judge_a_parent_differently_write_its_status_a_bounded_number_of_times(
