@@ -137,7 +137,7 @@ def map_templates(templates: Path) -> Path:
         pytest.param(by_apply, ("rival (Apply)", "data.word"), id="apply"),
         pytest.param(by_update, ("rival (Update)", "data.word"), id="update"),
         pytest.param(by_removal, ("an unknown manager repeatedly removes", "data.word"), id="removal"),
-        pytest.param(by_deletion, ("is deleted",), id="deletion"),
+        pytest.param(by_deletion, ("is repeatedly deleted",), id="deletion"),
     ],
 )
 async def test_a_conflicting_manager_is_named_with_its_field_and_reverted_a_bounded_number_of_times(
@@ -250,7 +250,9 @@ async def test_two_operators_with_different_templates_report_a_conflict_and_back
         operate(templates=other, conflict_policy=PATIENT),
     ):
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", not_ready_because("Conflict", "another ssa-operator changes data.word"))
+        await desk.until(
+            ECHOES, "web", not_ready_because("Conflict", "another ssa-operator repeatedly changes data.word")
+        )
         assert 0 < len(versions) <= 2 * (PATIENT.allowed_changes + 2)
 
 

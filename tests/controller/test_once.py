@@ -74,7 +74,7 @@ def record(body: dict[str, Any]) -> dict[str, str]:
 
 
 def migrated(body: dict[str, Any]) -> bool:
-    """Whether the parent is ready, and reports that its Job was ready before its deletion."""
+    """Whether the parent is ready, and says that its Job was ready before it was gone."""
     return is_ready(body) and all(word.endswith(" ready") for word in record(body).values()) and bool(record(body))
 
 
@@ -83,9 +83,9 @@ def job(parent: dict[str, Any]) -> dict[str, Any]:
     return entries(parent).get("Job/web-migrate", {})
 
 
-def went(parent: dict[str, Any]) -> bool:
-    """Whether the parent reports that its Job existed and is gone."""
-    return "and went" in job(parent).get("message", "")
+def is_gone(parent: dict[str, Any]) -> bool:
+    """Whether the parent says that its Job was there and is no more."""
+    return "and is gone" in job(parent).get("message", "")
 
 
 async def parent_with_its_job(desk: Desk) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
     async with operate() as running:
         running.write(JOB, MIGRATE)
         await desk.apply(echo("web"))
-        parent = await desk.until(ECHOES, "web", lambda body: migrated(body) and went(body))
+        parent = await desk.until(ECHOES, "web", lambda body: migrated(body) and is_gone(body))
         assert job(parent)["state"] == "Current"
         assert "was made once, became ready and is gone" in job(parent)["message"]
         assert list(record(parent)) == [f"Job.batch/{desk.namespace}/web-migrate"]
@@ -117,7 +117,9 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         assert await runs(desk) == 1
 
         running.write(JOB, MIGRATE.replace("migrate:1", "migrate:2"))
-        await desk.until(ECHOES, "web", lambda body: record(body) != record(parent) and migrated(body) and went(body))
+        await desk.until(
+            ECHOES, "web", lambda body: record(body) != record(parent) and migrated(body) and is_gone(body)
+        )
         await desk.apply_until_ready(echo("web", 1))
         assert await runs(desk) == 2
 
@@ -126,7 +128,7 @@ async def test_a_manifest_that_depends_on_a_deleted_job_does_not_wait_for_it(des
     async with operate() as running:
         running.write(JOB, MIGRATE)
         await desk.apply(echo("web"))
-        await desk.until(ECHOES, "web", went)
+        await desk.until(ECHOES, "web", is_gone)
         running.write(f"{ECHOES}/dependant.yaml.j2", DEPENDANT)
         running.write(f"{ECHOES}/_status.yaml.j2", "migrated: {{ ready(child('Job', name ~ '-migrate')) }}\n")
         await desk.until("configmaps", "web", holds(after="web-migrate"))
@@ -138,7 +140,7 @@ async def test_a_job_that_a_user_deletes_is_not_recreated(desk: Desk, operate: O
         running.write(JOB, STANDING)
         parent = await parent_with_its_job(desk)
         await desk.kubectl("delete", "job", "web-migrate")
-        done = await desk.until(ECHOES, "web", lambda body: went(body) and is_ready(body))
+        done = await desk.until(ECHOES, "web", lambda body: is_gone(body) and is_ready(body))
         assert job(done)["state"] == "Current"
         assert record(done) == record(parent)
         await desk.apply_until_ready(echo("web", 2))
@@ -154,7 +156,7 @@ async def test_an_existing_object_of_another_manager_is_never_reported_as_delete
             parent = await desk.apply_until_ready(echo("web", replicas))
             entry = entries(parent)["ConfigMap/web-once"]
             assert (entry["state"], entry["uid"]) == ("Current", uid(theirs))
-            assert "went" not in entry.get("message", "")
+            assert "gone" not in entry.get("message", "")
         assert holds(a="theirs")(await desk.read("configmaps", "web-once"))
         await desk.kubectl("delete", "configmap", "web-once")
         await desk.apply(echo("web", 3))
@@ -189,7 +191,7 @@ async def test_a_once_job_that_a_crash_left_unrecorded_is_recorded_by_the_next_p
         again = await desk.until(ECHOES, "web", record)
         assert record(again) == record(parent)
         await desk.kubectl("delete", "job", "web-migrate")
-        await desk.until(ECHOES, "web", went)
+        await desk.until(ECHOES, "web", is_gone)
     await desk.gone("jobs.batch", "web-migrate")
 
 
