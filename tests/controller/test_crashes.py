@@ -193,13 +193,13 @@ async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
     desk: Desk,
     cluster: Cluster,
     options: MakeOptions,
-    story_templates: Path,
+    scenario_templates: Path,
     after: bool,
     stride: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
-    made = options(templates=story_templates)
+    made = options(templates=scenario_templates)
     count = await writes_of(desk, cluster, made)
     assert count > 10
     for at in range(1, count + 1, stride):
@@ -207,5 +207,5 @@ async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
         async with crashing_operators(cluster, made, crash):
             await run_scenario(desk, f"web-{at}x")
         if crash.writes < at:
-            break  # what follows at once may be one write of a status or two: this story had fewer
+            break  # what follows at once may be one write of a status or two: this scenario had fewer
     assert at > count // 2
