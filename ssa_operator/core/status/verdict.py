@@ -87,7 +87,7 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
         for outcome in outcomes
         if outcome.result is Result.WAITING and outcome.step.action is Action.PRUNE
     ]
-    causes += [f"left out: {hook}" for hook in finalization.left_out]
+    causes += [f"skipped: {hook}" for hook in finalization.skipped_hooks]
     causes += [_left_out_text(problem) for problem in finalization.plan.rendered.problems]
     message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
     stalled = bool(failures) and not any(failure.retryable for failure in failures)
@@ -117,5 +117,5 @@ def _failure_text(failure: Outcome) -> str:
 
 def _left_out_text(problem: RenderProblem) -> str:
     if problem.outdated:
-        return f"the last good templates are in use, for the new ones can't be loaded: {problem}"
-    return f"left out, for it can't be rendered: {problem}"
+        return f"the last good templates are in use because the new ones can't be loaded: {problem}"
+    return f"skipped because it can't be rendered: {problem}"

@@ -225,7 +225,7 @@ def test_what_could_not_be_made_is_not_recorded(result: Result) -> None:
 def test_what_cannot_be_recorded_is_an_error_that_may_pass() -> None:
     failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
-    assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
+    assert "migrate is applied once, and that can't be recorded on its parent: 403" in failed.message
 
 
 def test_whoever_depends_on_it_need_not_wait_for_what_is_gone_unless_it_failed() -> None:
