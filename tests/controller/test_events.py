@@ -29,10 +29,10 @@ async def test_what_happens_to_the_children_is_told_on_the_parent(desk: Desk, op
         await desk.told("Ready", "is ready")
 
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
-        await desk.told("Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed")
+        await desk.told("Repaired", f"reverted Deployment {desk.namespace}/web: kubectl (Update of scale) changed")
 
         await desk.kubectl("delete", "deployment", "web")
-        await desk.told("Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
+        await desk.told("Repaired", f"recreated Deployment {desk.namespace}/web: it was deleted")
 
         await desk.apply(echo("web", 2))
         await desk.told("Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")

@@ -22,7 +22,7 @@ from dataclasses import replace
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.status.event_aggregation import HEARTBEAT, Correlator, Dropped, Write
+from ssa_operator.core.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Write
 from ssa_operator.core.status.events import Event, series_body
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -62,7 +62,7 @@ class Recorder:
         self._metrics = metrics
         self._now = now
         # In a pod, this is the pod's name.
-        self._correlator = Correlator(socket.gethostname(), now())
+        self._correlator = EventCorrelator(socket.gethostname(), now())
         self._queue: deque[Write] = deque()
         self._news = asyncio.Event()
         self._closed = False
@@ -73,8 +73,8 @@ class Recorder:
         """Have events written on a parent."""
         for event in events:
             try:
-                write = self._correlator.tell(parent, event, self._now())
-            except Dropped:
+                write = self._correlator.correlate(parent, event, self._now())
+            except EventDropped:
                 self._count("dropped")
                 continue
             if write is not None:
@@ -87,9 +87,9 @@ class Recorder:
                 async with asyncio.timeout(HEARTBEAT):
                     await self._news.wait()
             self._news.clear()
-            self._put_all(self._correlator.due(self._now()))
+            self._put_all(self._correlator.due_series(self._now()))
             await self._drain()
-        self._put_all(self._correlator.due(self._now(), end=True))
+        self._put_all(self._correlator.due_series(self._now(), end=True))
         await self._drain()
 
     async def close(self, running: asyncio.Task[None]) -> None:

@@ -1,4 +1,4 @@
-"""What a process remembers of the renders of one parent. It tells pruning whether data or templates changed.
+"""What a process remembers of the renders of one parent. Pruning sees by it whether data or templates changed.
 
 Promises:
 - It is one frozen value. A reconcile returns the next one and changes none.
