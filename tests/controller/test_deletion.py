@@ -281,7 +281,7 @@ async def test_children_that_depend_on_others_are_deleted_before_them(desk: Desk
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
         await desk.kubectl("delete", "echo", "web", "--wait=false")
-        waits = not_ready_because("Deleting", "ConfigMap", "is being deleted", "goes after ConfigMap")
+        waits = not_ready_because("Deleting", "ConfigMap", "is being deleted", "is deleted after ConfigMap")
         await desk.until(ECHOES, "web", waits)
         assert not is_going(await desk.read("deployments.apps", "web"))
         await desk.release("configmap", "web")

@@ -31,11 +31,11 @@ async def test_changes_of_the_children_are_events_on_the_parent(desk: Desk, oper
 
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
         await desk.until_event(
-            "Repaired", f"put Deployment {desk.namespace}/web back: kubectl (Update of scale) changed"
+            "Repaired", f"reverted Deployment {desk.namespace}/web: kubectl (Update of scale) changed"
         )
 
         await desk.kubectl("delete", "deployment", "web")
-        await desk.until_event("Repaired", f"made Deployment {desk.namespace}/web again: it was deleted")
+        await desk.until_event("Repaired", f"recreated Deployment {desk.namespace}/web: it was deleted")
 
         await desk.apply(echo("web", 2))
         await desk.until_event("Changed", f"changed Deployment {desk.namespace}/web: its manifest changed")

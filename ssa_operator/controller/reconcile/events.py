@@ -21,7 +21,7 @@ from dataclasses import replace
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.status.event_aggregation import HEARTBEAT, Correlator, Dropped, Write
+from ssa_operator.core.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Write
 from ssa_operator.core.status.events import Event, series_body
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -60,8 +60,8 @@ class Recorder:
         self._until_queue_empty = until_queue_empty
         self._metrics = metrics
         self._now = now
-        # In a pod, the host name is the pod's name.
-        self._correlator = Correlator(socket.gethostname(), now())
+        # In a pod, this is the pod's name.
+        self._correlator = EventCorrelator(socket.gethostname(), now())
         self._queue: deque[Write] = deque()
         self._wake_up = asyncio.Event()
         self._closed = False
@@ -72,8 +72,8 @@ class Recorder:
         """Queue Events on a parent to be written."""
         for event in events:
             try:
-                write = self._correlator.tell(parent, event, self._now())
-            except Dropped:
+                write = self._correlator.correlate(parent, event, self._now())
+            except EventDropped:
                 self._count("dropped")
                 continue
             if write is not None:
@@ -86,9 +86,9 @@ class Recorder:
                 async with asyncio.timeout(HEARTBEAT):
                     await self._wake_up.wait()
             self._wake_up.clear()
-            self._enqueue_all(self._correlator.due(self._now()))
+            self._enqueue_all(self._correlator.due_series(self._now()))
             await self._drain()
-        self._enqueue_all(self._correlator.due(self._now(), end=True))
+        self._enqueue_all(self._correlator.due_series(self._now(), end=True))
         await self._drain()
 
     async def close(self, running: asyncio.Task[None]) -> None:

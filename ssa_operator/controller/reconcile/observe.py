@@ -34,7 +34,7 @@ from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
-from ssa_operator.core.status.previous_status import kept_before, reported_kinds
+from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status
@@ -155,7 +155,7 @@ class Observer:
         turn.state = state = replace(state, children=self._observed_history(turn, rendered, now, renewed=renewed))
         renders = state.renders
         if not state.reconciled_before:
-            renders = replace(renders, successors=kept_before(live, own))
+            renders = replace(renders, successors=reported_successors(live, own))
         return Observed(
             parent=live,
             children=ObservedChildren(

@@ -45,7 +45,7 @@ from ssa_operator.core.planning.child_history import (
     after_warnings,
     next_loop_at,
 )
-from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
+from ssa_operator.core.planning.finalization import Finalization, HookContext, advances_deletion, make_finalization
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome
@@ -177,12 +177,12 @@ class Reconciler:
         return plan
 
     async def _plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
-        """The plan. If hooks are not done and their namespace is being deleted, it is made again."""
-        circumstances = Circumstances(now=self._now(), failures=turn.state.children.hook_failures)
-        deletion = make_finalization(observed, rendered, circumstances)
+        """The plan. While hooks are not done, it is made again where their namespace is being deleted."""
+        context = HookContext(now=self._now(), failures=turn.state.children.hook_failures)
+        deletion = make_finalization(observed, rendered, context)
         namespace = turn.parent.live.identity.namespace
-        if not deletion.hooked and await self._is_terminating(namespace):
-            deletion = make_finalization(observed, rendered, replace(circumstances, terminating=namespace))
+        if not deletion.hooks_done and await self._is_terminating(namespace):
+            deletion = make_finalization(observed, rendered, replace(context, terminating=namespace))
         self._claims.claim(turn.uid, deletion.plan)
         return deletion
 
@@ -285,7 +285,7 @@ class Reconciler:
         """
         now = self._now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
-            turn.parent.live.deleting and leads_on(outcomes, now)
+            turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
         history = after_changes(turn.state.children, plan.rendered, outcomes, now, follows=follows)
         turn.state = replace(turn.state, children=history)

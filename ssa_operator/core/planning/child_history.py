@@ -2,7 +2,7 @@
 
 Promises:
 - It is one frozen value. A reconcile returns the next one and changes none.
-- Losing it costs one apply a child, and nothing else.
+- A process that loses it applies each child once more, and nothing else changes.
 - Each foreign change is counted once. A change that stands while the operator pauses is reverted in the end.
 - A new value of the parent's `reconcile-at` ends every pause.
 """
@@ -168,9 +168,9 @@ def next_revert_at(history: ChildHistory) -> float | None:
 
 
 def next_loop_at(history: ChildHistory, now: float) -> float | None:
-    """When a child of a feedback loop has its turn, or another reconcile follows this one."""
+    """When a child of a feedback loop is applied again, or another reconcile follows this one."""
     moment = earliest(*(each.again_at(now) for each in history.feedback_loops.values()))
-    return earliest(moment, now + history.requeues.pause) if history.requeues.passes else moment
+    return earliest(moment, now + history.requeues.pause) if history.requeues.count else moment
 
 
 def _is_about(history: ConflictHistory, outcome: Outcome) -> bool:

@@ -1,8 +1,8 @@
-"""What is done with one manifest: it is applied, left unchanged, recreated, waits, or is refused.
+"""Decides what is done with one manifest: it is applied, left unchanged, recreated, waits, or is refused.
 
 Promises:
-- A manifest that breaks a rule is refused alone, and the refusal says where it was written.
-- Each manifest is decided apart from all others; core.planning.ordering and core.planning.plan put them in order.
+- A manifest that breaks a rule is refused alone, and the refusal names its template line.
+- The decision on a manifest depends on no other manifest; core.planning.ordering and core.planning.plan order them.
 - The operator never applies to an object of another parent or another controller.
 - The tables CLAIM_RULES, ABSENT_RULES and PRESENT_RULES are the whole decision: the first rule that has an answer gives
   it.
@@ -31,7 +31,7 @@ from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 
 
 def step_for_document(observed: Observed, document: Document) -> Step:
-    """What one document asks for, apart from all others."""
+    """The step of one document, without regard to other documents."""
     kind = observed.children.kinds.get(group_kind(document))
     provisional = identity_of(observed, document)
     if kind is None:
@@ -69,7 +69,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
 
 
 def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
-    """What a document asks for that waits."""
+    """The step of a document that can't be rendered yet."""
     known = observed.children.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
         identity = replace(identity, namespace="")
@@ -145,7 +145,7 @@ def _first(rules: tuple[_Rule, ...], case: _Case) -> Step | None:
 
 
 def identity_of(observed: Observed, document: Document) -> Identity:
-    """What a document is called, whether it can be applied or not."""
+    """The identity of a document, also of one that can't be applied."""
     kind = group_kind(document)
     metadata = document.body["metadata"]
     namespace = metadata.get("namespace") or observed.parent.identity.namespace
@@ -160,7 +160,7 @@ def refused_step(
     return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, location=document.location)
 
 
-# Whose the object is.
+# Claims on the object.
 
 
 def _belongs_to_other_parent(case: _Case) -> Step | None:
@@ -184,7 +184,7 @@ def _owner_may_still_exist(case: _Case) -> Step | None:
 
 
 def _is_applied_once(case: _Case) -> Step | None:
-    return _made_once(case.observed, case.step, case.manifest) if case.manifest.once else None
+    return _step_applied_once(case.observed, case.step, case.manifest) if case.manifest.once else None
 
 
 # The object is absent.
@@ -250,7 +250,7 @@ def _needs_no_apply(case: _Case) -> Step | None:
         return None
     if case.observed.apply_scope is ApplyScope.CHANGED:
         return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged")
-    return replace(case.step, reason="everything is applied now", unchanged=True)
+    return replace(case.step, reason="this reconcile applies every manifest", unchanged=True)
 
 
 def _loop_is_paused(case: _Case) -> Step | None:
@@ -296,8 +296,8 @@ def _history(observed: Observed, made: Manifest) -> ConflictHistory | None:
     return history if history is not None and history.digest == made.digest else None
 
 
-def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
-    """The step of a manifest that is made once; None where it has to be made, now or when it is gone."""
+def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
+    """The step of a manifest that is applied once; None where it has to be applied now or when its object is gone."""
     before = apply_once.once_record(observed.records, made.identity)
     changed = before is not None and before.digest != apply_once.digest(made.document, observed.parent)
     live = step.live
@@ -307,7 +307,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
         if before is not None and not changed:
             standing = before.readiness_when_gone
         elif before is None and live is not None and live.parent_uid == observed.parent.uid:
-            # A process made it that died before it could say so; how it ended is known when this pass has recorded it.
+            # An earlier process created it and died before it recorded that. This reconcile records how it ends.
             standing = Readiness(ReadinessState.TERMINATING, "was made once and is being deleted")
         else:
             return None
@@ -319,7 +319,7 @@ def _made_once(observed: Observed, step: Step, made: Manifest) -> Step | None:
         return replace(step, action=Action.KEEP, reason=f"{origin} and is left alone")
     if made.instructions.recreate is not Recreate.NEVER:
         return None
-    reason = f"{origin} and is left alone; its manifest changed, and is made when it is gone"
+    reason = f"{origin} and is left alone; its manifest changed and is applied when the object is gone"
     return replace(step, action=Action.KEEP, reason=reason)
 
 
@@ -327,9 +327,11 @@ def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
     held = observed.history.apply_records.get(made.identity)
     if held is None:
         if not live.owned_fields():
-            return "exists already and is taken over"
+            return "exists already and is adopted"
         return (
-            "was not applied in the last pass" if observed.reconciled_before else "was not applied by this process yet"
+            "was not applied in the last reconcile"
+            if observed.reconciled_before
+            else "was not applied by this process yet"
         )
     if held.uid != live.uid:
         return "was replaced"
@@ -339,13 +341,13 @@ def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
     if history is not None and history.unreverted is not None:
         return history.unreverted.text(confidential=observed.confidential)
     if held.own_entry != live.own_entry():
-        return "somebody changed our fields"
-    return "everything is applied now"
+        return "another client changed our fields"
+    return "this reconcile applies every manifest"
 
 
 def _other_parent(observed: Observed, identity: Identity, live: LiveObject | None) -> str:
-    """Who else has this object, in words; '' where nobody has. What a vanished parent left behind is free to be taken
-    over.
+    """The other parent that has the object, as the message names it; '' where none has. An object of a parent that no
+    longer exists can be adopted.
     """
     mine = observed.parent.uid
     claimant = observed.parents.claims.get(identity, mine)

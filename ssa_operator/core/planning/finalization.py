@@ -1,11 +1,14 @@
-"""What to do while a parent is being deleted and its finalizer keeps it: hooks first, then what nobody else collects.
+"""Plans the deletion of a parent that the finalizer keeps: its finalize hooks first, then the objects that the garbage
+collector doesn't delete.
 
 Promises:
-- No ordinary manifest is applied any more. Finalize hooks are, while the other children still stand; each must become
-  ready, a Job complete. A failed Job is replaced after a backoff.
-- Then the inventory goes, what was made last first; an object goes only if it still carries our label.
-- Another pass follows at once where the pass itself did what the next step waits for, and only there.
-- Deletion needs no template: where one can't be rendered, its hooks are left out, and the inventory goes all the same.
+- A reconcile of a deletion applies no ordinary manifest.
+- The finalize hooks are applied while the other children still exist. Each must become ready, and a Job complete. A
+  failed Job is recreated after a backoff.
+- After the hooks, the operator deletes the objects of the inventory in the reverse order of their creation, and only
+  those that still carry our label.
+- Another reconcile follows at once only where this one completed a step that the next one waits for.
+- A template that can't be rendered doesn't block the deletion: its hooks are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.ordering import ordered
+from ssa_operator.core.planning.ordering import order_steps
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.prune import is_owned
@@ -31,9 +34,9 @@ from ssa_operator.core.policies.backoff import backoff, earliest
 from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_key
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
-HOOK_PATIENCE = 5
-"""The Job of a hook that failed is made again after as long as what has failed so many times (8 s), and then each time
-after twice as long: a Job's own backoff has tried it before."""
+HOOK_BACKOFF_OFFSET = 5
+"""Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its
+own backoffLimit before."""
 
 _JOB = GroupKind("batch", "Job")
 _DONE = "done"
@@ -41,65 +44,66 @@ _DONE = "done"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalization:
-    """The plan of one pass over a parent that is being deleted.
-
-    hooked: whether every hook is done. finished: whether nothing keeps the parent any more. awaited: what does, in
-    words. left_out: the hooks that can't be run any more, with the reason.
-    """
+    """The plan of one reconcile of a parent that is being deleted."""
 
     plan: Plan
     records: ParentRecords
-    hooked: bool
+    """The records that the parent has to keep before the plan is carried out."""
+    hooks_done: bool
+    """Whether every finalize hook is done."""
     finished: bool
+    """Whether nothing keeps the parent any more, so that the finalizer can be removed."""
     awaited: str
-    left_out: tuple[str, ...] = ()
+    """What keeps the parent, as the condition reports it."""
+    skipped_hooks: tuple[str, ...] = ()
+    """The finalize hooks that can't run any more, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What the hooks meet with. `now` is in seconds since the epoch.
-
-    failures: how often each hook's Job failed before the one that is there. terminating: the namespace in which nothing
-    can be made any more, '' where there is none.
-    """
+class HookContext:
+    """What the plan of the finalize hooks depends on, beside the observed state."""
 
     now: float
+    """Seconds since the epoch."""
     failures: Mapping[Identity, int] = field(default_factory=dict)
+    """How often each hook's Job was recreated because it failed."""
     terminating: str = ""
+    """The namespace that is being deleted, '' where none is. Nothing can be created in it."""
 
 
-def make_finalization(observed: Observed, rendered: Rendered, met: Circumstances) -> Finalization:
-    """The plan of one pass; `rendered` is everything that the templates gave."""
+def make_finalization(observed: Observed, rendered: Rendered, context: HookContext) -> Finalization:
+    """The plan of one reconcile; `rendered` is everything that the templates gave."""
     standing, rendered = rendered.standing, rendered.finalizing
-    hooks, again_at = _hooks(observed, rendered, met)
-    hooks, left_out = _possible(observed, hooks, met)
+    hooks, again_at = _hook_steps(observed, rendered, context)
+    hooks, skipped = _skip_impossible(observed, hooks, context)
     undone = [step for step in hooks if step.reason != _DONE]
-    hooked = not undone
-    left = _leaving_in_order(observed, standing, hooked, {step.identity for step in hooks})
-    leaving = {step.identity for step in left}
-    covered = {step.identity for step in hooks} | leaving
+    hooks_done = not undone
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks})
+    to_delete = {step.identity for step in deletions}
+    planned = {step.identity for step in hooks} | to_delete
     others = [
-        Step(action=Action.KEEP, identity=live.identity, live=live, reason="stands until its parent goes")
+        Step(action=Action.KEEP, identity=live.identity, live=live, reason="remains until its parent is deleted")
         for live in observed.children.own
-        if live.identity not in covered
+        if live.identity not in planned
     ]
-    running = _in_order([step for step in hooks if step.identity not in leaving], [*left, *others], rendered)
+    running = [step for step in hooks if step.identity not in to_delete]
+    running = _order_hooks(running, [*deletions, *others], rendered)
     rendered = replace(rendered, again_at=earliest(rendered.again_at, again_at))
-    awaited = [f"{step.identity} {step.reason}" for step in (*undone, *left)]
+    awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions)]
     return Finalization(
-        plan=Plan(steps=(*running, *left, *others), rendered=rendered, observed=observed),
-        records=_records(observed, hooks, hooked=hooked and bool(left)),
-        hooked=hooked,
-        finished=hooked and not left,
+        plan=Plan(steps=(*running, *deletions, *others), rendered=rendered, observed=observed),
+        records=_records_before_acting(observed, hooks, hooks_done=hooks_done and bool(deletions)),
+        hooks_done=hooks_done,
+        finished=hooks_done and not deletions,
         awaited="; ".join(awaited),
-        left_out=left_out,
+        skipped_hooks=skipped,
     )
 
 
-def leads_on(outcomes: Iterable[Outcome], now: float) -> bool:
-    """Whether a pass itself did or found what the next step waits for: an object is deleted, or a hook's apply returned
-    it done or failed. No event tells of what a request of the operator returned. What the caches don't show is waited
-    for.
+def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
+    """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or the
+    apply of a hook returned it done or failed. No watch event reports what a response of the API server has already
+    shown. A deletion that the caches don't show yet ends with its watch event.
     """
     return any(
         outcome.result is Result.PRUNED
@@ -115,67 +119,77 @@ def leads_on(outcomes: Iterable[Outcome], now: float) -> bool:
     )
 
 
-def _hooks(observed: Observed, rendered: Rendered, met: Circumstances) -> tuple[list[Step], float | None]:
-    found = [_hook(observed, step_for_document(observed, document), met) for document in rendered.documents]
+def _hook_steps(observed: Observed, rendered: Rendered, context: HookContext) -> tuple[list[Step], float | None]:
+    """The step of each hook, and when the next one has to be planned again."""
+    found = [_hook_step(observed, step_for_document(observed, document), context) for document in rendered.documents]
     waiting = [
-        _unless_done(observed, step_for_wait(observed, wait, wait.identity))
+        _keep_if_done(observed, step_for_wait(observed, wait, wait.identity))
         for wait in rendered.waits
         if wait.identity is not None
     ]
     return [*(step for step, _ in found), *waiting], earliest(*(again_at for _, again_at in found))
 
 
-def _in_order(hooks: list[Step], others: list[Step], rendered: Rendered) -> list[Step]:
-    """The hooks with what has to come before each: other hooks, or children that still stand."""
-    uses = {(each.body["kind"], each.body["metadata"]["name"]): each.dependencies for each in rendered.documents}
-    uses |= {(each.identity.kind, each.identity.name): each.dependencies for each in rendered.waits if each.identity}
-    steps = [*hooks, *others]
-    own = [uses.get((step.identity.kind, step.identity.name), ()) for step in hooks]
-    found = ordered(steps, [*own, *(() for _ in others)], rendered)[: len(hooks)]
-    # A child that isn't there won't come any more: nothing comes after it.
+def _order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Rendered) -> list[Step]:
+    """The hooks, each with the steps that come before it: other hooks, or children that still exist."""
+    dependencies = {
+        (each.body["kind"], each.body["metadata"]["name"]): each.dependencies for each in rendered.documents
+    }
+    dependencies |= {
+        (each.identity.kind, each.identity.name): each.dependencies for each in rendered.waits if each.identity
+    }
+    own = [dependencies.get((step.identity.kind, step.identity.name), ()) for step in hooks]
+    found = order_steps([*hooks, *others], [*own, *(() for _ in others)], rendered)[: len(hooks)]
+    # A child that doesn't exist is not created any more, so nothing waits for it.
     return [replace(step, missing=()) for step in found]
 
 
-def _possible(observed: Observed, hooks: list[Step], met: Circumstances) -> tuple[list[Step], tuple[str, ...]]:
-    """The hooks without those that can't be run any more, and why they can't: no ordinary child is made any more."""
-    there = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
-    left_out: dict[Identity, str] = {}
+def _skip_impossible(
+    observed: Observed, hooks: Sequence[Step], context: HookContext
+) -> tuple[list[Step], tuple[str, ...]]:
+    """The hooks that can run, and why the others can't: no ordinary child is created any more, and nothing at all in a
+    namespace that is being deleted.
+    """
+    skipped: dict[Identity, str] = {}
     for step in hooks:
-        if met.terminating and step.identity.namespace == met.terminating and step.reason != _DONE:
-            left_out[step.identity] = f"nothing can be made in namespace {met.terminating}, which is being deleted"
+        if context.terminating and step.identity.namespace == context.terminating and step.reason != _DONE:
+            reason = f"nothing can be created in namespace {context.terminating}, which is being deleted"
+            skipped[step.identity] = reason
+    existing = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
     while True:
-        left = [step for step in hooks if step.identity not in left_out]
-        coming = there | {(step.identity.kind, step.identity.name) for step in left}
-        lost = {step.identity: child for step in left if (child := _lost(observed, step, coming))}
-        if not lost:
-            return left, tuple(f"{identity}: {why}" for identity, why in left_out.items())
-        left_out |= {identity: f"it reads {child}, which is not there" for identity, child in lost.items()}
+        possible = [step for step in hooks if step.identity not in skipped]
+        available = existing | {(step.identity.kind, step.identity.name) for step in possible}
+        missing = {step.identity: child for step in possible if (child := _missing_input(observed, step, available))}
+        if not missing:
+            return possible, tuple(f"{identity}: {reason}" for identity, reason in skipped.items())
+        skipped |= {identity: f"it reads {child}, which does not exist" for identity, child in missing.items()}
 
 
-def _lost(observed: Observed, step: Step, coming: AbstractSet[tuple[str, str]]) -> str:
-    """What a waiting hook reads that is not there and won't come, '' where it may come."""
+def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str:
+    """The child that a waiting hook reads and that will never exist, '' where there is none."""
     if step.action is not Action.WAIT:
         return ""
     children = [each.query for each in step.awaited if isinstance(each.query, Reference)]
-    missing = (child for child in children if (child.kind, child.name) not in coming)
-    return next((str(child) for child in missing if _all_seen(observed, child.kind)), "")
+    missing = (child for child in children if (child.kind, child.name) not in available)
+    return next((str(child) for child in missing if _is_synced(observed, child.kind)), "")
 
 
-def _all_seen(observed: Observed, name: str) -> bool:
-    """Whether all children of a kind of that name are known: else one may be there that nobody has seen yet."""
-    kinds = [known for kind, known in observed.children.kinds.items() if kind.kind == name]
-    return bool(kinds) and all(known.synced for known in kinds)
+def _is_synced(observed: Observed, name: str) -> bool:
+    """Whether the watches of all kinds of that name have synced. Before that, a child that no cache shows may exist."""
+    states = [state for kind, state in observed.children.kinds.items() if kind.kind == name]
+    return bool(states) and all(state.synced for state in states)
 
 
-def _unless_done(observed: Observed, step: Step) -> Step:
+def _keep_if_done(observed: Observed, step: Step) -> Step:
+    """The step of a hook. A hook that is recorded as done is not applied again."""
     if observed.records.once_records.get(HOOK + identity_key(step.identity)) != _DONE:
         return step
     return replace(step, action=Action.KEEP, reason=_DONE)
 
 
-def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, float | None]:
-    """A hook's step, and when it has to be looked at again."""
-    now, done = met.now, _unless_done(observed, step)
+def _hook_step(observed: Observed, step: Step, context: HookContext) -> tuple[Step, float | None]:
+    """The step of a hook, and when it has to be planned again."""
+    now, done = context.now, _keep_if_done(observed, step)
     if done is not step:
         return done, None
     live = step.live
@@ -187,27 +201,29 @@ def _hook(observed: Observed, step: Step, met: Circumstances) -> tuple[Step, flo
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
     found = readiness(live.body, now, reports_status=step.reports_status)
     if not _is_failed_job(live, now):
-        # Whatever it says of itself is what users have to read.
+        # The condition of the parent reports the readiness of the hook.
         return replace(step, reason=found.message or step.reason), found.again_at
-    due = _failed_at(live.body, now) + backoff(met.failures.get(step.identity, 0) + HOOK_PATIENCE, 0.0)
+    reason = f"{found.message}; it is recreated"
+    due = _failed_at(live.body, now) + backoff(context.failures.get(step.identity, 0) + HOOK_BACKOFF_OFFSET, 0.0)
     if now < due:
-        return replace(step, action=Action.UNCHANGED, reason=f"{found.message}; it is made again"), due
-    return replace(step, action=Action.RECREATE, reason=f"{found.message}; it is made again"), None
+        return replace(step, action=Action.UNCHANGED, reason=reason), due
+    return replace(step, action=Action.RECREATE, reason=reason), None
 
 
 def _is_done(step: Step, live: LiveObject, now: float) -> bool:
-    """Whether nothing has to wait for a hook any more, whose object is this."""
+    """Whether a hook is done: its object is ready, or its manifest says `wait: "false"`."""
     if step.manifest is not None and not step.manifest.instructions.wait:
         return True
     return readiness(live.body, now, reports_status=step.reports_status).state is ReadinessState.CURRENT
 
 
 def _is_failed_job(live: LiveObject, now: float) -> bool:
-    """Whether a hook's object is a Job that has to be replaced."""
+    """Whether a hook's object is a failed Job, which has to be recreated."""
     return live.identity.group_kind == _JOB and readiness(live.body, now).state is ReadinessState.FAILED
 
 
 def _failed_at(body: Mapping[str, object], now: float) -> float:
+    """When a Job failed; `now` where its condition doesn't report it."""
     status = body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for condition in conditions or ():
@@ -216,55 +232,73 @@ def _failed_at(body: Mapping[str, object], now: float) -> float:
     return now
 
 
-def _leaving_in_order(observed: Observed, standing: Rendered, hooked: bool, hooks: AbstractSet[Identity]) -> list[Step]:
-    """A step for each object that has to go before the parent: those that nothing needs any more go now.
+def _deletion_steps(
+    observed: Observed, standing: Rendered, hooks_done: bool, hooks: AbstractSet[Identity]
+) -> list[Step]:
+    """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
-    These are the recorded ones, and those that Kubernetes would collect in no order though others depend on them. What
-    a template puts in an order goes in the reverse one; what none does goes by the waves it was made in. Hooks that had
-    to be recorded themselves come into it when all of them are done.
+    These are the objects of the inventory, and those that the garbage collector would delete in no order although
+    others depend on them. Objects that the templates put in an order are deleted in the reverse order. The others are
+    deleted by the waves of their creation, the last wave first. A hook that is in the inventory is deleted when all
+    hooks are done.
     """
-    found = _graph(observed, standing)
-    edged = {end for identity, edges in found.items() for end in (identity, *edges) if edges}
-    owned = [live.identity for live in observed.children.own if live.identity in edged and is_owned(live)]
-    recorded = [identity for wave in observed.records.waves for identity in wave if hooked or identity not in hooks]
-    steps = [step for identity in dict.fromkeys([*recorded, *owned]) if (step := _leaving(observed, identity))]
-    if not hooked:
-        return [_kept(step, "stands until the finalize hooks are done") for step in steps]
-    there = [step.identity for step in steps]
-    free = [identity for identity in there if identity not in edged]
-    last = max((observed.records.inventory[identity] for identity in free), default=0)
-    before: dict[Identity, Identity] = {}
-    for identity in there:
-        for target in found.get(identity, ()):
-            before.setdefault(target, identity)
-    for identity in free:
-        if observed.records.inventory[identity] < last:
-            before[identity] = next(each for each in free if observed.records.inventory[each] == last)
-    return [_kept(step, f"goes after {before[step.identity]}") if step.identity in before else step for step in steps]
+    dependencies = _dependencies(observed, standing)
+    linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
+    owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live)]
+    recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
+    candidates = dict.fromkeys([*recorded, *owned])
+    steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
+    if not hooks_done:
+        return [_keep(step, "remains until the finalize hooks are done") for step in steps]
+    earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
+    return [
+        _keep(step, f"is deleted after {earlier[step.identity]}") if step.identity in earlier else step
+        for step in steps
+    ]
 
 
-def _graph(observed: Observed, standing: Rendered) -> dict[Identity, tuple[Identity, ...]]:
-    """What each manifest depends on; one that is in a circle, or behind one, on nothing."""
-    uses = [(identity_of(observed, document), document.dependencies) for document in standing.documents]
-    uses += [
+def _deleted_earlier(
+    observed: Observed,
+    existing: Sequence[Identity],
+    dependencies: Mapping[Identity, Sequence[Identity]],
+    linked: AbstractSet[Identity],
+) -> dict[Identity, Identity]:
+    """For each object that has to wait, an object that is deleted before it: its dependent, or one of a later wave."""
+    earlier: dict[Identity, Identity] = {}
+    for identity in existing:
+        for target in dependencies.get(identity, ()):
+            earlier.setdefault(target, identity)
+    wave_of = observed.records.inventory
+    unlinked = [identity for identity in existing if identity not in linked]
+    last = max((wave_of[identity] for identity in unlinked), default=0)
+    for identity in unlinked:
+        if wave_of[identity] < last:
+            earlier[identity] = next(each for each in unlinked if wave_of[each] == last)
+    return earlier
+
+
+def _dependencies(observed: Observed, standing: Rendered) -> dict[Identity, tuple[Identity, ...]]:
+    """The manifests that each manifest depends on, without those that are in a cycle or behind one."""
+    documents = [(identity_of(observed, document), document.dependencies) for document in standing.documents]
+    waits = [
         (step_for_wait(observed, wait, wait.identity).identity, wait.dependencies)
         for wait in standing.waits
         if wait.identity
     ]
-    found = graph(uses)
-    orderly = {identity for wave in found.waves() for identity in wave}
-    return {identity: found.targets[identity] for identity in orderly}
+    found = graph([*documents, *waits])
+    acyclic = {identity for wave in found.waves() for identity in wave}
+    return {identity: found.targets[identity] for identity in acyclic}
 
 
-def _kept(step: Step, reason: str) -> Step:
+def _keep(step: Step, reason: str) -> Step:
     return replace(step, action=Action.KEEP, reason=reason) if step.action is Action.PRUNE else step
 
 
-def _leaving(observed: Observed, identity: Identity) -> Step | None:
-    """What to do with one object that has to go, None where there is none (any more) that is ours."""
+def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
+    """The step of one object that has to be deleted, None where the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
-        return None  # the cluster has no such kind any more, and so no object of it
+        return None  # The cluster no longer serves the kind, so it has no object of it.
     if kind.problem:
         return Step(
             action=Action.REFUSE,
@@ -281,18 +315,19 @@ def _leaving(observed: Observed, identity: Identity) -> Step | None:
         return None
     if live.deleting:
         return Step(action=Action.KEEP, identity=identity, live=live, reason="is being deleted")
-    return Step(action=Action.PRUNE, identity=identity, live=live, reason="goes with its parent")
+    return Step(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
 
 
-def _records(observed: Observed, hooks: Sequence[Step], *, hooked: bool) -> ParentRecords:
-    """What has to be on record before this pass acts.
+def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_done: bool) -> ParentRecords:
+    """The records that the parent has to keep before the plan is carried out.
 
-    Hooks that are done are, before the first object goes: a Job that its TTL removes meanwhile must not run again.
+    Hooks are recorded as done before the first object is deleted: a Job that its TTL removes meanwhile must not run
+    again.
     """
     records = observed.records.with_children(
         step.identity for step in hooks if step.manifest is not None and step.manifest.needs_record
     )
-    if hooked:
+    if hooks_done:
         done = {HOOK + identity_key(step.identity): _DONE for step in hooks}
         records = replace(records, once_records={**records.once_records, **done})
     return records

@@ -26,7 +26,7 @@ class ApplyScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindState:
-    """What the cluster and the watch say of a kind."""
+    """What discovery and the watch know of a kind."""
 
     namespaced: bool
     synced: bool
@@ -36,7 +36,7 @@ class KindState:
     needs_permission: bool = False
     """Whether the problem stays until an administrator grants a permission."""
     reports_status: bool = False
-    """Whether a controller writes the status of its objects: they are ready only then."""
+    """Whether a controller writes the status of its objects, which are ready only after that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Observed:
     children: ObservedChildren
     parents: ObservedParents = field(default_factory=ObservedParents)
     records: ParentRecords = field(default_factory=ParentRecords)
-    """What the parent keeps for the operator."""
+    """The records that the operator keeps on the parent."""
     history: ChildHistory = field(default_factory=ChildHistory)
     """What the process remembers of the children."""
     renders: RenderHistory = field(default_factory=RenderHistory)

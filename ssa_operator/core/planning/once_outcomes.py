@@ -1,8 +1,8 @@
-"""Manifests that are applied once: what the outcome of a step adds to the parent's records.
+"""Records on the parent which manifests of `apply: Once` were applied, and how their objects ended.
 
 Promises:
-- An object that was created once is recorded, together with how it ended.
-- If the record can't be written, the outcome is a failure: without a record the manifest could be applied again.
+- The parent records each manifest that was applied once, and whether its object became ready or failed.
+- If the record can't be written, the outcome is a failure, because the manifest could be applied again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ssa_operator.core.policies.parent_records import ParentRecords
 
 
 def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject, now: float) -> ParentRecords:
-    """The records with what became of a manifest that is made"""
+    """The parent's records with the outcome of a manifest that is applied once; of any other they stay as they are."""
     step = outcome.step
     is_kept = step.action is Action.KEEP or (
         step.action is Action.APPLY
@@ -35,8 +35,8 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
 
 
 def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:
-    """What to say of a manifest that was made once and may be made again, as it could not be put on record."""
+    """The failure of a manifest that is applied once, because it could not be recorded; any other outcome stays."""
     if outcome.step.manifest is None or not outcome.step.manifest.once:
         return outcome
-    message = f"{outcome.step.identity} is made once, which can't be recorded on its parent: {error}"
+    message = f"{outcome.step.identity} is applied once, and that can't be recorded on its parent: {error}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.APPLY_FAILED, retryable=True)

@@ -1,13 +1,13 @@
-"""The order of steps: what has to come before each, and whether its turn has come.
+"""Orders the steps of a plan by their dependencies, and decides whether the dependencies of a step are satisfied.
 
 Promises:
-- Manifests that depend on each other in a circle are refused, each with the path.
-- What is judged is the dependency after this pass applied it: a change of both goes through one after the other, also
-  where the old state of the first one was ready.
-- A dependency that failed, is refused, or waits itself holds back everything that depends on it.
-- A manifest that says `wait: "false"` is only asked to be there.
-- What is applied already and unchanged is not held back: there is nothing to do for it.
-- What a pass itself wrote and a template reads is known afterwards: no event would tell of it.
+- Manifests that depend on each other in a cycle are refused, and each refusal names the path of the cycle.
+- A dependency counts with its state after this reconcile applied it. When both manifests change, the dependent waits
+  for the new state of the dependency, even if the old state was ready.
+- A dependency that failed, is refused or waits itself holds back everything that depends on it.
+- A dependency with `wait: "false"` is satisfied as soon as its object exists.
+- A manifest that is applied already and unchanged is not held back.
+- Another reconcile follows one that changed an object that templates read, because no event reports that change.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.feedback_loops import answers
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
-LINKS = 1000
-"""Links of the longest chain that is made without a pause."""
+MAX_IMMEDIATE_REQUEUES = 1000
+"""Reconciles in a row that may follow each other at once. A longer series backs off."""
 
 CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
-"""What becomes of a step that made or changed an object."""
+"""The results of a step that created or changed an object."""
 
 
-def ordered(steps: Sequence[Step], uses: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
-    """The steps, each with its uses, with what has to come before each; those that are in a circle are refused."""
-    if not any(uses):
+def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
+    """The steps, each with the steps that have to come before it. Steps in a dependency cycle are refused.
+    `dependencies` has one entry for each step.
+    """
+    if not any(dependencies):
         return [*steps]
-    found = graph((step.identity, own) for step, own in zip(steps, uses, strict=True))
+    found = graph((step.identity, own) for step, own in zip(steps, dependencies, strict=True))
     paths: dict[Identity, str] = {}
     for cycle in found.cycles():
         for identity in cycle:
             paths.setdefault(identity, found.path(cycle))
-    return [_after(step, found, paths, rendered) for step in steps]
+    return [_with_predecessors(step, found, paths, rendered) for step in steps]
 
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
-    """How many others have to come before each step, one after the other; {} where none has to."""
+    """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
     if not any(step.after for step in steps):
         return {}
     found = waves({step.identity: [edge.target for edge in step.after] for step in steps})
@@ -54,13 +56,13 @@ def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
 
 
 def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
-    """What becomes of a step whose turn hasn't come, None where it has. `outcomes` are those of the steps before it;
-    `now` is in seconds since the epoch.
+    """The outcome of a step whose dependencies are not satisfied, None where they are. `outcomes` are those of the
+    steps before it; `now` is in seconds since the epoch.
     """
     if step.action is not Action.APPLY and step.action is not Action.RECREATE:
         return None
     awaited = [WaitTarget(child, state="be ready") for child, _ in step.missing]
-    awaited += [_awaited(edge) for edge in step.after if not _met(edge, outcomes.get(edge.target), now)]
+    awaited += [_awaited(edge) for edge in step.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
     if step.unchanged:
@@ -72,48 +74,50 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
 
 @dataclass(frozen=True, slots=True)
 class Requeues:
-    """So many passes in a row that each changed what templates read: a chain is made link by link."""
+    """A series of reconciles that each changed what templates read: a chain of children is created link by link."""
 
-    passes: int = 0
+    count: int = 0
 
     @property
     def continued(self) -> Requeues:
-        """The series with another pass."""
-        return Requeues(self.passes + 1)
+        """The series with one more reconcile."""
+        return Requeues(self.count + 1)
 
     @property
     def at_once(self) -> bool:
-        """Whether another pass follows without a pause."""
-        return bool(self.passes) and not self.pause
+        """Whether another reconcile follows without a pause."""
+        return bool(self.count) and not self.pause
 
     @property
     def pause(self) -> float:
-        """Seconds until the next pass; what may have no end is slowed down. (What changes the same again and again is
-        so by core.policies.feedback_loops, much earlier.)
+        """Seconds until the next reconcile: a series that may have no end backs off. (core.policies.feedback_loops
+        slows down a child that changes each time it is applied, much earlier.)
         """
-        endless = self.passes - LINKS
-        return backoff(endless, 0.0) if endless > 0 else 0.0
+        excess = self.count - MAX_IMMEDIATE_REQUEUES
+        return backoff(excess, 0.0) if excess > 0 else 0.0
 
 
 def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
-    """Whether the pass changed what templates read, be it of itself, so that another render may give something else."""
+    """Whether the reconcile changed an object that templates read, so that another render may give something else. A
+    template may read the very object that it renders.
+    """
     return bool(rendered.asked) and any(
         outcome.result in CHANGED and any(_is_read(outcome, query, rendered, now) for query in rendered.asked)
         for outcome in outcomes
     )
 
 
-def _after(step: Step, found: Graph, paths: Mapping[Identity, str], rendered: Rendered) -> Step:
+def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], rendered: Rendered) -> Step:
     identity = step.identity
-    if identity in paths and step.action is not Action.REFUSE:
-        reason = f"is in a dependency cycle: {paths[identity]}; remove one of these dependencies"
+    if identity in cycle_paths and step.action is not Action.REFUSE:
+        reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
-    lost = tuple((child, _why_lost(child, rendered)) for child in found.elsewhere.get(identity, ()))
-    return replace(step, after=found.edges[identity], missing=lost)
+    missing = tuple((child, _why_missing(child, rendered)) for child in found.elsewhere.get(identity, ()))
+    return replace(step, after=found.edges[identity], missing=missing)
 
 
-def _why_lost(child: Reference, rendered: Rendered) -> str:
-    """Why no step is the child that is asked for: there is one for each that a template renders."""
+def _why_missing(child: Reference, rendered: Rendered) -> str:
+    """Why there is no step for a child that a manifest depends on. Every child that a template renders has a step."""
     for problem in rendered.problems:
         if any((each.kind, each.name) == (child.kind, child.name) for each in problem.of):
             return f"it can't be rendered: {problem}"
@@ -125,23 +129,23 @@ def _why_lost(child: Reference, rendered: Rendered) -> str:
 def _is_read(outcome: Outcome, query: Query, rendered: Rendered, now: float) -> bool:
     identity, live = outcome.step.identity, outcome.live
     if isinstance(query, Reference):
-        read = query in rendered.read_unready or _usable(outcome, now)
-        return read and query == Reference(identity.kind, identity.name)
+        answered = query in rendered.read_unready or _is_readable(outcome, now)
+        return answered and query == Reference(identity.kind, identity.name)
     return live is not None and answers(query, live)
 
 
-def _met(edge: Edge, outcome: Outcome | None, now: float) -> bool:
+def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
     if outcome.step.standing is not None:
         return outcome.step.standing.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
-    return not edge.ready or _usable(outcome, now)
+    return not edge.ready or _is_readable(outcome, now)
 
 
-def _usable(outcome: Outcome, now: float) -> bool:
-    """Whether a child may be read: it is ready, or its readiness counts for nobody."""
+def _is_readable(outcome: Outcome, now: float) -> bool:
+    """Whether templates may read the child: it is ready, or its manifest says `wait: "false"`."""
     made, live = outcome.step.manifest, outcome.live
     if live is None:
         return False

@@ -1,7 +1,7 @@
 """What became of a step when it was carried out.
 
 Promises:
-- A failure is a value like any other: it says what failed, where that was written, and whether it passes by itself.
+- A failure is a value like any other. It names the error, the template line, and whether a retry may help.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ssa_operator.core.planning.step import FailureReason, Step
 
 
 class Result(StrEnum):
-    """What became of a step."""
+    """The result of a step."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -28,20 +28,27 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One step after acting: the live object now (None where there is none), and for a failure the sentence, whether
-    retrying may help, and the seconds that the API server asked to wait.
-
-    cause: why the object isn't ready, where others know more than itself. again_at: when to look for that again.
-    """
+    """One step after it was carried out."""
 
     step: Step
     result: Result
     live: LiveObject | None = None
+    """The object as it is now, None where there is none."""
     message: str = ""
+    """What the step waits for, or why it failed."""
+
     problem: FailureReason | None = None
+    """The reason of a failure, for the condition Ready."""
     retryable: bool = False
+    """Whether a retry may help without a change by a user."""
     retry_after: float = 0.0
+    """The seconds that the API server asked to wait before a retry."""
     location: SourceLocation | None = None
+    """The template line of the field that failed, None where only the line of the manifest is known."""
     warnings: tuple[str, ...] = ()
+    """The API server's warnings."""
+
     cause: str = ""
+    """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
     again_at: float | None = None
+    """When the cause has to be looked up again, in seconds since the epoch."""

@@ -1,9 +1,9 @@
-"""What to do with every child of a parent: the one value that a pass carries out.
+"""Plans what to do with every child of a parent: the one value that a reconcile carries out.
 
 Promises:
-- One step a child: nothing is both applied and pruned, and no child is left out.
-- A manifest that breaks a rule is refused alone; everything that does not depend on it is applied.
-- What is no longer rendered goes last, and only where core.planning.prune has nothing against it.
+- Every child has exactly one step: no child is both applied and pruned.
+- A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied.
+- A plan lists its prunes last, and core.planning.prune decides on each of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.decide import decide_step, refused_step, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.ordering import ordered
-from ssa_operator.core.planning.prune import pruning
+from ssa_operator.core.planning.ordering import order_steps
+from ssa_operator.core.planning.prune import plan_prune
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action, Step
 from ssa_operator.core.policies import apply_once
@@ -27,33 +27,33 @@ from ssa_operator.core.policies.parent_records import HeldPrune
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The steps of one reconcile, in the order of the templates, prunes last, and whether pruning is held or
-    blocked."""
+    """The steps of one reconcile, in the order of the templates and the prunes last."""
 
     steps: tuple[Step, ...]
     rendered: Rendered
     observed: Observed
-    """What it was made from."""
+    """The state of the cluster that the plan was made for."""
     has_hooks: bool = False
     """Whether the folder has finalize hooks."""
     held: str = ""
     """Why children that are no longer rendered are kept until a user confirms, '' where nothing is held."""
     blocked: str = ""
-    """What else keeps them for now."""
+    """Why they are kept for now, '' where nothing blocks the prune."""
     hold: HeldPrune | None = None
-    """What the parent has to keep of a held prune."""
+    """The record of a held prune that the parent has to keep."""
 
     def step_for_existing(self, step: Step, live: LiveObject) -> Step:
         """The step for an object that was planned to be created and turned out to exist."""
         step = decide_step(self.observed, replace(step, live=live))
         if step.action is Action.APPLY and step.manifest is not None and step.manifest.document.holder:
-            # The next reconcile, which follows by itself, reads the values that it has, and keeps them.
-            return replace(step, action=Action.WAIT, reason="appeared meanwhile; its generated values are read first")
+            # The next reconcile follows by itself. It reads the generated values of the object, and keeps them.
+            reason = "was created meanwhile; its generated values are read first"
+            return replace(step, action=Action.WAIT, reason=reason)
         return step
 
     @property
     def unseen(self) -> tuple[Identity, ...]:
-        """What is made only where it is absent, and what the watches don't show: it may exist without our label."""
+        """The objects that no watch shows and that may exist without our label. They must not be overwritten."""
         return tuple(step.identity for step in self.steps if step.live is None and self._may_exist(step))
 
     def _may_exist(self, step: Step) -> bool:
@@ -82,40 +82,39 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
-    """The plan for a parent that is not being deleted; core.planning.finalization has the other one."""
+    """The plan for a parent that is not being deleted. For one that is, see core.planning.finalization."""
     has_hooks, rendered = rendered.has_hooks, rendered.standing
     steps = steps_of(observed, rendered)
-    stay = {step.identity for step in steps}
-    left = pruning(observed, rendered, steps, stay)
+    prune = plan_prune(observed, rendered, steps, {step.identity for step in steps})
     return Plan(
-        steps=(*steps, *left.steps),
+        steps=(*steps, *prune.steps),
         rendered=rendered,
         observed=observed,
         has_hooks=has_hooks,
-        held=left.held,
-        blocked=left.blocked,
-        hold=left.hold,
+        held=prune.held,
+        blocked=prune.blocked,
+        hold=prune.hold,
     )
 
 
 def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
-    """A step for each document and each wait, in that order, with what has to come before it. A document with the
-    identity of one before it is refused.
+    """A step for each document and each wait, in that order, with the steps that have to come before it. The second
+    document with the same identity is refused.
     """
     steps: list[Step] = []
-    places: dict[Identity, SourceLocation] = {}
-    uses: list[tuple[Dependency, ...]] = []
+    locations: dict[Identity, SourceLocation] = {}
+    dependencies: list[tuple[Dependency, ...]] = []
     for document in rendered.documents:
         step = step_for_document(observed, document)
-        if step.identity in places and step.manifest is not None:
-            step = refused_step(step.identity, f"is rendered twice, first at {places[step.identity]}", document)
-        places.setdefault(step.identity, document.location)
+        if step.identity in locations and step.manifest is not None:
+            step = refused_step(step.identity, f"is rendered twice, first at {locations[step.identity]}", document)
+        locations.setdefault(step.identity, document.location)
         steps.append(step)
-        uses.append(document.dependencies)
+        dependencies.append(document.dependencies)
     for wait in rendered.waits:
         if wait.identity is not None:
             step = step_for_wait(observed, wait, wait.identity)
-            places.setdefault(step.identity, wait.location)
+            locations.setdefault(step.identity, wait.location)
             steps.append(step)
-            uses.append(wait.dependencies)
-    return ordered(steps, uses, rendered)
+            dependencies.append(wait.dependencies)
+    return order_steps(steps, dependencies, rendered)

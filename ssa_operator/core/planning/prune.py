@@ -1,10 +1,9 @@
-"""What becomes of objects that no template renders any more.
+"""Plans the prune: a step for each object that no template renders any more.
 
 Promises:
-- Pruning is planned only where it is proven right: every template rendered, nothing refused or waiting, every watch
-  synced, and the object still carries our label and our managedFields.
-- A changed template set that leaves nothing is held back until somebody confirms it, whatever becomes of the operator
-  meanwhile.
+- An object is pruned only if it carries our label and our managedFields, and only while every template is rendered, no
+  step is refused or waits, and every watch has synced.
+- A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
 """
 
 from __future__ import annotations
@@ -23,43 +22,48 @@ from ssa_operator.core.policies.parent_records import HeldPrune, identity_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning:
-    """A step for each object that is no longer rendered, and what became of pruning.
-
-    held: why the objects are kept until somebody confirms, '' where nothing is held. blocked: what else keeps them for
-    now. hold: what the parent has to keep of a held deletion.
-    """
+class PrunePlan:
+    """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]
     held: str = ""
+    """Why the objects are kept until a user confirms, '' where nothing is held."""
     blocked: str = ""
+    """Why the objects are kept for now, '' where nothing blocks the prune."""
     hold: HeldPrune | None = None
+    """The record of the held prune that the parent has to keep."""
 
 
-def pruning(observed: Observed, rendered: Rendered, steps: Sequence[Step], stay: AbstractSet[Identity]) -> Pruning:
-    """What becomes of the objects that no template renders. `steps` are those of what is rendered, `stay` is what they
-    are about.
+def plan_prune(
+    observed: Observed, rendered: Rendered, steps: Sequence[Step], planned: AbstractSet[Identity]
+) -> PrunePlan:
+    """The plan for the objects that no template renders. `steps` are those of what is rendered, `planned` are their
+    identities.
     """
-    left = [live for live in sorted(observed.children.own, key=_by_identity) if _is_left(observed, live, stay)]
-    going = [_going(live) for live in left if live.deleting]
-    orphans = [_orphan(live, _successors(observed, live, steps)) for live in left if not live.deleting]
-    # What is mistrusted stays so, whatever else keeps it for now: it must not slip through when that is over.
+    unrendered = [
+        live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
+    ]
+    deleting = [_deleting_step(live) for live in unrendered if live.deleting]
+    prunes = [_prune_step(live, _successors(observed, live, steps)) for live in unrendered if not live.deleting]
+    # The question of the hold comes first: a prune that a template or a watch blocks now must still be held when the
+    # blockage is over.
     hold = observed.records.held_prune
-    if orphans and _mistrusted(observed, rendered, orphans, stay):
-        hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in orphans))
-        kept = _kept(orphans, "is no longer rendered; its deletion is held")
-        return Pruning(steps=(*going, *kept), held=_held_text(observed, len(orphans)), hold=hold)
-    # Who confirmed it did so for all that it takes; what can't be rendered now may still want to delete.
+    if prunes and _must_be_held(observed, rendered, prunes, planned):
+        hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in prunes))
+        kept = _keep(prunes, "is no longer rendered; its deletion is held")
+        return PrunePlan(steps=(*deleting, *kept), held=_held_message(observed, len(prunes)), hold=hold)
+    # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
+    # more, so its record stays.
     hold = hold if observed.confirmed or not rendered.complete else None
-    blocked = _blocked(observed, rendered, steps) if orphans else ""
+    blocked = _why_blocked(observed, rendered, steps) if prunes else ""
     if blocked:
-        kept = _kept(orphans, f"is no longer rendered; kept because {blocked}")
-        return Pruning(steps=(*going, *kept), blocked=blocked, hold=hold)
-    return Pruning(steps=(*going, *orphans), hold=hold)
+        kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
+        return PrunePlan(steps=(*deleting, *kept), blocked=blocked, hold=hold)
+    return PrunePlan(steps=(*deleting, *prunes), hold=hold)
 
 
 def is_owned(live: LiveObject) -> bool:
-    """Whether Kubernetes collects it with its parent."""
+    """Whether the garbage collector deletes the object with its parent."""
     return any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
 
 
@@ -67,50 +71,51 @@ def _by_identity(live: LiveObject) -> Identity:
     return live.identity
 
 
-def _is_left(observed: Observed, live: LiveObject, stay: AbstractSet[Identity]) -> bool:
-    """Whether no template renders an object that carries our label, and it is we who made it.
+def _is_unrendered(observed: Observed, live: LiveObject, planned: AbstractSet[Identity]) -> bool:
+    """Whether no template renders an object that the operator created for this parent.
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return live.identity not in stay and _made_for(observed, live)
+    return live.identity not in planned and _is_prunable(observed, live)
 
 
-def _made_for(observed: Observed, live: LiveObject) -> bool:
-    """Whether our apply made it with an owner, or recorded it; a manifest with `prune: "false"` has neither, and its
-    object stays.
+def _is_prunable(observed: Observed, live: LiveObject) -> bool:
+    """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
+    `prune: "false"` has neither, and stays.
     """
     return (is_owned(live) or live.identity in observed.records.inventory) and bool(live.owned_fields())
 
 
-def _going(live: LiveObject) -> Step:
-    return Step(action=Action.KEEP, identity=live.identity, live=live, reason="is no longer rendered and being deleted")
+def _deleting_step(live: LiveObject) -> Step:
+    reason = "is no longer rendered and is being deleted"
+    return Step(action=Action.KEEP, identity=live.identity, live=live, reason=reason)
 
 
-def _orphan(live: LiveObject, successors: frozenset[Identity]) -> Step:
+def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Step:
     reason = "is no longer rendered"
     return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
 
 
-def _kept(orphans: Iterable[Step], reason: str) -> list[Step]:
-    return [replace(step, action=Action.KEEP, reason=reason) for step in orphans]
+def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:
+    return [replace(step, action=Action.KEEP, reason=reason) for step in prunes]
 
 
 def _successors(observed: Observed, live: LiveObject, steps: Sequence[Step]) -> frozenset[Identity]:
-    """What takes the place of an object that is no longer rendered: those of its kind that are made in the passes in
-    which it goes. A child that got another name is never gone before the new one is ready.
+    """The children that take the place of an object that is no longer rendered: those of its kind that are created
+    while it is pruned. A child that was renamed is deleted only after the new one is ready.
     """
-    before = observed.renders.successors.get(live.identity, frozenset())
+    earlier = observed.renders.successors.get(live.identity, frozenset())
     return frozenset(
         step.identity
         for step in steps
         if step.manifest is not None
         and step.manifest.instructions.wait
         and step.identity.group_kind == live.identity.group_kind
-        and (step.identity in before or (step.action is Action.APPLY and step.live is None))
+        and (step.identity in earlier or (step.action is Action.APPLY and step.live is None))
     )
 
 
-def _blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:
+def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:
     if not rendered.complete:
         return "a template failed" if rendered.problems else "a template waits"
     for step in steps:
@@ -121,46 +126,55 @@ def _blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> s
                 continue
             case _:
                 assert_never(step.action)
-    for kind, known in observed.children.kinds.items():
-        if not known.synced:
+    for kind, state in observed.children.kinds.items():
+        if not state.synced:
             return f"the watch of {kind} is not synced"
     return ""
 
 
-def _mistrusted(observed: Observed, rendered: Rendered, orphans: list[Step], stay: AbstractSet[Identity]) -> bool:
-    """Whether the end of (almost) all children may be the templates' fault rather than what the data decided.
+def _must_be_held(
+    observed: Observed, rendered: Rendered, prunes: Sequence[Step], planned: AbstractSet[Identity]
+) -> bool:
+    """Whether the prune deletes (almost) all children and may be the fault of the templates.
 
-    The data decides where the very same template set rendered them before, or is the one that this parent was brought
-    to. After a restart nothing is known of either: a spec that changed meanwhile proves nothing of the templates. What
-    is held stays so, also where others have taken its place by now.
+    The data caused the prune, and it isn't held, if this very template set rendered the children before or was applied
+    completely to this parent. A process that has just started knows neither. A changed spec is no proof either, because
+    the templates may have changed as well. A prune that is held stays held, also if other children have taken the place
+    of those that it deletes.
     """
     if observed.confirmed or not rendered.complete or observed.renders.converged == rendered.digest:
         return False
-    if all(step.identity in observed.rendered_before for step in orphans):
+    if all(step.identity in observed.rendered_before for step in prunes):
         return False
-    hold, left = observed.records.held_prune, {step.identity for step in orphans}
-    if hold is not None and any(identity_key(step.identity) in hold.children for step in orphans):
+    hold = observed.records.held_prune
+    if hold is not None and any(identity_key(step.identity) in hold.children for step in prunes):
         return True
-    # What is never pruned can't be lost, and says nothing of the others. What only these templates made, while some
-    # of them waited, takes the place of what would go.
-    there = sum(
+    remaining = _count_prunable(observed, prunes, planned) - len(prunes)
+    return remaining * 10 <= len(prunes)
+
+
+def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: AbstractSet[Identity]) -> int:
+    """How many children count when a prune is judged. Those that are never pruned don't count, and neither do those
+    that only the new template set created, while some of its manifests waited: they take the place of what it prunes.
+    """
+    settled, pruned = observed.renders.settled, {step.identity for step in prunes}
+    return sum(
         1
         for live in observed.children.own
-        # What is rendered and being deleted is made anew.
-        if (not live.deleting or live.identity in stay)
-        and _made_for(observed, live)
-        and (observed.renders.settled is None or live.identity in observed.renders.settled or live.identity in left)
+        # A child that is rendered and is being deleted is recreated.
+        if (not live.deleting or live.identity in planned)
+        and _is_prunable(observed, live)
+        and (settled is None or live.identity in settled or live.identity in pruned)
     )
-    return (there - len(orphans)) * 10 <= len(orphans)
 
 
-def _held_text(observed: Observed, count: int) -> str:
+def _held_message(observed: Observed, count: int) -> str:
     children = "a child" if count == 1 else f"{count} children"
     if observed.renders.converged is not None:
         why = f"the templates changed and would now delete {children}"
     else:
         why = (
-            f"the templates now delete {children}, and an operator that started meanwhile can't know whether the data "
-            "or changed templates decided that"
+            f"the templates would now delete {children}, and after a restart the operator can't know whether the data "
+            "or changed templates caused that"
         )
     return f"{why}; set the annotation ssa-operator.dev/reconcile-at to a new value to confirm, or repair the templates"

@@ -1,4 +1,4 @@
-"""What a process remembers of the renders of one parent: by it, pruning tells changed data from changed templates.
+"""What a process remembers of the renders of one parent. Pruning sees by it whether data or templates changed.
 
 Promises:
 - It is one frozen value. A reconcile returns the next one and changes none.

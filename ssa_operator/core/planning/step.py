@@ -1,7 +1,7 @@
-"""What is to be done with one child in one pass, and why.
+"""What a reconcile does with one child, and why.
 
 Promises:
-- Status, events, logs, diff, tree and dry run all speak from this one value, in the words of its reason.
+- Status, Events, logs, diff, tree and dry run report the reason of this one value, in the same words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ssa_operator.core.readiness.rules import Readiness
 
 
 class Action(StrEnum):
-    """What is done with one child in one pass."""
+    """What a reconcile does with one child."""
 
     APPLY = "Apply"
     UNCHANGED = "Unchanged"
@@ -44,7 +44,7 @@ class FailureReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One child: the action and the reason for it, in words that can stand in a status."""
+    """One child: the action and its reason, which can stand in a status."""
 
     action: Action
     identity: Identity
@@ -54,7 +54,7 @@ class Step:
     live: LiveObject | None = None
     """The object as it is now."""
     location: SourceLocation | None = None
-    """Where a template wrote it."""
+    """The template line of the manifest."""
 
     problem: FailureReason | None = None
     """Why it is refused."""
@@ -66,7 +66,7 @@ class Step:
     after: tuple[Edge, ...] = ()
     """The steps that have to come first."""
     missing: tuple[tuple[Reference, str], ...] = ()
-    """The children that have to come first and are no step, each with the reason."""
+    """The children that have to come first and have no step, each with the reason."""
     awaited: tuple[WaitTarget, ...] = ()
     """What the step waits for."""
     successors: frozenset[Identity] = frozenset()
@@ -75,7 +75,7 @@ class Step:
     unchanged: bool = False
     """Whether the manifest is applied already, and no other manager changed our fields."""
     recreation: Recreation | None = None
-    """That the object was deleted before to be recreated."""
+    """Set where the object was deleted to be recreated."""
     standing: Readiness | None = None
     """The readiness of an object that is applied once, whether it still exists or not."""
     reports_status: bool = False

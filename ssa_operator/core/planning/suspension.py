@@ -1,8 +1,8 @@
-"""Suspended parents: their children are judged, and nothing is applied or deleted.
+"""Suspends a parent: the operator reports the readiness of its children, and applies and deletes nothing.
 
 Promises:
-- A parent is suspended by its own annotation, until somebody removes it or the parent is deleted.
-- `Ready` says what the live children say. A suspended parent with healthy children is Ready.
+- The parent's annotation suspends it until a user removes the annotation or deletes the parent.
+- `Ready` follows from the live children alone. A suspended parent with healthy children is Ready.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def outcomes_while_suspended(plan: Plan) -> tuple[Outcome, ...]:
 def _outcome(step: Step, plan: Plan) -> Outcome:
     live = step.live
     if live is None:
-        # A refused manifest has no object in its step, but may have left one behind.
-        ours = plan.observed.children.objects.get(step.identity)
-        live = ours if ours is not None and ours.parent_uid == plan.observed.parent.uid else None
+        # The step of a refused manifest has no object, but an earlier apply may have created one.
+        own = plan.observed.children.objects.get(step.identity)
+        live = own if own is not None and own.parent_uid == plan.observed.parent.uid else None
     if step.action is Action.PRUNE:
         reason = "is no longer rendered; it is deleted when the parent is resumed"
         step = replace(step, action=Action.KEEP, reason=reason)
     elif step.manifest is None:
-        # While a template fails or waits, its objects are children like any others.
+        # The objects of a template that fails or waits count like all other children.
         step = replace(step, action=Action.UNCHANGED)
     message = "" if live is not None else "does not exist; it is applied when the parent is resumed"
     return Outcome(step=step, result=Result.UNCHANGED, live=live, message=message)

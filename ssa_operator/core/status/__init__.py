@@ -1,1 +1,1 @@
-"""What a reconcile reports: the status of the parent, and Events."""
+"""Makes the report of a reconcile: the status of the parent, and Events."""

@@ -1,8 +1,8 @@
-"""What is said of each child of a parent: whether it is ready, and if not, why.
+"""Reports the readiness of each child of a parent, with the reason where it is not ready.
 
 Promises:
-- A child that waits says why what it waits for isn't there yet.
-- What isn't applied counts as what became of its step, whatever the object says of itself.
+- A waiting child reports what it waits for, and why that isn't ready yet.
+- A child whose step failed or waits is not ready, whatever the status of its object is.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from ssa_operator.core.planning.step import Action, Step
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 CAUSE_LIMIT = 256
-"""Characters of the reason why another child isn't there yet."""
+"""Characters of the reason why a dependency isn't ready yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStatus:
-    """One entry of `status.resources`, and whether its readiness counts for the parent.
-
-    awaits: whether it is not applied because it waits for something else. refused: whether applying it failed.
-    """
+    """One entry of `status.resources`."""
 
     identity: Identity
     uid: str
+    """The uid of the object, '' where there is none."""
     readiness: Readiness
     counts: bool = True
-    awaits: bool = False
-    refused: bool = False
+    """Whether the parent is ready only if this child is."""
+    waits: bool = False
+    """Whether the child is not applied because its dependencies are not satisfied."""
+    failed: bool = False
+    """Whether the child's step failed. The message is then the whole reason."""
 
     def __str__(self) -> str:
         return f"{self.identity}: {self.readiness.message or self.readiness.state}"
 
 
-def children_of(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
-    """What is said of the child of each outcome that is there or ought to be; `now` is in seconds since the epoch."""
-    return tuple(_child(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+def child_statuses(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
+    """The status of the child of each outcome, without those that were pruned; `now` is in seconds since the epoch."""
+    return tuple(_child_status(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
 
 
-def _child(outcome: Outcome, now: float) -> ChildStatus:
+def _child_status(outcome: Outcome, now: float) -> ChildStatus:
     step, live = outcome.step, outcome.live
     counts = step.manifest is None or step.manifest.instructions.wait
     if outcome.result is Result.FAILED:
@@ -64,40 +65,39 @@ def _child(outcome: Outcome, now: float) -> ChildStatus:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
-    awaits = outcome.result is Result.WAITING and bool(step.awaited)
     return ChildStatus(
         identity=step.identity,
         uid=live.uid if live else "",
         readiness=found,
         counts=counts,
-        awaits=awaits,
-        refused=outcome.result is Result.FAILED,
+        waits=outcome.result is Result.WAITING and bool(step.awaited),
+        failed=outcome.result is Result.FAILED,
     )
 
 
-def explained(children: tuple[ChildStatus, ...], outcomes: Sequence[Outcome]) -> tuple[ChildStatus, ...]:
-    """The children, those that wait with the reason why what they wait for isn't there yet."""
-    if not any(child.awaits for child in children):
+def with_waiting_causes(children: tuple[ChildStatus, ...], outcomes: Sequence[Outcome]) -> tuple[ChildStatus, ...]:
+    """The children, with the reason why its dependency isn't ready in the message of each one that waits."""
+    if not any(child.waits for child in children):
         return children
     by_identity = {child.identity: child for child in children}
     steps = {outcome.step.identity: outcome.step for outcome in reversed(outcomes)}
     return tuple(
         replace(child, readiness=replace(child.readiness, message=_waiting_text(steps[child.identity], by_identity)))
-        if child.awaits
+        if child.waits
         else child
         for child in children
     )
 
 
 def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) -> Sequence[ChildStatus]:
-    """The children, those that only wait for another one that waits after all others."""
-    waiting = {child.identity for child in children if child.awaits}
-    behind = {
+    """The children, with those that wait for another waiting child at the end."""
+    waiting = {child.identity for child in children if child.waits}
+    dependents = {
         outcome.step.identity
         for outcome in outcomes
         if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
     }
-    return sorted(children, key=lambda child: child.identity in behind) if behind else children
+    return sorted(children, key=lambda child: child.identity in dependents) if dependents else children
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
@@ -113,11 +113,11 @@ def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
 
 
 def _cause(child: ChildStatus) -> str:
-    """Why a child isn't ready, as who waits for it says it; '' where there is nothing to say."""
+    """Why a child isn't ready, in the message of a child that waits for it; '' where the reason adds nothing."""
     message = child.readiness.message
     match child.readiness.state:
         case ReadinessState.FAILED:
-            return message if child.refused else f"it failed: {message}"
+            return message if child.failed else f"it failed: {message}"
         case ReadinessState.WAITING:
             return f"it is {message}" if message.startswith("waiting") else f"it {message}"
         case ReadinessState.TERMINATING:

@@ -1,19 +1,19 @@
-"""The status of a parent, in Kubernetes' own words.
+"""Makes the status of a parent: its conditions, `observedGeneration` and `resources`, by the conventions of Kubernetes.
 
 Promises:
-- `Ready` is always there; `Reconciling`, `Stalled` and `Suspended` only while they are true (kstatus). Each condition
-  names the generation it speaks of, a reason and a message that names the object and the cause.
+- A status always has the condition `Ready`. It has `Reconciling`, `Stalled` and `Suspended` only while they are true
+  (kstatus). Each condition has an `observedGeneration`, a reason, and a message that names the object and the cause.
 - While a parent is suspended, `observedGeneration` stays at the generation that was applied last.
-- `lastTransitionTime` moves only when a condition's status does, and nothing in a status depends on the clock
-  otherwise.
-- A template's own fields never replace `conditions`, `observedGeneration` or `resources`, and stay as they were while
-  it fails.
-- Messages and lists are bounded.
+- `lastTransitionTime` changes only when the status of its condition does. No other field depends on the clock.
+- The fields of a status template never replace `conditions`, `observedGeneration` or `resources`. While the template
+  fails, they stay as they were.
+- The operator limits the length of messages and lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,47 +30,35 @@ ENTRY_LIMIT = 512
 """Characters of the message of one child."""
 
 RESOURCES_LIMIT = 1000
-"""So many children are listed; the verdict counts all."""
+"""Children in the list; the verdict counts all."""
 
 
 def make_status(
-    parent: LiveObject,
-    verdict: Verdict,
-    children: Sequence[ChildStatus],
-    own: StatusFields,
-    now: float,
-    suspended: str = "",
+    parent: LiveObject, verdict: Verdict, children: Sequence[ChildStatus], own: StatusFields, now: float
 ) -> dict[str, Any]:
     """The parent's whole status; `own` are the fields of the author's status template, `now` is in seconds since the
-    epoch, `suspended` is the message of the condition Suspended, '' where nothing is suspended.
+    epoch.
     """
     status = {key: value for key, value in _own_fields(parent, own).items() if key not in RESERVED}
-    generation = _applied_generation(parent) if suspended else parent.metadata.generation
+    generation = _reported_generation(parent) if verdict.suspended else parent.metadata.generation
     if generation:
         status["observedGeneration"] = generation
-    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
-    if not verdict.ready and verdict.stalled:
-        conditions.append(_condition("Stalled", "True", verdict, generation))
-    elif not verdict.ready and not suspended:
-        conditions.append(_condition("Reconciling", "True", verdict, generation))
-    if suspended:
-        told = Verdict(ready=verdict.ready, reason="Suspended", message=suspended)
-        conditions.append(_condition("Suspended", "True", told, parent.metadata.generation))
+    conditions = _conditions(parent, verdict, generation)
     status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
     ordered = sorted(children, key=lambda child: child.identity)
     status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
 
 
-def _applied_generation(parent: LiveObject) -> int | None:
-    """The generation that the live status speaks of, None where there is none."""
+def _reported_generation(parent: LiveObject) -> int | None:
+    """The `observedGeneration` of the live status, None where it has none."""
     status = parent.body.get("status")
     generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
     return generation if isinstance(generation, int) else None
 
 
 def _own_fields(parent: LiveObject, own: StatusFields) -> Mapping[str, Any]:
-    """The fields of the author's status template; where it failed, those that it gave before."""
+    """The fields of the author's status template; where it failed, those of its last success."""
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not own.problems or not owned or not isinstance(status, Mapping):
         return own.fields
@@ -93,24 +81,31 @@ def resource_entry(child: ChildStatus) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value or key in ("group", "kind", "name", "state")}
 
 
-def _condition(kind: str, status: str, verdict: Verdict, generation: int | None) -> dict[str, Any]:
-    condition: dict[str, Any] = {
-        "type": kind,
-        "status": status,
-        "reason": verdict.reason,
-        "message": verdict.message,
-    }
+def _conditions(parent: LiveObject, verdict: Verdict, generation: int | None) -> list[dict[str, Any]]:
+    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
+    if not verdict.ready and verdict.stalled:
+        conditions.append(_condition("Stalled", "True", verdict, generation))
+    elif not verdict.ready and not verdict.suspended:
+        conditions.append(_condition("Reconciling", "True", verdict, generation))
+    if verdict.suspended:
+        why = replace(verdict, reason="Suspended", message=verdict.suspended)
+        conditions.append(_condition("Suspended", "True", why, parent.metadata.generation))
+    return conditions
+
+
+def _condition(kind: str, status: str, why: Verdict, generation: int | None) -> dict[str, Any]:
+    condition: dict[str, Any] = {"type": kind, "status": status, "reason": why.reason, "message": why.message}
     return {**condition, "observedGeneration": generation} if generation else condition
 
 
 def _with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
     before = live_condition(parent, condition["type"])
-    unmoved = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
-    return {**condition, "lastTransitionTime": unmoved or timestamp(now)}
+    unchanged = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
+    return {**condition, "lastTransitionTime": unchanged or timestamp(now)}
 
 
 def live_condition(parent: LiveObject, kind: str) -> Mapping[str, Any] | None:
-    """The condition of a type that the live parent has, None where it has none."""
+    """The condition of a type in the live status, None where there is none."""
     status = parent.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     if isinstance(conditions, list):

@@ -1,11 +1,14 @@
-"""Which events are written: the same ones once, with a count, and never more than the API server should bear.
+"""Aggregates and limits Events: a repeated Event becomes a series, and token buckets limit the rate of new ones.
 
-Promises (as client-go's `tools/events` and `tools/record` do):
-- What is told again within `LULL` of the last time is counted in the `series` of the event that exists; such a count is
-  written at most every `HEARTBEAT`, and at the end.
-- A parent has `PARENT_BURST` events at once and then one every `PARENT_PAUSE`; all parents together have `BURST` and
-  then `RATE` a second, the last quarter of it for warnings only. What is beyond that is not written.
-- What is remembered is bounded. Time is an argument, in seconds since the epoch.
+It follows client-go: the series are those of `tools/events`, the token bucket of each parent is the spam filter of
+`tools/record`.
+
+Promises:
+- An Event that repeats within `SERIES_FINISH_TIME` of the last time is counted in the `series` of the existing Event.
+  That count is written at most every `HEARTBEAT`, and when the operator stops.
+- A parent has `PARENT_BURST` Events at once and then one every `PARENT_INTERVAL`. All parents together have `BURST` and
+  then `RATE` a second; the last quarter of the burst is for warnings. Any Event beyond that is dropped.
+- The caches of series and of token buckets are bounded. Time is an argument, in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -16,20 +19,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.status.events import Event, EventSeries, body
+from ssa_operator.core.status.events import Event, EventSeries, event_body
 
-LULL = 360.0
+SERIES_FINISH_TIME = 360.0
+"""Seconds without a repetition after which a series is over."""
+
 HEARTBEAT = 30.0
+"""Seconds between two writes of a series."""
+
 PARENT_BURST = 25
-PARENT_PAUSE = 300.0
+PARENT_INTERVAL = 300.0
 BURST = 100
 RATE = 10.0
-REMEMBERED = 4096
+
+MAX_LRU_CACHE_ENTRIES = 4096
+"""Series that are kept, and token buckets of parents. The least recently used one goes first."""
 
 
 @dataclass(slots=True)
-class Bucket:
-    """Tokens: `burst` at most, `rate` more a second."""
+class TokenBucket:
+    """A token bucket: it holds at most `burst` tokens and gets `rate` tokens a second."""
 
     burst: float
     rate: float
@@ -37,7 +46,7 @@ class Bucket:
     since: float
 
     def take(self, now: float, reserve: float = 0.0) -> bool:
-        """Take a token, unless no more than `reserve` are left."""
+        """Take a token, unless that would leave less than `reserve`."""
         self.tokens = min(self.burst, self.tokens + (now - self.since) * self.rate)
         self.since = now
         if self.tokens - 1 < reserve:
@@ -46,8 +55,8 @@ class Bucket:
         return True
 
 
-class Key(NamedTuple):
-    """What makes two events the same."""
+class EventKey(NamedTuple):
+    """Two Events with the same key are one series."""
 
     uid: str
     warning: bool
@@ -57,18 +66,27 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Series:
+    """An Event that was written, and its repetitions."""
+
     namespace: str
     name: str
     count: int
     last: float
+    """When the Event occurred last."""
     written: int
+    """The count that was written last."""
     written_at: float
+
+    def write(self, now: float) -> Write:
+        """The request that writes the count."""
+        self.written, self.written_at = self.count, now
+        return Write(namespace=self.namespace, name=self.name, series=EventSeries(self.count, self.last))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One request: a new Event (`body`), or the `series` of one that exists."""
+    """One request: it creates an Event (`body`), or patches the `series` of an existing one."""
 
     namespace: str
     name: str
@@ -76,66 +94,67 @@ class Write:
     series: EventSeries | None = None
 
 
-class Correlator:
-    """What was told already. `instance` is which operator tells it."""
+class EventCorrelator:
+    """Decides for each Event whether it is created, counted in a series, or dropped. `instance` names this process."""
 
     def __init__(self, instance: str, now: float) -> None:
         self._instance = instance
-        self._told: OrderedDict[Key, _Told] = OrderedDict()
-        self._parents: OrderedDict[str, Bucket] = OrderedDict()
-        self._all = Bucket(BURST, RATE, BURST, now)
+        self._series: OrderedDict[EventKey, _Series] = OrderedDict()
+        self._parent_buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._bucket = TokenBucket(BURST, RATE, BURST, now)
 
-    def tell(self, parent: LiveObject, event: Event, now: float) -> Write | None:
-        """The request that tells it; None where it is only counted. Raises Dropped where there is no room for it."""
-        key = Key(parent.uid, event.warning, event.reason, event.action, event.note)
-        told = self._told.get(key)
-        if told is not None and now - told.last <= LULL:
-            self._told.move_to_end(key)
-            told.count += 1
-            told.last = now
-            return self._beat(told, now)
-        if not self._room(parent.uid, now) or not self._all.take(now, 0.0 if event.warning else BURST / 4):
-            raise Dropped
-        made = body(event, parent, self._instance, now)
-        namespace, name = made["metadata"]["namespace"], made["metadata"]["name"]
-        self._told.pop(key, None)
-        self._told[key] = _Told(namespace, name, 1, now, 1, now - HEARTBEAT)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
-        return Write(namespace=namespace, name=name, body=made)
+    def correlate(self, parent: LiveObject, event: Event, now: float) -> Write | None:
+        """The request for an Event, None where it is only counted. Raises EventDropped if a token bucket is empty."""
+        key = EventKey(parent.uid, event.warning, event.reason, event.action, event.note)
+        series = self._series.get(key)
+        if series is not None and now - series.last <= SERIES_FINISH_TIME:
+            self._series.move_to_end(key)
+            series.count += 1
+            series.last = now
+            return self._heartbeat(series, now)
+        reserve = 0.0 if event.warning else BURST / 4
+        if not self._take_of_parent(parent.uid, now) or not self._bucket.take(now, reserve):
+            raise EventDropped
+        body = event_body(event, parent, self._instance, now)
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._series.pop(key, None)
+        self._series[key] = _Series(namespace, name, 1, now, 1, now - HEARTBEAT)
+        if len(self._series) > MAX_LRU_CACHE_ENTRIES:
+            self._series.popitem(last=False)
+        return Write(namespace=namespace, name=name, body=body)
 
-    def due(self, now: float, *, end: bool = False) -> Iterator[Write]:
-        """The counts that have to be written now; all of them at the `end`. What is over is forgotten."""
-        for key, told in list(self._told.items()):
-            over = now - told.last > LULL
-            if told.count > told.written and (over or end or now - told.written_at >= HEARTBEAT):
-                yield self._counted(told, now)
+    def due_series(self, now: float, *, end: bool = False) -> Iterator[Write]:
+        """The requests for the counts that are due; at the `end`, for all counts that changed. Removes the series that
+        are over.
+        """
+        for key, series in list(self._series.items()):
+            over = now - series.last > SERIES_FINISH_TIME
+            if series.count > series.written and (over or end or now - series.written_at >= HEARTBEAT):
+                yield series.write(now)
             if over:
-                del self._told[key]
+                del self._series[key]
 
     def forget(self, namespace: str, name: str) -> None:
-        """The event doesn't exist: what is told again is a new one."""
-        for key, told in list(self._told.items()):
-            if (told.namespace, told.name) == (namespace, name):
-                del self._told[key]
+        """Forget an Event that doesn't exist: the next repetition creates a new one."""
+        for key, series in list(self._series.items()):
+            if (series.namespace, series.name) == (namespace, name):
+                del self._series[key]
 
-    def _room(self, uid: str, now: float) -> bool:
-        bucket = self._parents.pop(uid, None) or Bucket(PARENT_BURST, 1 / PARENT_PAUSE, PARENT_BURST, now)
-        self._parents[uid] = bucket
-        if len(self._parents) > REMEMBERED:
-            self._parents.popitem(last=False)
+    def _take_of_parent(self, uid: str, now: float) -> bool:
+        """Take a token of the parent's own bucket."""
+        bucket = self._parent_buckets.pop(uid, None) or TokenBucket(
+            PARENT_BURST, 1 / PARENT_INTERVAL, PARENT_BURST, now
+        )
+        self._parent_buckets[uid] = bucket
+        if len(self._parent_buckets) > MAX_LRU_CACHE_ENTRIES:
+            self._parent_buckets.popitem(last=False)
         return bucket.take(now)
 
-    def _beat(self, told: _Told, now: float) -> Write | None:
-        if now - told.written_at < HEARTBEAT or not self._all.take(now):
+    def _heartbeat(self, series: _Series, now: float) -> Write | None:
+        if now - series.written_at < HEARTBEAT or not self._bucket.take(now):
             return None
-        return self._counted(told, now)
-
-    @staticmethod
-    def _counted(told: _Told, now: float) -> Write:
-        told.written, told.written_at = told.count, now
-        return Write(namespace=told.namespace, name=told.name, series=EventSeries(told.count, told.last))
+        return series.write(now)
 
 
-class Dropped(Exception):  # noqa: N818 - it is no error
-    """There is no room for one more event now."""
+class EventDropped(Exception):  # noqa: N818 - it is no error
+    """A token bucket is empty, so the Event is not written."""

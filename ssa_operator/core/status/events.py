@@ -1,10 +1,10 @@
-"""What a pass tells as Kubernetes events on the parent.
+"""Makes the Events of a reconcile, which the operator records on the parent.
 
 Promises:
-- One event a pass for each thing that was done, with the children that it was done to; one for a verdict that a user
-  should see, when it changes; nothing for a pass that changed nothing.
-- Whatever a status may say, an event may, and nothing else: never a Secret's content.
-- Notes keep to the API's limit of 1024 characters.
+- A reconcile emits one Event for each kind of change, with the children that it changed, and one Event for a new
+  verdict that a user should see. A reconcile that changes nothing emits no Event.
+- An Event contains only what a status may contain, and never the content of a Secret.
+- The operator cuts notes to the API server's limit of 1024 bytes.
 """
 
 from __future__ import annotations
@@ -25,66 +25,70 @@ from ssa_operator.core.status.verdict import Verdict
 
 API_VERSION = "events.k8s.io/v1"
 NOTE_LIMIT = 1024
-_NAMED = 20
+_NAMES_LIMIT = 20
+"""Children that a note names."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUIET = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
-"""Reasons of Ready that come and go by themselves, or that somebody asked for."""
+_TRANSIENT = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
+"""Reasons of Ready that come and go by themselves, or that a user asked for. No Event has them, with two exceptions in
+`_verdict_event`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing to tell: `reason` for machines, `action` that was taken, `note` for people.
-
-    about: the child that it concerns, where it is only one.
-    """
+    """One Event on a parent, before it is counted in a series or written."""
 
     reason: str
+    """The reason for machines, in CamelCase."""
     action: str
+    """The action that the operator took."""
     note: str
+    """The message for users."""
     warning: bool = False
+    """Whether the type is Warning instead of Normal."""
     about: LiveObject | None = None
+    """The child that the Event is about, None where it is about several or the parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventSeries:
-    """How often the same was told, and when last (seconds since the epoch)."""
+    """How often an Event occurred, and when it occurred last (seconds since the epoch)."""
 
     count: int
     last: float
 
 
 def events(before: Report | None, parent: LiveObject, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
-    """What a pass tells. `before` is the last report, None for the first of a process: then what the parent's status
-    says already is not told again. `shown` is whether the status can show conditions: where it can't, an Event says
-    also what the parent waits for.
+    """The Events of a reconcile. `before` is the last report, None for the first of a process: then the verdict in the
+    parent's status is not emitted again. `shown` is whether the status can show conditions; where it can't, an Event
+    also reports what the parent waits for.
     """
-    told = [*_done(report.outcomes), *_warnings(report.outcomes)]
-    known = before.verdict if before is not None else _told_verdict(parent)
-    verdict = _verdict(known, report.verdict, shown=shown)
+    emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
+    earlier = before.verdict if before is not None else _reported_verdict(parent)
+    verdict = _verdict_event(earlier, report.verdict, shown=shown)
     if verdict is not None:
-        told.append(verdict)
+        emitted.append(verdict)
     if report.notice and (before is None or not before.notice):
-        told.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
+        emitted.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
     if report.feedback_loop and (before is None or not before.feedback_loop):
-        told.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
-    return tuple(told)
+        emitted.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
+    return tuple(emitted)
 
 
 def status_refused(error: str) -> Event:
-    """What is told where the API server doesn't take a parent's status: its status can't say so itself."""
+    """The Event for a status that the API server refuses. The status itself can't report that."""
     note = f"the status can't be written: {error}"
     return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
 
 
 def status_undeclared(sentence: str) -> Event:
-    """What is told where a parent's CRD keeps the operator from reporting in its status."""
+    """The Event for a parent whose CRD doesn't declare the fields that the operator reports in the status."""
     return Event(reason="StatusNotDeclared", action="WriteStatus", note=sentence)
 
 
-def body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict[str, Any]:
-    """The Event object; `instance` is which operator says it, `now` is in seconds since the epoch."""
+def event_body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict[str, Any]:
+    """The Event object; `instance` names the process, `now` is in seconds since the epoch."""
     namespace = regarding.identity.namespace or "default"
-    written: dict[str, Any] = {
+    body: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Event",
         "metadata": {"name": _name(event, regarding, instance, now), "namespace": namespace},
@@ -94,21 +98,21 @@ def body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
         "action": event.action,
-        "note": bounded(event.note),
+        "note": bounded_note(event.note),
         "regarding": reference(regarding),
     }
     if event.about is not None:
-        written["related"] = reference(event.about)
-    return written
+        body["related"] = reference(event.about)
+    return body
 
 
 def series_body(series: EventSeries) -> dict[str, Any]:
-    """The patch that says that the same was told again; nothing else of an event may change."""
+    """The patch that counts a repetition. The API server allows no other change of an Event."""
     return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
 
 
 def reference(live: LiveObject) -> dict[str, str]:
-    """An object as an event points to it."""
+    """The reference to an object in an Event."""
     identity = live.identity
     found = {
         "apiVersion": f"{identity.group}/{live.version}" if identity.group else live.version,
@@ -121,34 +125,29 @@ def reference(live: LiveObject) -> dict[str, str]:
 
 
 def micro_time(seconds: float) -> str:
-    """A moment (seconds since the epoch) as Kubernetes' metav1.MicroTime wants it: always with six digits."""
+    """A moment (seconds since the epoch) as metav1.MicroTime, which always has six digits after the point."""
     moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
     return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
-def bounded(note: str) -> str:
-    """The note in what the API server takes; it counts bytes."""
+def bounded_note(note: str) -> str:
+    """The note, cut to the limit of the API server, which counts bytes."""
     encoded = note.encode()
     return note if len(encoded) <= NOTE_LIMIT else encoded[: NOTE_LIMIT - 3].decode(errors="ignore") + "…"
 
 
-def _done(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
-        change = outcome.step.foreign_change
+        step, change = outcome.step, outcome.step.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
-            identity = outcome.step.identity
-            note = f"made {identity} again: it was deleted" if change.deleted else f"put {identity} back: "
-            yield Event(
-                reason="Repaired",
-                action="Apply",
-                note=note if change.deleted else note + outcome.step.reason,
-                about=outcome.live,
-            )
+            deleted = f"recreated {step.identity}: it was deleted"
+            note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
+            yield Event(reason="Repaired", action="Apply", note=note, about=outcome.live)
     others = [outcome for outcome in outcomes if outcome.step.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
         (Result.CONFIGURED, "Changed", "Apply", "changed"),
-        (Result.RECREATED, "Recreated", "Recreate", "deleted and made again"),
+        (Result.RECREATED, "Recreated", "Recreate", "deleted and recreated"),
         (Result.PRUNED, "Pruned", "Delete", "deleted"),
     ):
         found = [outcome for outcome in others if outcome.result is result]
@@ -159,21 +158,21 @@ def _done(outcomes: Sequence[Outcome]) -> Iterator[Event]:
             yield Event(reason=reason, action=action, note=note, about=found[0].live if len(found) == 1 else None)
 
 
-def _warnings(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+def _warning_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
         for text in outcome.warnings:
             note = f"{outcome.step.identity}: {text}"
             yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=outcome.live)
 
 
-def _verdict(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:
+def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:
     if before is not None and (before.reason, before.message) == (after.reason, after.message):
         return None
     if after.ready:
         if before is not None and before.ready:
             return None
         return Event(reason="Ready", action="Reconcile", note=after.message)
-    if after.reason in _QUIET:
+    if after.reason in _TRANSIENT:
         if after.reason == "WaitingForDependency" and not shown:
             return Event(reason=after.reason, action="Reconcile", note=after.message, warning=after.stalled)
         if after.reason == "Deleting" or not after.stalled:
@@ -182,8 +181,8 @@ def _verdict(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | 
     return Event(reason=after.reason, action="Reconcile", note=after.message, warning=True)
 
 
-def _told_verdict(parent: LiveObject) -> Verdict | None:
-    """The verdict that the parent's status holds, None where there is none."""
+def _reported_verdict(parent: LiveObject) -> Verdict | None:
+    """The verdict in the parent's status, None where there is none."""
     condition = live_condition(parent, "Ready")
     if condition is None:
         return None
@@ -193,14 +192,14 @@ def _told_verdict(parent: LiveObject) -> Verdict | None:
 
 def _names(identities: Iterable[Identity]) -> str:
     names = [str(identity) for identity in identities]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - _NAMES_LIMIT} more" if len(names) > _NAMES_LIMIT else ""
+    return ", ".join(names[:_NAMES_LIMIT]) + more
 
 
 def _name(event: Event, regarding: LiveObject, instance: str, now: float) -> str:
-    """A name that no other event has: what is told, of which object, by whom, when."""
-    told = f"{regarding.uid}/{instance}/{now!r}/{event.reason}/{event.action}/{event.note}"
-    token = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    """A unique name: it follows from the content of the Event, the object, the process and the time."""
+    content = f"{regarding.uid}/{instance}/{now!r}/{event.reason}/{event.action}/{event.note}"
+    token = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     name = regarding.identity.name
-    # Some kinds (ClusterRole) have names that an event may not have.
+    # Some kinds (ClusterRole) allow names that are invalid for an Event.
     return f"{name[:200].rstrip('.-')}.{token}" if _NAME.fullmatch(name) else f"{MANAGER}.{token}"

@@ -1,7 +1,7 @@
-"""What an earlier process said of a parent's children, in the parent's status.
+"""Reads what an earlier process reported of a parent's children, from the parent's status.
 
 Promises:
-- It is a hint, never a proof: somebody may have written anything there, and none of it is an error.
+- The status is a hint and no proof, because any client may have written it. No content of it is an error.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, read_group_k
 from ssa_operator.core.objects.live_object import LiveObject
 
 KEPT_UNTIL = "kept until"
-"""The words by which a child is found again that is kept until what takes its place is ready."""
+"""The words in the message of a child that is kept until its successor is ready. They are how the next process finds
+it."""
 
 
 def reported_kinds(parent: LiveObject) -> set[GroupKind]:
-    """The kinds that an earlier process reported in the parent's status: what it made has to be found again, also
-    where no template renders it now.
+    """The kinds of the children in the parent's status. Their objects must be found also where no template renders
+    them now.
     """
     return {kind for entry in _reported(parent) if (kind := read_group_kind(entry)) is not None}
 
 
-def kept_before(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity, frozenset[Identity]]:
-    """What an earlier process kept until something else is ready: until all others of its kind are, for all we know."""
+def reported_successors(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity, frozenset[Identity]]:
+    """The successors of each child that an earlier process kept until they are ready. The status doesn't name all of
+    them, so all other children of the kind count.
+    """
     kinds: dict[GroupKind, set[Identity]] = {}
     for live in own:
         kinds.setdefault(live.identity.group_kind, set()).add(live.identity)
@@ -36,7 +39,7 @@ def kept_before(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity,
 
 
 def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
-    """The entries of `status.resources`; None where the status has none, or where they are not the operator's."""
+    """The entries of `status.resources`; None where the status has none, or where the operator did not write them."""
     status = parent.body.get("status")
     if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
         return None
@@ -48,7 +51,7 @@ def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
 
 
 def _reported(parent: LiveObject) -> list[Mapping[str, object]]:
-    """The entries of `status.resources`."""
+    """The entries of `status.resources` that are mappings."""
     status = parent.body.get("status")
     entries = status.get("resources") if isinstance(status, Mapping) else None
     return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []

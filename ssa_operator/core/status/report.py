@@ -1,7 +1,7 @@
-"""What a pass has to say, of which the status, events and the next pass are made.
+"""Makes the report of a reconcile: the status, the Events and the time of the next reconcile follow from it.
 
 Promises:
-- What is said in one place is said in all: the verdict and the conditions have the same words.
+- The verdict and the conditions of a report have the same message.
 """
 
 from __future__ import annotations
@@ -19,84 +19,83 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.suspension import MESSAGE as SUSPENDED
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.readiness.rules import readiness
-from ssa_operator.core.status.child_status import ChildStatus, children_of, explained
+from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a pass has to say.
-
-    status: the parent's whole desired status. complete: whether everything that was rendered is applied. passing: a
-    failure that goes away by itself. retry_after: seconds that the API server asked to wait. again_at: when a child
-    has to be judged again without an event. notice: what is said of somebody who writes the same status, '' where
-    nobody does. unrest: what is said of children that change each time they are applied. suspended: whether the parent
-    is suspended.
-    """
+    """The result of one reconcile."""
 
     status: Mapping[str, Any]
+    """The parent's whole desired status."""
     verdict: Verdict
     children: tuple[ChildStatus, ...]
     complete: bool
+    """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
     outcomes: tuple[Outcome, ...] = ()
+
     retryable: bool = False
+    """Whether a step failed or waits, and a retry may help without a change by a user."""
     retry_after: float = 0.0
+    """The seconds that the API server asked to wait before a retry."""
     again_at: float | None = None
+    """When the parent has to be reconciled again without an event, in seconds since the epoch."""
+
     notice: str = ""
+    """The message of a status conflict, '' where no other client writes the status."""
     feedback_loop: str = ""
+    """The message of the children that change each time they are applied, '' where there are none."""
     suspended: bool = False
+    """Whether the parent is suspended."""
 
 
 def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
-    """The report of one pass; `own` are the fields of the author's status template, `now` is in seconds since the
+    """The report of one reconcile; `own` are the fields of the author's status template, `now` is in seconds since the
     epoch.
     """
-    children = explained(children_of(outcomes, now), outcomes)
+    children = with_waiting_causes(child_statuses(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
     feedback_loop = sentence([outcome.step.feedback_loop for outcome in outcomes if outcome.step.feedback_loop])
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
-    report = _acted(_judged(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at)
+    report = _with_outcomes(
+        _report_of(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at
+    )
     return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
 
 
 def make_suspended_report(parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
-    """The report of a suspended parent: `outcomes` are its children as they are."""
-    children = children_of(outcomes, now)
-    verdict = make_verdict_on_children(children)
-    report = Report(
-        status=make_status(parent, verdict, children, own, now, suspended=SUSPENDED),
-        verdict=verdict,
-        children=children,
-        complete=False,
-        suspended=True,
-    )
-    return _acted(report, outcomes, own.again_at)
+    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`."""
+    children = child_statuses(outcomes, now)
+    verdict = replace(make_verdict_on_children(children), suspended=SUSPENDED)
+    report = _with_outcomes(_report_of(parent, verdict, children, own, now), outcomes, own.again_at)
+    return replace(report, suspended=True)
 
 
 def make_idle_report(
     parent: LiveObject, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields, now: float
 ) -> Report:
-    """The report of a parent that is being deleted and that our finalizer doesn't keep."""
+    """The report on a parent that is being deleted and that our finalizer doesn't keep."""
     entries = tuple(
         ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
-    return _judged(parent, verdict, entries, own, now)
+    return _report_of(parent, verdict, entries, own, now)
 
 
 def make_deletion_report(
     parent: LiveObject, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
 ) -> Report:
-    """The report of a pass over a parent that is being deleted; its arguments are those of `make_report`."""
+    """The report on a parent that is being deleted; the arguments are those of `make_report`."""
     verdict = make_deletion_verdict(finalization, outcomes)
-    report = _judged(parent, verdict, children_of(outcomes, now), own, now)
-    return _acted(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
+    report = _report_of(parent, verdict, child_statuses(outcomes, now), own, now)
+    return _with_outcomes(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
 
 
 def with_message(report: Report, message: str) -> Report:
-    """The report with another message of its verdict and of each of our conditions."""
+    """The report with another message in its verdict and in each condition."""
     conditions = [{**condition, "message": message} for condition in report.status["conditions"]]
     return replace(
         report,
@@ -106,17 +105,17 @@ def with_message(report: Report, message: str) -> Report:
 
 
 def with_notice(report: Report, notice: str) -> Report:
-    """The report with a notice in its message."""
+    """The report with the message of a status conflict."""
     if not notice:
         return report
     message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
     return replace(with_message(report, message), notice=notice)
 
 
-def _judged(
+def _report_of(
     parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
 ) -> Report:
-    """The report of a verdict, where nothing was done."""
+    """The report with a verdict, and without outcomes."""
     return Report(
         status=make_status(parent, verdict, children, own, now),
         verdict=verdict,
@@ -125,8 +124,8 @@ def _judged(
     )
 
 
-def _acted(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
-    """The report with what became of the steps; `moments` are when to look again whatever that was."""
+def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
+    """The report with the outcomes of the steps. `moments` are when the next render is due without them."""
     return replace(
         report,
         outcomes=tuple(outcomes),
@@ -141,6 +140,6 @@ def _acted(report: Report, outcomes: Sequence[Outcome], *moments: float | None) 
 
 
 def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
-    """Whether the cluster is what the templates say: everything applied, nothing kept that they no longer render."""
+    """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
     unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
     return plan.rendered.complete and not (unfinished or plan.held or plan.blocked)

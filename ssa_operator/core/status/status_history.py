@@ -19,12 +19,12 @@ from ssa_operator.core.status.report import Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusHistory:
-    """What was reported, what is still to be written, and who else writes the status."""
+    """What was reported, which status is not written yet, and which other managers write the status."""
 
     report: Report | None = None
     """The last report, None before the first reconcile."""
     deferred: Mapping[str, Any] | None = None
-    """The status that the last reconcile left unwritten, because children of other parents go first."""
+    """The status that the last reconcile left unwritten, because the children of other parents are applied first."""
     written: WrittenStatus | None = None
     """What this process wrote last."""
     conflict: ConflictHistory | None = None

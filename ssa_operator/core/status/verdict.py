@@ -1,8 +1,9 @@
-"""What a pass says of a parent as a whole: the condition Ready.
+"""Decides the condition Ready of a parent: its status, reason and message.
 
 Promises:
-- The reason is that of what comes first: what can't be rendered, what breaks a rule, what the API server refused, what
-  is held, awaited, in progress. The message names the objects and the causes.
+- The reason is the first of these that applies: a template can't be rendered, a manifest breaks a rule, the API server
+  refused an apply, a prune is held, a child waits for a dependency, a child is in progress.
+- The message names the objects and the causes.
 """
 
 from __future__ import annotations
@@ -22,85 +23,102 @@ from ssa_operator.core.status.child_status import ChildStatus, roots_first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The condition Ready: its status, reason and message; `stalled` where only a change can help."""
+    """The condition Ready, and what the other conditions follow from."""
 
     ready: bool
     reason: str
     message: str
     stalled: bool = False
+    """Whether the parent becomes ready only after a change by a user."""
+    suspended: str = ""
+    """The message of the condition Suspended, '' where the parent isn't suspended."""
 
 
 def make_verdict(
     plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
 ) -> Verdict:
-    """The verdict on a parent that stays; `problems` are those of all templates."""
+    """The verdict on a parent that is not being deleted; `problems` are those of all templates."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    failures += [_contested(outcome) for outcome in outcomes if outcome.step.conflict]
-    children = roots_first(children, outcomes)
+    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.conflict]
     if problems:
-        causes = [str(problem) for problem in problems] + [_failure_text(failure) for failure in failures]
+        causes = [str(problem) for problem in problems] + [_failure_message(failure) for failure in failures]
         return Verdict(ready=False, reason="RenderFailed", message=sentence(causes), stalled=True)
-    for problem in FailureReason:
-        if any(failure.problem is problem for failure in failures):
-            ordered = sorted(failures, key=lambda failure: failure.problem is not problem)
-            return Verdict(
-                ready=False,
-                reason=problem.value,
-                message=sentence([_failure_text(failure) for failure in ordered]),
-                stalled=not any(failure.retryable for failure in failures),
-            )
+    verdict = _failure_verdict(failures)
+    if verdict is not None:
+        return verdict
     if plan.held:
         return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
-    waiting = [str(child) for child in children if child.awaits]
-    waiting += [f"{wait.location}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
-    if waiting:
-        broken = [str(child) for child in children if child.counts and child.readiness.state is ReadinessState.FAILED]
-        message = sentence([*broken, *waiting])
-        needs_permission = any(awaited.needs_permission for wait in plan.rendered.waits for awaited in wait.awaited)
-        return Verdict(
-            ready=False, reason="WaitingForDependency", message=message, stalled=bool(broken) or needs_permission
-        )
-    return make_verdict_on_children(children)
+    children = roots_first(children, outcomes)
+    return _waiting_verdict(plan, children) or make_verdict_on_children(children)
 
 
 def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
     """The verdict where only the children decide."""
     unready = [child for child in children if child.counts and child.readiness.state is not ReadinessState.CURRENT]
-    failed = [child for child in unready if child.readiness.state is ReadinessState.FAILED]
-    if unready:
-        ordered_children = sorted(unready, key=lambda child: child.readiness.state is not ReadinessState.FAILED)
-        return Verdict(
-            ready=False,
-            reason="Progressing",
-            message=sentence([str(child) for child in ordered_children]),
-            stalled=bool(failed),
-        )
-    return Verdict(ready=True, reason="Ready", message=_ready_text(children))
+    if not unready:
+        return Verdict(ready=True, reason="Ready", message=_ready_message(children))
+    failed_first = sorted(unready, key=lambda child: child.readiness.state is not ReadinessState.FAILED)
+    return Verdict(
+        ready=False,
+        reason="Progressing",
+        message=sentence([str(child) for child in failed_first]),
+        stalled=any(child.readiness.state is ReadinessState.FAILED for child in unready),
+    )
 
 
 def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome]) -> Verdict:
     """The verdict on a parent that is being deleted and that our finalizer keeps."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    causes = [_failure_text(failure) for failure in failures] or [finalization.awaited]
+    causes = [_failure_message(failure) for failure in failures] or [finalization.awaited]
     causes += [
         f"{outcome.step.identity} {outcome.message}"
         for outcome in outcomes
         if outcome.result is Result.WAITING and outcome.step.action is Action.PRUNE
     ]
-    causes += [f"left out: {hook}" for hook in finalization.left_out]
-    causes += [_left_out_text(problem) for problem in finalization.plan.rendered.problems]
+    causes += [f"skipped: {hook}" for hook in finalization.skipped_hooks]
+    causes += [_skipped_message(problem) for problem in finalization.plan.rendered.problems]
     message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
     stalled = bool(failures) and not any(failure.retryable for failure in failures)
     return Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
 
 
-def _contested(outcome: Outcome) -> Outcome:
-    """A fight counts as a failure of its child, whatever became of this pass's step."""
+def _conflict_failure(outcome: Outcome) -> Outcome:
+    """A field conflict counts as a failure of its child, whatever the result of the step is."""
     message = f"{outcome.step.identity}: {outcome.step.conflict}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT, retryable=False)
 
 
-def _ready_text(children: Sequence[ChildStatus]) -> str:
+def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
+    """The verdict with the first reason of `FailureReason` that a failure has, None where no failure has one."""
+    reason = next((each for each in FailureReason if any(failure.problem is each for failure in failures)), None)
+    if reason is None:
+        return None
+    by_reason = sorted(failures, key=lambda failure: failure.problem is not reason)
+    return Verdict(
+        ready=False,
+        reason=reason.value,
+        message=sentence([_failure_message(failure) for failure in by_reason]),
+        stalled=not any(failure.retryable for failure in failures),
+    )
+
+
+def _waiting_verdict(plan: Plan, children: Sequence[ChildStatus]) -> Verdict | None:
+    """The verdict where a child or a template waits for a dependency, None where none does."""
+    waiting = [str(child) for child in children if child.waits]
+    waiting += [f"{wait.location}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
+    if not waiting:
+        return None
+    failed = [str(child) for child in children if child.counts and child.readiness.state is ReadinessState.FAILED]
+    needs_user = any(awaited.needs_permission for wait in plan.rendered.waits for awaited in wait.awaited)
+    return Verdict(
+        ready=False,
+        reason="WaitingForDependency",
+        message=sentence([*failed, *waiting]),
+        stalled=bool(failed) or needs_user,
+    )
+
+
+def _ready_message(children: Sequence[ChildStatus]) -> str:
     match len(children):
         case 0:
             return "no manifest is rendered"
@@ -110,12 +128,12 @@ def _ready_text(children: Sequence[ChildStatus]) -> str:
             return f"all {count} children are ready"
 
 
-def _failure_text(failure: Outcome) -> str:
+def _failure_message(failure: Outcome) -> str:
     location = failure.location or failure.step.location
     return f"{location}: {failure.message}" if location else failure.message
 
 
-def _left_out_text(problem: RenderProblem) -> str:
+def _skipped_message(problem: RenderProblem) -> str:
     if problem.outdated:
-        return f"the last good templates are in use, for the new ones can't be loaded: {problem}"
-    return f"left out, for it can't be rendered: {problem}"
+        return f"the last good templates are in use because the new ones can't be loaded: {problem}"
+    return f"skipped because it can't be rendered: {problem}"

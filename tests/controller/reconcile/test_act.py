@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.core.planning.finalization import leads_on
+from ssa_operator.core.planning.finalization import advances_deletion
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, Step
@@ -81,4 +81,4 @@ async def test_a_deletion_that_fails_because_the_cache_is_behind_is_retried_afte
     (outcome,) = await act(plan, cast("ClusterAccess", Lagging(refusal=refusal, known=known)), 0.0)
     assert (outcome.result, outcome.retryable) == (Result.WAITING, True)
     assert words in outcome.message
-    assert not leads_on([outcome], 0.0)
+    assert not advances_deletion([outcome], 0.0)

@@ -29,7 +29,7 @@ def proven_child() -> dict[str, Any]:
     return {"apply_records": {live.identity: apply_record(made(config_map()), live)}, "apply_scope": ApplyScope.CHANGED}
 
 
-def test_what_does_not_exist_is_applied() -> None:
+def test_a_manifest_whose_object_does_not_exist_is_applied() -> None:
     plan = make_plan(observed(), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY}
     assert plan.steps[0].reason == "does not exist"
@@ -40,7 +40,7 @@ def test_a_childs_own_event_costs_no_request_where_it_is_proven_unchanged() -> N
     assert actions(plan) == {"settings": Action.UNCHANGED}
 
 
-def test_a_tick_applies_what_is_proven_unchanged_too() -> None:
+def test_a_resync_applies_a_child_that_is_proven_unchanged_too() -> None:
     plan = make_plan(observed(child(), **proven_child() | {"apply_scope": ApplyScope.ALL}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY}
 
@@ -50,15 +50,17 @@ def test_a_tick_applies_what_is_proven_unchanged_too() -> None:
     [
         (child(uid="c-2"), config_map(), "was replaced"),
         (child(), config_map(data={"a": "c"}), "its manifest changed"),
-        (child(managedFields=[]), config_map(), "somebody changed our fields"),
+        (child(managedFields=[]), config_map(), "another client changed our fields"),
     ],
 )
-def test_what_is_not_proven_is_applied_and_says_why(live: LiveObject, body: dict[str, Any], why: str) -> None:
+def test_a_child_that_may_have_changed_is_applied_with_the_reason(
+    live: LiveObject, body: dict[str, Any], why: str
+) -> None:
     plan = make_plan(observed(live, **proven_child()), rendered(body))
     assert (plan.steps[0].action, plan.steps[0].reason) == (Action.APPLY, why)
 
 
-def test_a_child_that_is_being_deleted_is_waited_for() -> None:
+def test_a_manifest_waits_while_its_object_is_being_deleted() -> None:
     plan = make_plan(observed(child(deletionTimestamp="2026-01-01T00:00:00Z")), rendered(config_map()))
     assert actions(plan) == {"settings": Action.WAIT}
 
@@ -77,7 +79,7 @@ def test_a_kind_that_cannot_be_watched_is_refused_alone_with_the_reason() -> Non
     assert (plan.steps[0].action, plan.steps[0].reason) == (Action.REFUSE, "may not list configmaps")
 
 
-def test_a_watch_that_is_not_synced_is_waited_for() -> None:
+def test_a_manifest_waits_for_a_watch_that_is_not_synced() -> None:
     plan = make_plan(observed(kinds={CONFIG_MAP: KindState(namespaced=True, synced=False)}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.WAIT}
 
@@ -95,7 +97,7 @@ def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_i
     assert "belongs to Echo default/other" in plan.steps[0].reason
 
 
-def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
+def test_an_object_of_a_parent_that_no_longer_exists_is_adopted() -> None:
     plan = make_plan(observed(others=(child(owner="gone"),)), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY}
 
@@ -104,16 +106,16 @@ def test_what_a_vanished_parent_left_behind_is_taken_over() -> None:
     ("live", "begun", "reason"),
     [
         (child(), False, "was not applied by this process yet"),
-        (child(), True, "was not applied in the last pass"),
-        (child(managedFields=[]), True, "exists already and is taken over"),
+        (child(), True, "was not applied in the last reconcile"),
+        (child(managedFields=[]), True, "exists already and is adopted"),
     ],
 )
-def test_an_apply_without_a_proof_says_only_what_is_known(live: LiveObject, begun: bool, reason: str) -> None:
+def test_an_apply_without_an_apply_record_names_only_a_known_reason(live: LiveObject, begun: bool, reason: str) -> None:
     step = make_plan(observed(live, reconciled_before=begun), rendered(config_map())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, reason)
 
 
-def test_a_right_that_is_missing_is_told_apart_from_what_passes() -> None:
+def test_a_missing_permission_is_distinguished_from_a_problem_that_passes() -> None:
     for needs_permission in (True, False):
         kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="no", needs_permission=needs_permission)}
         (step,) = make_plan(observed(kinds=kinds), rendered(config_map())).steps

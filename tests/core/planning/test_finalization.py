@@ -1,4 +1,4 @@
-"""What happens while a parent is being deleted: played to its end, with every choice of the cluster's open."""
+"""The deletion of a parent, carried out to its end with every answer that the cluster may give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.finalization import Circumstances, Finalization, leads_on, make_finalization
+from ssa_operator.core.planning.finalization import Finalization, HookContext, advances_deletion, make_finalization
 from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
@@ -63,8 +63,8 @@ COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
 @dataclass
-class World:
-    """A cluster of a few objects, and what was done in it."""
+class Cluster:
+    """A cluster of a few objects, and what the operator did in it."""
 
     records: ParentRecords
     objects: dict[Identity, LiveObject]
@@ -87,9 +87,9 @@ class World:
             for name, needs in self.standing.items()
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
-        met = Circumstances(now=self.now, terminating=self.terminating)
+        context = HookContext(now=self.now, terminating=self.terminating)
         children = replace(seen.children, own=tuple(self.objects.values()))
-        return make_finalization(replace(seen, parent=parent(), children=children), rendered, met)
+        return make_finalization(replace(seen, parent=parent(), children=children), rendered, context)
 
     def act(self, finalization: Finalization) -> None:
         self.records = finalization.records
@@ -97,7 +97,7 @@ class World:
             match step.action:
                 case Action.APPLY:
                     if step.identity not in self.objects:
-                        self.done.append(f"made {step.identity.name}")
+                        self.done.append(f"created {step.identity.name}")
                         self.objects[step.identity] = live(step.identity)
                 case Action.PRUNE | Action.RECREATE:
                     self.done.append(f"deleted {step.identity.name}")
@@ -112,127 +112,129 @@ class World:
     chance=st.lists(st.sampled_from([COMPLETE, FAILED, None]), max_size=12),
     standing=st.sets(st.integers(0, 4)),
 )
-def test_hooks_are_done_before_anything_goes_and_what_was_made_last_goes_first(
+def test_hooks_are_done_before_any_deletion_and_the_last_wave_is_deleted_first(
     waves: list[int], hooks: int, chance: list[dict[str, Any] | None], standing: set[int]
 ) -> None:
     inventory = {space(f"s{n}"): wave for n, wave in enumerate(waves)}
     there = {identity: live(identity) for n, identity in enumerate(inventory) if n in standing}
-    world = World(
+    cluster = Cluster(
         ParentRecords(inventory=inventory, has_finalizer=True), dict(there), tuple(f"h{n}" for n in range(hooks))
     )
     for turn in range(100):
-        finalization = world.plan()
+        finalization = cluster.plan()
         if finalization.finished:
             break
-        world.act(finalization)
-        world.now += 1000
-        for identity in [each for each in world.objects if each.group_kind == JOB]:
+        cluster.act(finalization)
+        cluster.now += 1000
+        for identity in [each for each in cluster.objects if each.group_kind == JOB]:
             status = chance[turn % len(chance)] if chance and turn < 50 else COMPLETE
-            world.objects[identity] = live(identity, status)
+            cluster.objects[identity] = live(identity, status)
     assert finalization.finished
-    assert not [identity for identity in world.objects if identity.group_kind == NAMESPACE]
-    gone = [entry.removeprefix("deleted ") for entry in world.done if entry.startswith("deleted s")]
+    assert not [identity for identity in cluster.objects if identity.group_kind == NAMESPACE]
+    gone = [entry.removeprefix("deleted ") for entry in cluster.done if entry.startswith("deleted s")]
     assert set(gone) == {identity.name for identity in there}
     order = [inventory[space(name)] for name in gone]
     assert order == sorted(order, reverse=True)
     if gone:
-        first = world.done.index(f"deleted {gone[0]}")
-        assert {f"made h{n}" for n in range(hooks)} <= set(world.done[:first])
-        assert not [entry for entry in world.done[first:] if entry.startswith("made")]
+        first = cluster.done.index(f"deleted {gone[0]}")
+        assert {f"created h{n}" for n in range(hooks)} <= set(cluster.done[:first])
+        assert not [entry for entry in cluster.done[first:] if entry.startswith("created")]
 
 
 OWNED: dict[str, Any] = {"ownerReferences": [{"kind": "Echo", "name": "web", "uid": PARENT_UID, "controller": True}]}
 
 
 @given(edges=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8), recorded=st.sets(st.integers(0, 5)))
-def test_children_that_depend_on_each_other_go_in_the_reverse_order(
+def test_children_that_depend_on_each_other_are_deleted_in_the_reverse_order(
     edges: list[tuple[int, int]], recorded: set[int]
 ) -> None:
-    # A later job needs an earlier one, so that there is no circle; half of them are Kubernetes' own to collect.
+    # A later job needs an earlier one, so that there is no cycle. The garbage collector deletes those with an owner.
     needs = {(max(pair), min(pair)) for pair in edges if pair[0] != pair[1]}
     jobs = [job(f"j{n}") for n in range(6)]
-    world = World(
+    cluster = Cluster(
         ParentRecords(inventory={jobs[n]: n + 1 for n in recorded}, has_finalizer=True),
         {each: live(each, **({} if n in recorded else OWNED)) for n, each in enumerate(jobs)},
         standing={f"j{n}": tuple(f"j{target}" for source, target in needs if source == n) for n in range(6)},
     )
     for _ in range(20):
-        finalization = world.plan()
+        finalization = cluster.plan()
         if finalization.finished:
             break
-        world.act(finalization)
+        cluster.act(finalization)
     assert finalization.finished
-    order = [entry.removeprefix("deleted ") for entry in world.done]
+    order = [entry.removeprefix("deleted ") for entry in cluster.done]
     assert {f"j{n}" for pair in needs for n in pair} | {f"j{n}" for n in recorded} == set(order)
     for source, target in needs:
         assert order.index(f"j{source}") < order.index(f"j{target}")
 
 
-def test_children_in_a_circle_keep_no_parent() -> None:
+def test_children_in_a_dependency_cycle_do_not_block_the_deletion() -> None:
     pair = [job("a"), job("b")]
-    world = World(
+    cluster = Cluster(
         ParentRecords(inventory={pair[0]: 1, pair[1]: 1}, has_finalizer=True),
         {each: live(each) for each in pair},
         standing={"a": ("b",), "b": ("a",)},
     )
-    world.act(world.plan())
-    assert world.plan().finished
+    cluster.act(cluster.plan())
+    assert cluster.plan().finished
 
 
-def test_a_hook_that_was_done_does_not_run_again_when_its_ttl_took_it_away() -> None:
-    world = World(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): live(space("s"))}, ("h",))
-    world.objects[job("h")] = live(job("h"), COMPLETE)
-    finalization = world.plan()
-    assert finalization.hooked
-    world.records = finalization.records  # the process dies here, and the Job goes
-    del world.objects[job("h")]
-    world.act(world.plan())
-    assert world.done == ["deleted s"]
+def test_a_hook_that_was_done_does_not_run_again_after_its_ttl_deleted_it() -> None:
+    cluster = Cluster(
+        ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): live(space("s"))}, ("h",)
+    )
+    cluster.objects[job("h")] = live(job("h"), COMPLETE)
+    finalization = cluster.plan()
+    assert finalization.hooks_done
+    cluster.records = finalization.records  # the process dies here, and the Job goes
+    del cluster.objects[job("h")]
+    cluster.act(cluster.plan())
+    assert cluster.done == ["deleted s"]
 
 
-def test_a_failed_hook_is_made_again_only_after_a_pause() -> None:
-    world = World(ParentRecords(has_finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
-    world.now = NOW + 0.1
-    waiting = world.plan()
+def test_a_failed_hook_is_recreated_only_after_a_backoff() -> None:
+    cluster = Cluster(ParentRecords(has_finalizer=True), {job("h"): live(job("h"), FAILED)}, ("h",))
+    cluster.now = NOW + 0.1
+    waiting = cluster.plan()
     assert [step.action for step in waiting.plan.steps] == [Action.UNCHANGED]
     assert waiting.plan.rendered.again_at == NOW + 8
-    world.now = NOW + 8
-    assert [step.action for step in world.plan().plan.steps] == [Action.RECREATE]
+    cluster.now = NOW + 8
+    assert [step.action for step in cluster.plan().plan.steps] == [Action.RECREATE]
 
 
-def test_what_lost_our_label_or_has_another_parents_is_left_alone() -> None:
+def test_an_object_with_another_parents_label_is_not_deleted() -> None:
     theirs = live(space("s"), owner=OTHER_UID)
-    assert World(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): theirs}).plan().finished
+    assert Cluster(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): theirs}).plan().finished
 
 
-def test_a_kind_that_the_cluster_lacks_keeps_nothing() -> None:
+def test_a_kind_that_the_cluster_does_not_serve_does_not_block_the_deletion() -> None:
     gone = Identity("old.example.com", "Gadget", "", "g")
-    assert World(ParentRecords(inventory={gone: 1}, has_finalizer=True), {}).plan().finished
+    assert Cluster(ParentRecords(inventory={gone: 1}, has_finalizer=True), {}).plan().finished
 
 
-def test_a_hook_that_can_not_be_rendered_keeps_nothing() -> None:
-    world = World(ParentRecords(has_finalizer=True), {})
-    assert world.plan(problems=(RenderProblem("no field x"),)).finished
+def test_a_hook_that_can_not_be_rendered_does_not_block_the_deletion() -> None:
+    cluster = Cluster(ParentRecords(has_finalizer=True), {})
+    assert cluster.plan(problems=(RenderProblem("no field x"),)).finished
 
 
-def test_only_what_is_left_out_is_called_so() -> None:
-    world = World(ParentRecords(has_finalizer=True), {}, hooks=("bye",))
+def test_only_hooks_that_are_skipped_are_reported_as_skipped() -> None:
+    cluster = Cluster(ParentRecords(has_finalizer=True), {}, hooks=("bye",))
     broken, stale = RenderProblem("no field x"), RenderProblem("unexpected '}'", outdated=True)
-    report = make_deletion_report(parent(), world.plan(problems=(broken, stale)), (), StatusFields(), NOW)
+    report = make_deletion_report(parent(), cluster.plan(problems=(broken, stale)), (), StatusFields(), NOW)
     message = report.verdict.message
-    assert "left out, for it can't be rendered: no field x" in message
-    assert "the last good templates are in use, for the new ones can't be loaded: unexpected '}'" in message
-    assert message.count("left out") == 1
+    assert "skipped because it can't be rendered: no field x" in message
+    assert "the last good templates are in use because the new ones can't be loaded: unexpected '}'" in message
+    assert message.count("skipped") == 1
     assert "Job default/bye" in message
 
 
-def test_what_goes_after_something_else_says_so() -> None:
+def test_an_object_that_is_deleted_after_another_one_names_it() -> None:
     waves = {space("base"): 1, space("top"): 2}
-    world = World(ParentRecords(inventory=waves, has_finalizer=True), {each: live(each) for each in waves})
-    steps = {step.identity.name: (step.action, step.reason) for step in world.plan().plan.steps}
+    cluster = Cluster(ParentRecords(inventory=waves, has_finalizer=True), {each: live(each) for each in waves})
+    steps = {step.identity.name: (step.action, step.reason) for step in cluster.plan().plan.steps}
     assert steps == {
-        "top": (Action.PRUNE, "goes with its parent"),
-        "base": (Action.KEEP, "goes after Namespace top"),
+        "top": (Action.PRUNE, "is deleted with its parent"),
+        "base": (Action.KEEP, "is deleted after Namespace top"),
     }
 
 
@@ -242,42 +244,42 @@ def waiting(name: str, child: Reference) -> Wait:
     return Wait(location=location, awaited=awaited, identity=job(name), annotations=FINALIZE)
 
 
-def test_a_hook_that_was_done_keeps_no_parent_when_what_it_read_is_gone() -> None:
+def test_a_hook_that_was_done_does_not_block_the_deletion_when_its_input_is_gone() -> None:
     records = ParentRecords(once_records={"finalize/Job.batch/default/h": "done"}, has_finalizer=True)
-    world = World(records, {job("h"): live(job("h"), COMPLETE)})
-    finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
+    cluster = Cluster(records, {job("h"): live(job("h"), COMPLETE)})
+    finalization = cluster.plan(waits=(waiting("h", Reference("Namespace", "s")),))
     assert finalization.finished
-    assert finalization.left_out == ()
+    assert finalization.skipped_hooks == ()
 
 
-def test_a_hook_that_reads_what_is_gone_is_left_out_and_so_is_one_that_reads_that_hook() -> None:
+def test_a_hook_that_reads_a_missing_child_is_skipped_and_so_is_one_that_reads_that_hook() -> None:
     waits = (waiting("h", Reference("Namespace", "s")), waiting("second", Reference("Job", "h")))
-    finalization = World(ParentRecords(has_finalizer=True), {}).plan(waits=waits)
+    finalization = Cluster(ParentRecords(has_finalizer=True), {}).plan(waits=waits)
     assert finalization.finished
-    assert [each.partition(":")[0] for each in finalization.left_out] == ["Job default/h", "Job default/second"]
-    assert "Namespace/s, which is not there" in finalization.left_out[0]
+    assert [each.partition(":")[0] for each in finalization.skipped_hooks] == ["Job default/h", "Job default/second"]
+    assert "Namespace/s, which does not exist" in finalization.skipped_hooks[0]
 
 
-def test_a_hook_waits_for_what_it_reads_while_that_is_there() -> None:
-    world = World(ParentRecords(has_finalizer=True), {space("s"): live(space("s"))})
-    finalization = world.plan(waits=(waiting("h", Reference("Namespace", "s")),))
-    assert not finalization.hooked
+def test_a_hook_waits_for_a_child_that_it_reads_and_that_exists() -> None:
+    cluster = Cluster(ParentRecords(has_finalizer=True), {space("s"): live(space("s"))})
+    finalization = cluster.plan(waits=(waiting("h", Reference("Namespace", "s")),))
+    assert not finalization.hooks_done
     assert "waiting for Namespace/s to be ready" in finalization.awaited
 
 
-def test_a_hook_is_not_left_out_while_nobody_has_looked_for_what_it_reads() -> None:
-    finalization = World(ParentRecords(has_finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
-    assert not finalization.hooked
+def test_a_hook_is_not_skipped_before_the_watch_of_what_it_reads_has_synced() -> None:
+    finalization = Cluster(ParentRecords(has_finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
+    assert not finalization.hooks_done
 
 
-def test_no_hook_is_run_in_a_namespace_that_is_being_deleted() -> None:
-    world = World(ParentRecords(has_finalizer=True), {}, ("h",), terminating="default")
-    assert world.plan().finished
-    assert "namespace default, which is being deleted" in world.plan().left_out[0]
+def test_no_hook_runs_in_a_namespace_that_is_being_deleted() -> None:
+    cluster = Cluster(ParentRecords(has_finalizer=True), {}, ("h",), terminating="default")
+    assert cluster.plan().finished
+    assert "namespace default, which is being deleted" in cluster.plan().skipped_hooks[0]
 
 
-def test_a_parent_that_nothing_keeps_is_said_to_be_deleted_and_no_more() -> None:
-    finished = World(ParentRecords(has_finalizer=True), {}).plan()
+def test_a_parent_that_nothing_keeps_reports_only_its_deletion() -> None:
+    finished = Cluster(ParentRecords(has_finalizer=True), {}).plan()
     assert finished.finished
     found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
     assert found.verdict.message == "is being deleted"
@@ -300,30 +302,30 @@ RUNNING = {"active": 1}
         (Result.FAILED, COMPLETE, False),
     ],
 )
-def test_another_pass_follows_at_once_only_where_the_apply_of_a_hook_returned_its_end(
+def test_another_reconcile_follows_at_once_only_where_the_apply_of_a_hook_returned_it_done_or_failed(
     result: Result, status: dict[str, Any] | None, follows: bool
 ) -> None:
-    step = World(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
+    step = Cluster(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
     assert step.action is Action.APPLY
-    assert leads_on([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
+    assert advances_deletion([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
 
 
-def test_another_pass_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
-    world = World(
+def test_another_reconcile_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
+    cluster = Cluster(
         ParentRecords(inventory={space("s"): 1, space("t"): 2}, has_finalizer=True),
         {each: live(each) for each in (space("s"), space("t"))},
     )
-    second, first = world.plan().plan.steps
+    second, first = cluster.plan().plan.steps
     deleted = Outcome(step=second, result=Result.PRUNED)
     kept = Outcome(step=first, result=Result.UNCHANGED, live=first.live)
     assert (second.action, first.action) == (Action.PRUNE, Action.KEEP)
-    assert leads_on([deleted, kept], NOW)
-    assert not leads_on([kept], NOW)
+    assert advances_deletion([deleted, kept], NOW)
+    assert not advances_deletion([kept], NOW)
 
 
-def test_a_hook_that_is_done_leads_on_once() -> None:
-    world = World(
+def test_a_hook_that_is_done_causes_no_second_reconcile() -> None:
+    cluster = Cluster(
         ParentRecords(has_finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
     )
-    steps = world.plan().plan.steps
-    assert not leads_on([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)
+    steps = cluster.plan().plan.steps
+    assert not advances_deletion([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)

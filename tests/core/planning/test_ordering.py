@@ -1,4 +1,4 @@
-"""When a manifest's turn has come, and what is said of it until then."""
+"""When the dependencies of a manifest are satisfied, and what the status reports until then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ssa_operator.core.objects.render_result import (
     WaitTarget,
 )
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.finalization import Circumstances, make_finalization
+from ssa_operator.core.planning.finalization import HookContext, make_finalization
 from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.ordering import Requeues, depths, inputs_changed, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -75,7 +75,7 @@ FAILED = live_job(
 )
 
 
-def test_a_manifest_comes_after_what_it_names() -> None:
+def test_a_manifest_is_applied_after_the_one_that_it_names() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     assert (first.action, second.action) == (Action.APPLY, Action.APPLY)
     assert [depths([first, second])[step.identity] for step in (first, second)] == [0, 1]
@@ -85,25 +85,25 @@ def test_a_manifest_comes_after_what_it_names() -> None:
     assert (waiting.result, waiting.message) == (Result.WAITING, "waiting for Job/migrate to be ready")
 
 
-def test_without_dependencies_there_is_one_turn_for_all() -> None:
+def test_steps_without_dependencies_have_no_depths() -> None:
     assert depths(plan_of(document(job()), document(config_map())).steps) == {}
 
 
-def test_what_was_made_once_and_went_is_as_good_as_there_unless_it_failed() -> None:
+def test_a_manifest_that_was_applied_once_and_deleted_since_satisfies_its_dependents_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
-    for end, met in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
+    for end, satisfied in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
         gone = replace(first, action=Action.KEEP, standing=OnceRecord("d", end).readiness_when_gone)
-        assert (waiting_outcome(second, done(gone, None), NOW) is None) is met
+        assert (waiting_outcome(second, done(gone, None), NOW) is None) is satisfied
 
 
 def hook(body: dict[str, Any], *references: Reference) -> Document:
     return after(body | {"metadata": body["metadata"] | {"annotations": {f"{PREFIX}on": "finalize"}}}, *references)
 
 
-def test_finalize_hooks_come_after_each_other_and_after_what_still_stands() -> None:
+def test_finalize_hooks_come_after_each_other_and_after_children_that_still_exist() -> None:
     hooks = (hook(job("backup"), Reference("ConfigMap", "settings")), hook(job("b"), Reference("Job", "backup")))
     seen = observed(child(), kinds=KINDS, parent=parent(deletionTimestamp="2026-01-01T00:00:00Z"))
-    steps = make_finalization(seen, Rendered(documents=hooks), Circumstances(now=NOW)).plan.steps
+    steps = make_finalization(seen, Rendered(documents=hooks), HookContext(now=NOW)).plan.steps
     assert [depths(steps)[step.identity] for step in steps] == [1, 2, 0]
     outcomes = done(steps[2], child())
     assert waiting_outcome(steps[0], outcomes, NOW) is None
@@ -112,19 +112,19 @@ def test_finalize_hooks_come_after_each_other_and_after_what_still_stands() -> N
     assert waiting.message == "waiting for Job/backup to be ready"
 
 
-def test_existing_is_enough_of_what_counts_for_nobody() -> None:
+def test_a_dependency_with_wait_false_only_has_to_exist() -> None:
     careless = job(metadata={"annotations": {f"{PREFIX}wait": "false"}})
     first, second = plan_of(document(careless), after(config_map(), MIGRATE)).steps
     assert waiting_outcome(second, done(first, live_job()), NOW) is None
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
-def test_what_depends_on_something_that_was_not_applied_waits_though_an_older_one_is_ready(result: Result) -> None:
+def test_a_dependent_waits_for_a_dependency_that_was_not_applied_though_its_old_state_is_ready(result: Result) -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     assert waiting_outcome(second, done(first, COMPLETE, result), NOW) is not None
 
 
-def test_what_is_applied_and_unchanged_is_left_alone_while_its_dependency_is_unready() -> None:
+def test_an_unchanged_child_does_not_wait_for_an_unready_dependency() -> None:
     live = child()
     apply_records = {live.identity: apply_record(made(config_map()), live)}
     first, second = plan_of(
@@ -141,7 +141,7 @@ def test_what_is_applied_and_unchanged_is_left_alone_while_its_dependency_is_unr
     assert waiting.result is Result.WAITING
 
 
-def test_manifests_in_a_circle_are_refused_with_the_path_and_all_others_applied() -> None:
+def test_manifests_in_a_cycle_are_refused_with_the_path_and_all_others_applied() -> None:
     settings = Reference("ConfigMap", "settings")
     plan = plan_of(after(job(), settings), after(config_map(), MIGRATE), after(config_map("behind"), MIGRATE),
                    document(config_map("free")), live=(child("old"),))  # fmt: skip
@@ -156,7 +156,7 @@ def test_manifests_in_a_circle_are_refused_with_the_path_and_all_others_applied(
     assert waiting_outcome(plan.steps[2], refused, NOW) is not None
 
 
-def test_a_circle_is_found_through_a_manifest_that_waits() -> None:
+def test_a_cycle_is_found_through_a_manifest_that_waits() -> None:
     uses = (Dependency(MIGRATE, awaited=True),)
     location = SourceLocation("b.yaml.j2", 3)
     identity = config_map_identity()
@@ -169,7 +169,7 @@ def test_a_circle_is_found_through_a_manifest_that_waits() -> None:
 
 
 def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObject | None = COMPLETE) -> bool:
-    """Whether a pass that came out like this for the Job is followed by another one, for these readers of the Job."""
+    """Whether another reconcile follows one with this outcome for the Job, for these readers of the Job."""
     uses = (Dependency(MIGRATE, awaited=True),)
     location = SourceLocation("b.yaml.j2", 3)
     waits = [
@@ -188,21 +188,21 @@ def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObjec
     return inputs_changed(rendered, (Outcome(step=step, result=result, live=live),), NOW)
 
 
-def test_a_pass_that_changed_what_templates_read_is_followed_by_another_one() -> None:
+def test_another_reconcile_follows_one_that_changed_what_templates_read() -> None:
     assert read_by("settings")
     assert read_by(None)
     assert read_by()  # a branch that left nothing
     assert read_by("settings", result=Result.CONFIGURED)
 
 
-def test_a_pass_that_changed_nothing_that_can_be_read_is_followed_by_none() -> None:
+def test_no_reconcile_follows_one_that_changed_nothing_that_can_be_read() -> None:
     assert not read_by("settings", result=Result.UNCHANGED)
     assert not read_by("settings", live=live_job())
     assert not read_by("settings", live=FAILED)
     assert not inputs_changed(Rendered(), (), NOW)
 
 
-def test_a_child_whose_value_is_taken_as_it_is_is_read_before_it_is_ready() -> None:
+def test_a_child_that_is_read_unready_is_read_before_it_is_ready() -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
     assert inputs_changed(Rendered(asked=(MIGRATE,), read_unready=frozenset({MIGRATE})), (outcome,), NOW)
@@ -222,18 +222,18 @@ def test_a_child_whose_value_is_taken_as_it_is_is_read_before_it_is_ready() -> N
         (Selection(api_version="v1", kind="Pod", namespace="default", labels=()), False),
     ],
 )
-def test_what_is_looked_up_is_read_too(query: Lookup | Selection, read: bool) -> None:
+def test_an_object_that_is_looked_up_is_read_too(query: Lookup | Selection, read: bool) -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
     assert inputs_changed(Rendered(asked=(query,)), (outcome,), NOW) is read
 
 
-def test_what_a_manifest_reads_of_itself_is_read_again() -> None:
+def test_a_manifest_that_reads_its_own_object_is_rendered_again() -> None:
     assert read_by("migrate")
     assert read_by("migrate", "settings")
 
 
-def test_a_chain_is_made_without_a_pause_and_one_that_does_not_end_is_slowed_down() -> None:
+def test_a_chain_is_created_without_a_pause_and_an_endless_one_backs_off() -> None:
     chain, pauses = Requeues(), []
     assert not chain.at_once
     for _ in range(1000):
@@ -247,7 +247,7 @@ def test_a_chain_is_made_without_a_pause_and_one_that_does_not_end_is_slowed_dow
 
 
 def report(plan: Plan, *lives: LiveObject | None, results: tuple[Result, ...]) -> Report:
-    """The report of a pass in which the first steps came out like this, and the others were judged after them."""
+    """The report of a reconcile in which the first steps had these results, and the others followed them."""
     outcomes: dict[Any, Outcome] = {}
     for step, live, result in zip(plan.steps, lives, results, strict=False):
         message = f"{step.identity} {step.reason}" if result is Result.FAILED else step.reason
@@ -262,7 +262,7 @@ def message_of(found: Report, kind: str) -> str:
     return next(entry["message"] for entry in entries if entry["kind"] == kind)
 
 
-def test_what_waits_says_how_far_the_other_one_is() -> None:
+def test_a_waiting_child_reports_the_progress_of_its_dependency() -> None:
     plan = plan_of(document(job()), after(config_map(), MIGRATE))
     found = report(plan, live_job(), results=(Result.CREATED,))
     assert message_of(found, "ConfigMap") == "waiting for Job/migrate to be ready (0 of 1 completions)"
@@ -272,7 +272,7 @@ def test_what_waits_says_how_far_the_other_one_is() -> None:
     assert not found.complete
 
 
-def test_what_waits_for_a_failed_job_says_why_it_failed() -> None:
+def test_a_child_that_waits_for_a_failed_job_reports_why_it_failed() -> None:
     plan = plan_of(document(job()), after(config_map(), MIGRATE))
     found = report(plan, FAILED, results=(Result.UNCHANGED,))
     assert message_of(found, "ConfigMap") == (
@@ -282,7 +282,7 @@ def test_what_waits_for_a_failed_job_says_why_it_failed() -> None:
     assert found.verdict.stalled
 
 
-def test_what_waits_for_a_refused_manifest_says_why_it_is_refused_and_the_condition_is_the_others() -> None:
+def test_a_child_that_waits_for_a_refused_manifest_reports_the_refusal_and_ready_has_its_reason() -> None:
     plan = plan_of(document(job(metadata={"namespace": "far"})), after(config_map(), MIGRATE))
     found = report(plan, None, results=(Result.FAILED,))
     expected = "waiting for Job/migrate to be ready (Job far/migrate is outside its parent's namespace default; "
@@ -290,7 +290,7 @@ def test_what_waits_for_a_refused_manifest_says_why_it_is_refused_and_the_condit
     assert found.verdict.reason == "InvalidManifest"
 
 
-def test_what_waits_for_a_manifest_that_cannot_be_rendered_names_the_place() -> None:
+def test_a_child_that_waits_for_a_manifest_that_cannot_be_rendered_names_the_template_line() -> None:
     location = SourceLocation("job.yaml.j2", 5)
     problem = RenderProblem("spec.image is missing", location)
     known = RenderProblem("no template renders Secret/x", location, of=(plan_of(document(job())).steps[0].identity,))
@@ -304,7 +304,7 @@ def test_what_waits_for_a_manifest_that_cannot_be_rendered_names_the_place() -> 
         assert found.verdict.reason == "RenderFailed"
 
 
-def test_a_chain_of_waits_leads_to_its_beginning() -> None:
+def test_a_chain_of_waits_reports_its_first_cause() -> None:
     plan = plan_of(document(job()), after(config_map("b"), MIGRATE), after(config_map(), Reference("ConfigMap", "b")))
     found = report(plan, live_job(), results=(Result.CREATED,))
     b, settings = (found.status["resources"][at]["message"] for at in (0, 1))
@@ -312,7 +312,7 @@ def test_a_chain_of_waits_leads_to_its_beginning() -> None:
     assert settings == "waiting for ConfigMap/b to be ready (it is waiting for Job/migrate to be ready)"
 
 
-def test_a_circle_comes_before_other_refusals_and_hides_none() -> None:
+def test_a_cycle_comes_before_other_refusals_and_hides_none() -> None:
     far = document(config_map("far", metadata={"namespace": "far"}))
     plan = plan_of(far, after(job(), MIGRATE))
     found = report(plan, None, None, results=(Result.FAILED, Result.FAILED))
@@ -322,7 +322,7 @@ def test_a_circle_comes_before_other_refusals_and_hides_none() -> None:
     assert found.verdict.stalled
 
 
-def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
+def test_the_first_cause_comes_before_the_children_that_wait_for_it() -> None:
     b = config_map_identity("b")
     missing = WaitTarget(Lookup(api_version="v1", kind="Secret", namespace="default", name="x"))
     wait = Wait(location=SourceLocation("z.yaml.j2", 3), awaited=(missing,), identity=b)
@@ -338,7 +338,7 @@ def test_what_really_waits_comes_before_what_only_waits_for_it() -> None:
     )
 
 
-def test_what_comes_after_a_custom_resource_waits_for_its_status() -> None:
+def test_a_manifest_after_a_custom_resource_waits_for_its_status() -> None:
     kind = GroupKind("example.com", "In")
     kinds = KINDS | {kind: KindState(namespaced=True, synced=True, reports_status=True)}
     body = {"apiVersion": "example.com/v1", "kind": "In", "metadata": {"name": "in", "namespace": "default"}}

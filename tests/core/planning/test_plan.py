@@ -1,4 +1,4 @@
-"""Every child of a parent has one step, whoever renders it and whatever it was."""
+"""Every child of a parent has exactly one step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ssa_operator.core.planning.step import Action, FailureReason
 from tests.core.example_objects import CONFIG_MAP, actions, child, config_map, made, observed, parent, rendered
 
 
-def test_an_identity_that_is_rendered_twice_is_refused_the_second_time_with_the_first_place() -> None:
+def test_an_identity_that_is_rendered_twice_is_refused_the_second_time_with_the_first_template_line() -> None:
     plan = make_plan(observed(), rendered(config_map(), config_map(data={"x": "y"})))
     assert [step.action for step in plan.steps] == [Action.APPLY, Action.REFUSE]
     assert "rendered twice, first at echoes.example.com/a.yaml.j2:1" in plan.steps[1].reason
@@ -41,7 +41,7 @@ def test_every_child_has_exactly_one_step_and_nothing_rendered_is_ever_pruned(
         assert not pruned
 
 
-def test_the_label_leads_to_the_parent() -> None:
+def test_the_label_of_a_manifest_names_its_parent() -> None:
     assert made(config_map()).body["metadata"]["labels"][PARENT_UID_LABEL] == parent().uid
 
 

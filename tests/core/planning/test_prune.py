@@ -1,4 +1,4 @@
-"""What is no longer rendered goes only where that is proven right."""
+"""An object that is no longer rendered is pruned only where that is safe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_child_that_no_template_renders_is_pruned() -> None:
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
 
 
-def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
+def test_an_object_that_kubernetes_copied_our_label_to_is_not_pruned() -> None:
     """As an EndpointSlice, which gets its Service's labels."""
     copied = child(
         "copied", managedFields=[{"manager": "endpointslice", "operation": "Update", "fieldsV1": {"f:a": {}}}]
@@ -33,13 +33,13 @@ def test_what_kubernetes_copied_our_label_to_is_not_pruned() -> None:
     assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
 
 
-def test_a_child_that_is_on_its_way_out_is_reported_until_it_is_gone() -> None:
-    going = child("old", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
-    plan = make_plan(observed(going), rendered(config_map()))
+def test_a_child_that_is_being_deleted_is_reported_until_it_is_gone() -> None:
+    deleting = child("old", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    plan = make_plan(observed(deleting), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
 
 
-def test_an_object_without_an_owner_was_made_to_stay() -> None:
+def test_an_object_without_an_owner_reference_is_not_pruned() -> None:
     kept = child("kept", ownerReferences=[])
     assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
 
@@ -62,7 +62,7 @@ def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
     assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
 
 
-def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms() -> None:
+def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
     held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
     assert "reconcile-at" in held.held
@@ -75,8 +75,8 @@ def test_changed_templates_that_leave_nothing_are_held_until_somebody_confirms()
     assert not confirmed.held
 
 
-def test_what_only_time_ended_is_not_held() -> None:
-    """The very templates that end it rendered it when the parent was made."""
+def test_a_prune_that_only_time_caused_is_not_held() -> None:
+    """The same templates rendered the child when the parent was created."""
     both = frozenset({config_map_identity("a"), config_map_identity("b")})
     plan = make_plan(observed(child("a"), child("b"), converged="t0", rendered_before=both), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
@@ -84,8 +84,8 @@ def test_what_only_time_ended_is_not_held() -> None:
     assert rest.held
 
 
-def test_what_is_mistrusted_stays_held_whatever_else_blocks_pruning() -> None:
-    """Else the new templates would count as confirmed by the time the blockage is over."""
+def test_a_suspicious_prune_is_held_also_while_something_else_blocks_it() -> None:
+    """Otherwise the new templates would count as confirmed when the blockage is over."""
     kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
 
@@ -101,28 +101,28 @@ def test_new_templates_that_keep_a_child_are_trusted() -> None:
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
 
 
-def test_data_that_leaves_nothing_is_honoured() -> None:
+def test_data_that_renders_nothing_deletes_the_children() -> None:
     plan = make_plan(observed(child("a"), converged="t1"), rendered())
     assert actions(plan) == {"a": Action.PRUNE}
 
 
 def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_meanwhile() -> None:
-    """A new generation says nothing of the templates, which may have changed as well."""
+    """A new generation is no proof, because the templates may have changed as well."""
     same = parent(status={"observedGeneration": 1})
     assert make_plan(observed(child("a"), parent=same), rendered()).held
     changed = parent(generation=2, status={"observedGeneration": 1})
     assert make_plan(observed(child("a"), parent=changed), rendered()).held
 
 
-def test_what_these_very_templates_rendered_from_other_data_is_not_held() -> None:
-    """Also where the parent was never brought to them as a whole, as one of its children is refused."""
+def test_a_child_that_the_same_templates_rendered_from_other_data_is_pruned_without_a_hold() -> None:
+    """Also where these templates were never applied completely, because one of the children is refused."""
     before = frozenset({config_map_identity("a"), config_map_identity("b")})
     plan = make_plan(observed(child("a"), child("b"), rendered_before=before), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
 
 
-def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
-    """The new ones are no sign that the templates are right."""
+def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> None:
+    """The new children are no proof that the templates are right."""
     old = (child("a"), child("b"))
     hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
     assert hold is not None
@@ -133,7 +133,7 @@ def test_what_is_held_stays_so_when_others_have_taken_its_place() -> None:
         assert (plan.held != "", plan.hold) == (True, hold)
 
 
-def test_what_new_templates_made_while_others_waited_does_not_make_up_for_what_would_go() -> None:
+def test_children_that_only_the_new_templates_created_do_not_count_as_remaining() -> None:
     settled = frozenset({config_map_identity("a"), config_map_identity("b")})
     own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
     assert make_plan(own, rendered(config_map("new"), config_map("waited"))).held
@@ -155,7 +155,7 @@ def test_a_hold_outlasts_a_template_that_fails() -> None:
     assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
 
 
-def test_what_is_never_pruned_does_not_make_up_for_what_would_be() -> None:
+def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
     kept = child("kept", ownerReferences=[])
     both = observed(child("a"), child("b"), kept, converged="t0")
     body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
@@ -163,22 +163,22 @@ def test_what_is_never_pruned_does_not_make_up_for_what_would_be() -> None:
     assert make_plan(both, rendered(body)).held
 
 
-def test_what_gets_another_name_goes_after_the_new_one() -> None:
+def test_a_renamed_child_is_pruned_after_the_new_one() -> None:
     (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
     assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
     assert old.successors == {new.identity}
-    # In later passes the new one exists; it is remembered what it was made for.
+    # In later reconciles the new one exists, and the process remembers what it replaces.
     later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.successors})
     assert make_plan(later, rendered(config_map("new"))).steps[1].successors == {new.identity}
     assert make_plan(later, rendered(config_map("other"))).steps[1].successors == {config_map_identity("other")}
 
 
-def test_what_nobody_waits_for_keeps_no_old_one() -> None:
+def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
     body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
     assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].successors == frozenset()
 
 
-def test_a_recorded_child_that_is_no_longer_rendered_goes_though_it_has_no_owner() -> None:
+def test_a_child_of_the_inventory_that_is_no_longer_rendered_is_pruned_without_an_owner_reference() -> None:
     orphan = child("old", ownerReferences=[])
     recorded = ParentRecords(inventory={orphan.identity: 1}, has_finalizer=True)
     assert not make_plan(observed(orphan, converged="t1"), rendered()).steps

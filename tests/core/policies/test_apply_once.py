@@ -225,7 +225,7 @@ def test_an_apply_that_failed_is_not_recorded(result: Result) -> None:
 def test_a_record_that_can_not_be_written_is_a_retryable_failure() -> None:
     failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
-    assert "migrate is made once, which can't be recorded on its parent: 403" in failed.message
+    assert "migrate is applied once, and that can't be recorded on its parent: 403" in failed.message
 
 
 def test_dependants_do_not_wait_for_an_object_that_is_gone_unless_it_failed() -> None:

@@ -1,4 +1,4 @@
-"""What a pass says of a parent."""
+"""The report of a reconcile."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_status_template_that_fails_leaves_its_fields_as_they_were() -> None:
     assert "createdAt" not in report(plan, of=parent(status=before), own=own).status
 
 
-def test_a_problem_of_a_whole_folder_is_said_once() -> None:
+def test_a_problem_of_a_whole_folder_is_reported_once() -> None:
     problem = RenderProblem("no")
     plan = make_plan(observed(), rendered(problems=(problem,)))
     assert ready_condition(report(plan, own=StatusFields(problems=(problem,))))["message"] == "no"
@@ -88,13 +88,13 @@ def test_a_failure_names_the_template_line_the_object_and_whether_it_is_stalled(
     assert not found.complete
 
 
-def test_a_passing_failure_is_reconciling_not_stalled() -> None:
+def test_a_retryable_failure_is_reconciling_not_stalled() -> None:
     found = failed("later", problem=FailureReason.APPLY_FAILED, retryable=True, retry_after=3.0)
     assert {each["type"] for each in found.status["conditions"]} == {"Ready", "Reconciling"}
     assert (found.retryable, found.retry_after) == (True, 3.0)
 
 
-def test_a_template_that_fails_is_the_first_thing_said_with_every_other_failure_beside_it() -> None:
+def test_a_template_that_fails_comes_first_in_the_message_with_every_other_failure_after_it() -> None:
     plan = make_plan(
         observed(),
         rendered(config_map(), problems=(RenderProblem("spec.x is missing", SourceLocation("b.yaml.j2", 3)),)),
@@ -107,7 +107,7 @@ def test_a_template_that_fails_is_the_first_thing_said_with_every_other_failure_
     assert condition["message"] == "b.yaml.j2:3: spec.x is missing; echoes.example.com/a.yaml.j2:1: refused"
 
 
-def test_the_transition_time_moves_only_when_the_status_does() -> None:
+def test_the_transition_time_changes_only_when_the_status_does() -> None:
     before = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]}
     owner = parent(status=before)
     plan = make_plan(observed(child()), rendered(config_map()))
@@ -119,20 +119,20 @@ def test_the_transition_time_moves_only_when_the_status_does() -> None:
     assert ready_condition(broken)["lastTransitionTime"] == "2026-01-01T12:00:00Z"
 
 
-def test_a_templates_own_fields_stand_beside_ours_and_never_replace_them() -> None:
+def test_the_fields_of_a_status_template_never_replace_ours() -> None:
     found = applied(child(), fields={"phase": "Up", "conditions": "mine", "resources": 3, "observedGeneration": 9})
     assert found.status["phase"] == "Up"
     assert found.status["observedGeneration"] == 1
     assert isinstance(found.status["conditions"], list)
 
 
-def test_a_status_template_that_fails_is_said_and_keeps_nothing_from_being_applied() -> None:
+def test_a_status_template_that_fails_is_reported_and_blocks_no_apply() -> None:
     found = applied(child(), problems=(RenderProblem("spec.x is missing", SourceLocation("_status.yaml.j2", 2)),))
     assert ready_condition(found)["message"] == "_status.yaml.j2:2: spec.x is missing"
     assert found.complete
 
 
-def test_a_long_cause_does_not_push_the_others_out() -> None:
+def test_a_long_cause_does_not_displace_the_others() -> None:
     plan = make_plan(observed(), rendered(*(config_map(f"c{number}") for number in range(4))))
     long = f"spec.template: Invalid value: {'x' * 9000}: field is immutable"
     outcomes = [
@@ -150,14 +150,14 @@ def test_messages_and_lists_are_bounded() -> None:
     assert len(found.status["resources"][0]["message"]) <= 512
 
 
-def test_a_held_prune_is_the_reason() -> None:
+def test_a_held_prune_is_the_reason_of_ready() -> None:
     plan = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
     found = report(plan, *(Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps))
     assert ready_condition(found)["reason"] == "PruneHeld"
     assert [entry["state"] for entry in found.status["resources"]] == ["Current", "Current"]
 
 
-def test_a_plan_that_keeps_what_it_would_delete_is_not_complete() -> None:
+def test_a_plan_with_a_blocked_prune_is_not_complete() -> None:
     plan = make_plan(observed(child("old"), child()), rendered(config_map(), problems=(RenderProblem("no"),)))
     outcomes = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
     assert plan.blocked
