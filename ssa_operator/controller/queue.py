@@ -154,11 +154,6 @@ class QueueState(Generic[Key]):
             heapq.heappop(self._deadlines)
         return None
 
-    @property
-    def idle(self) -> bool:
-        """Whether no parent waits and none is processed. Deadlines don't count."""
-        return not self._waiting and not self._processing
-
     def _next_key(self) -> Key | None:
         """The most urgent parent that waits and is not processed, None where there is none."""
         while self._ready:
@@ -199,10 +194,6 @@ class Queue(Generic[Key]):
 
     def __len__(self) -> int:
         return len(self._state)
-
-    @property
-    def idle(self) -> bool:
-        return self._state.idle
 
     def add(self, key: Key, cause: Cause) -> None:
         self._state.add(key, cause, self._clock())

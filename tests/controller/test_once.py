@@ -109,7 +109,7 @@ async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_
         await desk.apply(echo("web"))
         parent = await desk.until(ECHOES, "web", lambda body: migrated(body) and is_gone(body))
         assert job(parent)["state"] == "Current"
-        assert "was made once, became ready and is gone" in job(parent)["message"]
+        assert "was applied once, became ready and is gone" in job(parent)["message"]
         assert list(record(parent)) == [f"Job.batch/{desk.namespace}/web-migrate"]
         await desk.apply_until_ready(echo("web", 2))
     async with operate() as running:
@@ -160,7 +160,7 @@ async def test_an_existing_object_of_another_manager_is_never_reported_as_delete
         assert holds(a="theirs")(await desk.read("configmaps", "web-once"))
         await desk.kubectl("delete", "configmap", "web-once")
         await desk.apply(echo("web", 3))
-        words = "existed before it would have been made once, became ready and is gone"
+        words = "existed before it would have been applied once, became ready and is gone"
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
 
 

@@ -97,7 +97,7 @@ async def reconciled(
     task = asyncio.create_task(workers.run())
     for cause in causes:
         queue.add(KEY, cause)
-        while not queue.idle:  # noqa: ASYNC110 - a queue has no event for it
+        while queue._state._waiting or queue._state._processing:  # noqa: ASYNC110 - a queue has no event for it
             await asyncio.sleep(0)
     queue.close()
     await task

@@ -3,8 +3,8 @@
 Promises:
 - A watch event decodes only `metadata`; the first access to `body` decodes the rest.
 - A live object is a value: nothing changes it after it was read.
-- Only the last DECODED_LIMIT bodies that were accessed stay decoded, because a decoded body takes about six times the
-  memory of an encoded one, and decoding takes microseconds.
+- Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
+  about six times the memory of an encoded one, and decoding takes microseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
 
 DECODED_LIMIT = 256
-"""Bodies that stay decoded: more than the running reconciles read."""
+"""Bodies of one client that stay decoded: more than the running reconciles read."""
 
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
@@ -75,15 +75,37 @@ _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_body = msgspec.json.Encoder().encode
 
 
+class DecodedBodies:
+    """The objects of one client whose body is decoded, in the order of decoding."""
+
+    __slots__ = ("_objects",)
+
+    def __init__(self) -> None:
+        self._objects: deque[LiveObject] = deque()
+
+    def add(self, live: LiveObject) -> None:
+        """Keep a body decoded, and the oldest one no longer where there are too many."""
+        if len(self._objects) == DECODED_LIMIT:
+            self._objects.popleft().drop_body()
+        self._objects.append(live)
+
+
 class LiveObject:
     """A live object: `metadata` decoded, `body` on demand, `raw` as it came over the wire."""
 
-    __slots__ = ("_body", "identity", "metadata", "raw", "version")
+    __slots__ = ("_body", "_decoded_bodies", "identity", "metadata", "raw", "version")
 
-    def __init__(self, raw: bytes | msgspec.Raw, api_version: str = "", kind: str = "") -> None:
+    def __init__(
+        self,
+        raw: bytes | msgspec.Raw,
+        api_version: str = "",
+        kind: str = "",
+        decoded_bodies: DecodedBodies | None = None,
+    ) -> None:
         """Decode the metadata of one encoded object.
 
-        `api_version` and `kind` are for items of a list, which have none of their own.
+        `api_version` and `kind` are for items of a list, which have none of their own. Without `decoded_bodies` a body
+        stays decoded once it was read.
 
         Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
         """
@@ -95,6 +117,7 @@ class LiveObject:
         group, self.version = split_api_version(head.api_version or api_version)
         self.identity = Identity(group, head.kind or kind, head.metadata.namespace, head.metadata.name)
         self._body: dict[str, Any] | None = None
+        self._decoded_bodies = decoded_bodies
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> LiveObject:
@@ -108,11 +131,14 @@ class LiveObject:
             body = _decode_body(self.raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
-            if len(_decoded) == DECODED_LIMIT:
-                _decoded.popleft()._body = None  # noqa: SLF001 - the same class
-            _decoded.append(self)
+            if self._decoded_bodies is not None:
+                self._decoded_bodies.add(self)
             self._body = body
         return self._body
+
+    def drop_body(self) -> None:
+        """Forget the decoded body; the next access decodes it again."""
+        self._body = None
 
     @property
     def uid(self) -> str:
@@ -150,10 +176,6 @@ class LiveObject:
 
     def __repr__(self) -> str:
         return f"LiveObject({self.identity}, {self.resource_version})"
-
-
-_decoded: deque[LiveObject] = deque()
-"""The live objects whose body is decoded, in the order of decoding."""
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

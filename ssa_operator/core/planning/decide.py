@@ -308,13 +308,13 @@ def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step |
             standing = before.readiness_when_gone
         elif before is None and live is not None and live.parent_uid == observed.parent.uid:
             # An earlier process created it and died before it recorded that. This reconcile records how it ends.
-            standing = Readiness(ReadinessState.TERMINATING, "was made once and is being deleted")
+            standing = Readiness(ReadinessState.TERMINATING, "was applied once and is being deleted")
         else:
             return None
         return replace(step, action=Action.KEEP, reason=standing.message, standing=standing)
-    origin = before.origin if before is not None else "was made once"
+    origin = before.origin if before is not None else "was applied once"
     if before is None and live.parent_uid != observed.parent.uid:
-        origin = "exists already, would be made once,"
+        origin = "exists already, would be applied once,"
     if not changed:
         return replace(step, action=Action.KEEP, reason=f"{origin} and is left alone")
     if made.instructions.recreate is not Recreate.NEVER:

@@ -58,7 +58,7 @@ class OnceRecord:
     @property
     def origin(self) -> str:
         """How the object came to be; the words follow its name."""
-        return "existed before it would have been made once" if self.existed_before else "was made once"
+        return "existed before it would have been applied once" if self.existed_before else "was applied once"
 
     @property
     def readiness_when_gone(self) -> Readiness:

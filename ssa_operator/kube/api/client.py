@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.core.policies.adoption import in_version
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Transport
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 PAGE = 500
 """Objects in one page of a list, as in kubectl and client-go."""
@@ -50,10 +52,14 @@ class Applied:
 class Client(Transport):
     """The calls to one API server, by resource and name."""
 
+    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
+        super().__init__(credentials, clock)
+        self._decoded_bodies = DecodedBodies()
+
     async def get(self, resource: Resource, name: str, namespace: str = "") -> LiveObject:
         """Raises ApiError (`not_found` if the object does not exist)."""
         request = calls.get(resource, name, namespace)
-        return _live((await self.send(request)).body, request)
+        return self._live((await self.send(request)).body, request)
 
     async def list(
         self, resource: Resource, namespace: str = "", label_selector: str = "", limit: int = PAGE
@@ -74,7 +80,7 @@ class Client(Transport):
                 # The server has compacted the pages' resourceVersion. This can't happen to a list in one page.
                 objects, token, limit = [], "", 0
                 continue
-            items, metadata = _page(response.body, scope)
+            items, metadata = self._page(response.body, scope)
             objects += items
             token = metadata.token
             if not token:
@@ -95,7 +101,9 @@ class Client(Transport):
                 raise
             await self._replace_version(resource, namespace, name, error.missing_version)
             response = await self.send(request)
-        return Applied(live=_live(response.body, request), created=response.status == 201, warnings=response.warnings)
+        return Applied(
+            live=self._live(response.body, request), created=response.status == 201, warnings=response.warnings
+        )
 
     async def _replace_version(self, resource: Resource, namespace: str, name: str, version: str) -> None:
         """Replace a version that the CRD no longer has in the object's managedFields. The API server refuses every
@@ -110,13 +118,13 @@ class Client(Transport):
     ) -> LiveObject:
         """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` where a `test` in it fails)."""
         request = calls.json_patch(resource, namespace, name, body, manager=manager)
-        return _live((await self.send(request)).body, request)
+        return self._live((await self.send(request)).body, request)
 
     async def create(self, resource: Resource, namespace: str, body: bytes) -> Applied:
         """POST an encoded object. Raises ApiError (`already_exists`)."""
         request = calls.create(resource, namespace, body)
         response = await self.send(request)
-        return Applied(live=_live(response.body, request), created=True, warnings=response.warnings)
+        return Applied(live=self._live(response.body, request), created=True, warnings=response.warnings)
 
     async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
         """Delete the object with the options' uid. Returns None if it is gone, the object if finalizers keep it.
@@ -130,22 +138,24 @@ class Client(Transport):
             if error.not_found:
                 return None
             raise
-        live = _live(response.body, request)
+        live = self._live(response.body, request)
         # The server answers with a Status, which has no uid, if the object is gone, and else with the object.
         return live if live.deleting and live.uid == options.uid else None
 
+    def live_object(self, raw: bytes | msgspec.Raw, api_version: str = "", kind: str = "") -> LiveObject:
+        """One encoded object; its arguments are those of LiveObject. Raises msgspec.DecodeError."""
+        return LiveObject(raw, api_version, kind, self._decoded_bodies)
 
-def _live(body: bytes, request: Request) -> LiveObject:
-    try:
-        return LiveObject(body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(request.subject, f"the answer is not an object: {error}", sent=True) from error
+    def _live(self, body: bytes, request: Request) -> LiveObject:
+        try:
+            return self.live_object(body)
+        except msgspec.DecodeError as error:
+            raise Unreachable(request.subject, f"the answer is not an object: {error}", sent=True) from error
 
-
-def _page(body: bytes, scope: Scope) -> tuple[list[LiveObject], _ListMetadata]:
-    resource = scope.resource
-    try:
-        page = _decode_page(body)
-        return [LiveObject(item, resource.api_version, resource.kind) for item in page.items or ()], page.metadata
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True) from error
+    def _page(self, body: bytes, scope: Scope) -> tuple[builtins.list[LiveObject], _ListMetadata]:
+        version, kind = scope.resource.api_version, scope.resource.kind
+        try:
+            page = _decode_page(body)
+            return [self.live_object(item, version, kind) for item in page.items or ()], page.metadata
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True) from error

@@ -226,7 +226,7 @@ class Reflector:
                 self._process_bookmark(_decode_bookmark(event.object).metadata, streamed)
                 return
             if event.type != "ERROR":
-                live = LiveObject(event.object)
+                live = self._client.live_object(event.object)
         except msgspec.DecodeError as error:
             # The cache misses this event, so the reflector has to list again.
             self._version = ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.live_object import DECODED_LIMIT, LiveObject
+from ssa_operator.core.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -20,10 +20,15 @@ def test_a_body_is_decoded_once_while_a_reconcile_reads_it() -> None:
 
 
 def test_a_body_that_was_read_long_ago_is_decoded_again() -> None:
-    first = LiveObject.of(body("first"))
+    shared = DecodedBodies()
+
+    def decoded(name: str) -> LiveObject:
+        return LiveObject(msgspec.json.encode(body(name)), decoded_bodies=shared)
+
+    first = decoded("first")
     before = first.body
     for number in range(DECODED_LIMIT):
-        assert LiveObject.of(body(str(number))).body["data"] == {"key": str(number)}
+        assert decoded(str(number)).body["data"] == {"key": str(number)}
     assert first.body is not before
     assert first.body == before == body("first")
 

@@ -101,9 +101,9 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     assert plan.unseen == (IDENTITY,)
     (there,) = make_plan(observed(kinds=KINDS, records=kept, unlabelled={IDENTITY: theirs}), rendered(job())).steps
     assert (there.action, there.live, there.standing) == (Action.KEEP, theirs, None)
-    assert there.reason == "existed before it would have been made once and is left alone"
+    assert there.reason == "existed before it would have been applied once and is left alone"
     assert plan.steps[0].standing is not None
-    assert plan.steps[0].standing.message.startswith("existed before it would have been made once, became ready and")
+    assert plan.steps[0].standing.message.startswith("existed before it would have been applied once, became ready and")
     # An object that the operator created is not requested.
     assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == ()
 
