@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ssa_operator.controller.watches.crds import RESOURCE as DEFINITIONS
+from ssa_operator.controller.informers.crds import RESOURCE as DEFINITIONS
 from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject

@@ -14,7 +14,7 @@ from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.watches import crds as definitions
+from ssa_operator.controller.informers import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.controller.watches.crds import RESOURCE
+from ssa_operator.controller.informers.crds import RESOURCE
 from ssa_operator.core.objects.crd_schema import unreported
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.render_result import Document

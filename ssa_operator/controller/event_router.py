@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause, Queue
-from ssa_operator.controller.watches.lookups import LookupInformers
-from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parents import ParentKey
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.event_router import EventRouter
+from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.crds import CRDInformer
+from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.informers.parents import ParentInformer, Served
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.children import ChildInformers
-from ssa_operator.controller.watches.crds import CRDInformer
-from ssa_operator.controller.watches.lookups import LookupInformers
-from ssa_operator.controller.watches.parents import ParentInformer, Served
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind

@@ -17,8 +17,8 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.watches.parents import ParentInformer
 from ssa_operator.core.objects.live_object import LiveObject
 
 

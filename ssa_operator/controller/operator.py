@@ -17,13 +17,13 @@ from typing import Any
 
 from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.folder_controllers import FolderControllers
+from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.controller.workers import Clock, Workers
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper

@@ -17,13 +17,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
-from ssa_operator.controller.reconcile.publish import next_conflict_at
+from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.watches.parent_cache import Parent, ParentState
-from ssa_operator.controller.watches.parents import ParentInformer, ParentKey
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.policies.backoff import backoff

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.reconciler import Reconciled
-from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.report import Report

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import pytest
 
+from ssa_operator.controller.informers import lookups
+from ssa_operator.controller.informers.crds import RESOURCE, CRDInformer
+from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches import lookups
-from ssa_operator.controller.watches.crds import RESOURCE, CRDInformer
-from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import NARROW_WATCHES_LIMIT

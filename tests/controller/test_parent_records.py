@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_records import save_parent_records
-from ssa_operator.controller.watches.parent_cache import Parent
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.parent_records import (

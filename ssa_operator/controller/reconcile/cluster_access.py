@@ -10,10 +10,10 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.crds import CRDInformer
+from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.events import Recorder
-from ssa_operator.controller.watches.children import ChildInformers
-from ssa_operator.controller.watches.crds import CRDInformer
-from ssa_operator.controller.watches.lookups import LookupInformers
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client

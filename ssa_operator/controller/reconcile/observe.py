@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
+from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupQuery
-from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Parent
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.controller.watches.parent_cache import Parent
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning import once_outcomes

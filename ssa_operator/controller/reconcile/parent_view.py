@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ssa_operator.controller.watches.lookups import LookupInformers
+from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject

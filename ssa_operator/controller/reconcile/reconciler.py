@@ -17,6 +17,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from ssa_operator.controller.informers.informer import SYNC_DEADLINE
+from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
@@ -29,11 +32,8 @@ from ssa_operator.controller.reconcile.parent_records import (
     trim_inventory,
 )
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
-from ssa_operator.controller.reconcile.publish import Publisher
+from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.controller.watches.informer import SYNC_DEADLINE
-from ssa_operator.controller.watches.object_claims import ObjectClaims
-from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
@@ -53,7 +53,7 @@ from ssa_operator.core.planning.plan import Plan, make_plan, render_history_afte
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
-from ssa_operator.core.redaction.report import redacted_report
+from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.status.report import (
     Report,
     make_deletion_report,

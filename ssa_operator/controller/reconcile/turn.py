@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.redaction.known_secrets import with_secrets
 from ssa_operator.core.redaction.secret_values import Redactor

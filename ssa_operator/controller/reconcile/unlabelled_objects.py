@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ssa_operator.controller.watches.children import ChildInformers
+from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client

@@ -25,7 +25,7 @@ from ssa_operator import __version__
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
-from ssa_operator.kube.api.retry import retry_delay
+from ssa_operator.kube.api.request_retry import retry_delay
 from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock

@@ -25,8 +25,8 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.request_retry import watch_backoff
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.api.retry import watch_backoff
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.watch.cache import Cache

@@ -14,7 +14,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.field_conflicts import FieldChange, ForeignChange
-from ssa_operator.core.redaction.report import redacted_report
+from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
 from ssa_operator.core.status.event_aggregation import (
     BURST,

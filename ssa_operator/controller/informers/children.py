@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ssa_operator.controller.watches.informer import Informer, wait_for_sync
+from ssa_operator.controller.informers.informer import Informer, wait_for_sync
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.planning.observed import KindState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ssa_operator.controller.watches.object_claims import ObjectClaims
+from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.core.planning.plan import Plan, make_plan
 from tests.core.example_objects import OTHER_UID, PARENT_UID, config_map, config_map_identity, observed, rendered
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from ssa_operator.controller.informers.crds import CRDInformer
+from ssa_operator.controller.informers.informer import Informer, wait_for_sync
+from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.crds import CRDInformer
-from ssa_operator.controller.watches.informer import Informer, wait_for_sync
-from ssa_operator.controller.watches.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject

@@ -3,7 +3,7 @@ import pytest
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.api.request import Request
-from ssa_operator.kube.api.retry import ATTEMPTS, PATIENCE, retry_delay, watch_backoff
+from ssa_operator.kube.api.request_retry import ATTEMPTS, PATIENCE, retry_delay, watch_backoff
 from tests.kube.fakes import CONFIG_MAPS
 
 GET = calls.get(CONFIG_MAPS, "a", "default")

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.watches.parent_cache import Parent, ParentState
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject

@@ -1,1 +1,0 @@
-"""The informers: of parents, of children, of what templates look up, and of CRDs."""
