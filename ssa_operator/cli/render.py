@@ -153,7 +153,9 @@ class _OfflineRender:
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.after] + [f"{child} to be ready" for child, _ in step.missing]
+            dependencies = [str(edge) for edge in step.order.after] + [
+                f"{child} to be ready" for child, _ in step.order.missing
+            ]
             if dependencies:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
 

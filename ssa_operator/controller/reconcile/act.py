@@ -69,7 +69,7 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
 
 def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float) -> Step:
     """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
-    missing = [identity for identity in sorted(step.successors) if not _is_ready(before.get(identity), now)]
+    missing = [identity for identity in sorted(step.order.successors) if not _is_ready(before.get(identity), now)]
     if step.action is not Action.PRUNE or not missing:
         return step
     return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
@@ -99,7 +99,7 @@ def _kept(step: Step, why: str) -> Outcome:
 async def _act_on(
     step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
 ) -> Outcome:
-    waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
+    waiting = waiting_outcome(step, before, now) if step.order.after or step.order.missing else None
     return waiting or await _perform(step, plan, cluster)
 
 
@@ -114,7 +114,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.
-            retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
+            retryable = step.manifest is not None and not step.history.conflict and not step.history.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await prune(step, cluster)

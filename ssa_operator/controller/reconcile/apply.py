@@ -70,11 +70,12 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
 def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
-        step = replace(step, recreation=None)
+        step = replace(step, history=replace(step.history, recreation=None))
         same = step.live is not None and is_same_apply(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
-    elif step.recreation is not None and not step.recreation.made:
-        step = replace(step, recreation=Recreation(digest=manifest.digest, made=True))
+    elif step.history.recreation is not None and not step.history.recreation.made:
+        recreation = Recreation(digest=manifest.digest, made=True)
+        step = replace(step, history=replace(step.history, recreation=recreation))
         result = Result.RECREATED
     else:
         result = Result.CREATED
@@ -164,7 +165,7 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
         )
         return failed_outcome(step, message, problem=FailureReason.CONFLICT)
     outcome = failed_request(step, error, location_of_error(manifest, error))
-    if step.recreation is not None and not step.recreation.made:
+    if step.history.recreation is not None and not step.history.recreation.made:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.
         return replace(outcome, retryable=True)

@@ -106,7 +106,7 @@ async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome |
 
 
 async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
-    identity, recreation = change.manifest.identity, change.step.recreation
+    identity, recreation = change.manifest.identity, change.step.history.recreation
     if change.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
         return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
     if recreation is not None and recreation.digest == change.manifest.digest:
@@ -183,6 +183,7 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,
     )
+    step = replace(change.step, history=replace(change.step.history, recreation=pending))
     with cluster.children.writing(identity):
         try:
             options = calls.DeleteOptions(
@@ -199,9 +200,9 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
             raise
         if remaining is None:
             cluster.children.deleted(live)
-            return replace(change.step, live=None, reason=pending.why, recreation=pending)
+            return replace(step, live=None, reason=pending.why)
         cluster.children.written(remaining)
-    return _waits(replace(change.step, recreation=pending), remaining, deletion_message(remaining, pending))
+    return _waits(step, remaining, deletion_message(remaining, pending))
 
 
 def _first_line(text: str) -> str:

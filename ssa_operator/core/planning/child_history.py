@@ -93,7 +93,7 @@ def after_recreations(history: ChildHistory, outcomes: Iterable[Outcome]) -> Chi
     recreations, failures = {}, dict(history.hook_failures)
     for outcome in outcomes:
         step = outcome.step
-        recreation = step.recreation if step.manifest is not None else history.recreations.get(step.identity)
+        recreation = step.history.recreation if step.manifest is not None else history.recreations.get(step.identity)
         if recreation is not None:
             recreations[step.identity] = recreation
         if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
@@ -116,7 +116,7 @@ def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildH
         ):
             # It was not applied now; what an earlier apply left behind is as good as before.
             records[step.identity] = history.apply_records[step.identity]
-            same = step.action is Action.UNCHANGED and step.foreign_change is None
+            same = step.action is Action.UNCHANGED and step.history.foreign_change is None
             last_applied[step.identity] = live if same else history.last_applied.get(step.identity, live)
     return replace(history, apply_records=records, last_applied=last_applied)
 
@@ -152,7 +152,7 @@ def after_changes(
     """The history with the children that changed again. `follows` is whether another reconcile has to follow, because
     this one changed what templates read.
     """
-    ours = (outcome for outcome in outcomes if outcome.step.foreign_change is None)
+    ours = (outcome for outcome in outcomes if outcome.step.history.foreign_change is None)
     changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
     lives = [outcome.live for outcome in outcomes if outcome.live is not None]
     return replace(

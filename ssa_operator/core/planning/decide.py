@@ -20,7 +20,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.objects.render_result import Document, Wait
 from ssa_operator.core.planning.observed import ApplyScope, Observed
-from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory, StepOrder
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
@@ -60,7 +60,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         manifest=made,
         live=live,
         location=document.location,
-        recreation=observed.history.recreations.get(made.identity),
+        history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
         reports_status=kind.reports_status,
     )
     if not kind.synced:
@@ -77,7 +77,12 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
         identity = replace(identity, namespace=observed.parent.identity.namespace)
     live = observed.children.objects.get(identity)
     return Step(
-        action=Action.WAIT, identity=identity, reason=str(wait), live=live, location=wait.location, awaited=wait.awaited
+        action=Action.WAIT,
+        identity=identity,
+        reason=str(wait),
+        live=live,
+        location=wait.location,
+        order=StepOrder(awaited=wait.awaited),
     )
 
 
@@ -197,14 +202,16 @@ def _waits_while_paused(case: _Case) -> Step | None:
 
 
 def _is_recreated(case: _Case) -> Step | None:
-    recreation = case.step.recreation
+    recreation = case.step.history.recreation
     if recreation is None or recreation.made:
         return None
     return replace(case.step, reason=recreation.why or "was deleted to be recreated")
 
 
 def _is_created(case: _Case) -> Step:
-    return replace(case.step, reason="was deleted" if case.step.foreign_change is not None else "does not exist")
+    return replace(
+        case.step, reason="was deleted" if case.step.history.foreign_change is not None else "does not exist"
+    )
 
 
 # The object exists.
@@ -213,7 +220,7 @@ def _is_created(case: _Case) -> Step:
 def _is_being_deleted(case: _Case) -> Step | None:
     if not case.live.deleting:
         return None
-    return replace(case.step, action=Action.WAIT, reason=deletion_message(case.live, case.step.recreation))
+    return replace(case.step, action=Action.WAIT, reason=deletion_message(case.live, case.step.history.recreation))
 
 
 def _was_left_by_a_former_parent(case: _Case) -> Step | None:
@@ -284,9 +291,10 @@ def _with_messages(case: _Case) -> Step:
     if history is not None:
         confidential = case.observed.confidential
         text = history.text(step.identity.group_kind, confidential=confidential) if history.in_conflict else ""
-        step = replace(step, foreign_change=history.unreverted, conflict=text)
+        past = replace(step.history, foreign_change=history.unreverted, conflict=text)
+        step = replace(step, history=past)
     if case.loop is not None and case.loop.slowed_down:
-        step = replace(step, feedback_loop=case.loop.text(step.identity))
+        step = replace(step, history=replace(step.history, feedback_loop=case.loop.text(step.identity)))
     return step
 
 
@@ -311,7 +319,9 @@ def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step |
             standing = Readiness(ReadinessState.TERMINATING, "was applied once and is being deleted")
         else:
             return None
-        return replace(step, action=Action.KEEP, reason=standing.message, standing=standing)
+        return replace(
+            step, action=Action.KEEP, reason=standing.message, history=replace(step.history, standing=standing)
+        )
     origin = before.origin if before is not None else "was applied once"
     if before is None and live.parent_uid != observed.parent.uid:
         origin = "exists already, would be applied once,"

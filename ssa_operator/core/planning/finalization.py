@@ -141,7 +141,7 @@ def _order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Render
     own = [dependencies.get((step.identity.kind, step.identity.name), ()) for step in hooks]
     found = order_steps([*hooks, *others], [*own, *(() for _ in others)], rendered)[: len(hooks)]
     # A child that doesn't exist is not created any more, so nothing waits for it.
-    return [replace(step, missing=()) for step in found]
+    return [replace(step, order=replace(step.order, missing=())) for step in found]
 
 
 def _skip_impossible(
@@ -169,7 +169,7 @@ def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[
     """The child that a waiting hook reads and that will never exist, '' where there is none."""
     if step.action is not Action.WAIT:
         return ""
-    children = [each.query for each in step.awaited if isinstance(each.query, Reference)]
+    children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]
     missing = (child for child in children if (child.kind, child.name) not in available)
     return next((str(child) for child in missing if _is_synced(observed, child.kind)), "")
 

@@ -49,9 +49,9 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
     """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
-    if not any(step.after for step in steps):
+    if not any(step.order.after for step in steps):
         return {}
-    found = waves({step.identity: [edge.target for edge in step.after] for step in steps})
+    found = waves({step.identity: [edge.target for edge in step.order.after] for step in steps})
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
 
 
@@ -61,13 +61,13 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     """
     if step.action is not Action.APPLY and step.action is not Action.RECREATE:
         return None
-    awaited = [WaitTarget(child, state="be ready") for child, _ in step.missing]
-    awaited += [_awaited(edge) for edge in step.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
+    awaited = [WaitTarget(child, state="be ready") for child, _ in step.order.missing]
+    awaited += [_awaited(edge) for edge in step.order.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
     if step.unchanged:
         return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-    waiting = replace(step, awaited=tuple(awaited))
+    waiting = replace(step, order=replace(step.order, awaited=tuple(awaited)))
     message = "waiting for " + " and ".join(map(str, awaited))
     return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
 
@@ -113,7 +113,7 @@ def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, 
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
     missing = tuple((child, _why_missing(child, rendered)) for child in found.elsewhere.get(identity, ()))
-    return replace(step, after=found.edges[identity], missing=missing)
+    return replace(step, order=replace(step.order, after=found.edges[identity], missing=missing))
 
 
 def _why_missing(child: Reference, rendered: Rendered) -> str:
@@ -137,8 +137,8 @@ def _is_read(outcome: Outcome, query: Query, rendered: Rendered, now: float) -> 
 def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
-    if outcome.step.standing is not None:
-        return outcome.step.standing.state is ReadinessState.CURRENT
+    if outcome.step.history.standing is not None:
+        return outcome.step.history.standing.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _is_readable(outcome, now)

@@ -61,7 +61,9 @@ class Plan:
             return False
         if step.action is Action.APPLY:
             return True
-        before = apply_once.once_record(self.observed.records, step.identity) if step.standing is not None else None
+        before = (
+            apply_once.once_record(self.observed.records, step.identity) if step.history.standing is not None else None
+        )
         return before is not None and before.existed_before
 
 
@@ -77,7 +79,7 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
         converged=plan.rendered.digest if complete else history.converged,
         settled=rendered if complete else history.settled,
         hold=None if complete else plan.hold,
-        successors={step.identity: step.successors for step in plan.steps if step.successors},
+        successors={step.identity: step.order.successors for step in plan.steps if step.order.successors},
     )
 
 

@@ -17,7 +17,7 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.planning.step import Action, Step, StepOrder
 from ssa_operator.core.policies.parent_records import HeldPrune, identity_key
 
 
@@ -93,7 +93,8 @@ def _deleting_step(live: LiveObject) -> Step:
 
 def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Step:
     reason = "is no longer rendered"
-    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
+    order = StepOrder(successors=successors)
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, order=order)
 
 
 def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:

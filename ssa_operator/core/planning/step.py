@@ -43,6 +43,36 @@ class FailureReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepOrder:
+    """What has to come before a step."""
+
+    after: tuple[Edge, ...] = ()
+    """The steps that have to come first."""
+    missing: tuple[tuple[Reference, str], ...] = ()
+    """The children that have to come first and have no step, each with the reason."""
+    awaited: tuple[WaitTarget, ...] = ()
+    """What the step waits for."""
+    successors: frozenset[Identity] = frozenset()
+    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepHistory:
+    """What happened to the object of a step before."""
+
+    recreation: Recreation | None = None
+    """Set where the object was deleted to be recreated."""
+    standing: Readiness | None = None
+    """The readiness of an object that is applied once, whether it still exists or not."""
+    foreign_change: ForeignChange | None = None
+    """The change of another manager that the step reverts."""
+    conflict: str = ""
+    """The message of a field conflict over the child, '' where there is none."""
+    feedback_loop: str = ""
+    """The message of a child that changes each time it is applied, '' for any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One child: the action and its reason, which can stand in a status."""
 
@@ -63,26 +93,9 @@ class Step:
     claimed_by_other: bool = False
     """Whether it is refused because another parent has the object."""
 
-    after: tuple[Edge, ...] = ()
-    """The steps that have to come first."""
-    missing: tuple[tuple[Reference, str], ...] = ()
-    """The children that have to come first and have no step, each with the reason."""
-    awaited: tuple[WaitTarget, ...] = ()
-    """What the step waits for."""
-    successors: frozenset[Identity] = frozenset()
-    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
-
+    order: StepOrder = StepOrder()
+    history: StepHistory = StepHistory()
     unchanged: bool = False
     """Whether the manifest is applied already, and no other manager changed our fields."""
-    recreation: Recreation | None = None
-    """Set where the object was deleted to be recreated."""
-    standing: Readiness | None = None
-    """The readiness of an object that is applied once, whether it still exists or not."""
     reports_status: bool = False
     """Whether the object is ready only once its status was written."""
-    foreign_change: ForeignChange | None = None
-    """The change of another manager that the step reverts."""
-    conflict: str = ""
-    """The message of a field conflict over the child, '' where there is none."""
-    feedback_loop: str = ""
-    """The message of a child that changes each time it is applied, '' for any other."""

@@ -64,7 +64,12 @@ def _outcome(outcome: Outcome, redactor: Redactor) -> Outcome:
     identity = _identity(step.identity, redactor)
     return replace(
         outcome,
-        step=replace(step, identity=identity, reason=redact(step.reason), conflict=redact(step.conflict)),
+        step=replace(
+            step,
+            identity=identity,
+            reason=redact(step.reason),
+            history=replace(step.history, conflict=redact(step.history.conflict)),
+        ),
         # An Event about the object would show its name.
         live=outcome.live if identity == step.identity else None,
         message=redact(outcome.message),

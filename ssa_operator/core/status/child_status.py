@@ -55,8 +55,8 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
             outcome.message,
         )
-    elif step.standing is not None:
-        found = step.standing
+    elif step.history.standing is not None:
+        found = step.history.standing
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
@@ -70,7 +70,7 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
         uid=live.uid if live else "",
         readiness=found,
         counts=counts,
-        waits=outcome.result is Result.WAITING and bool(step.awaited),
+        waits=outcome.result is Result.WAITING and bool(step.order.awaited),
         failed=outcome.result is Result.FAILED,
     )
 
@@ -95,18 +95,18 @@ def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) ->
     dependents = {
         outcome.step.identity
         for outcome in outcomes
-        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
+        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.order.after)
     }
     return sorted(children, key=lambda child: child.identity in dependents) if dependents else children
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
-    causes: dict[Query, str] = dict(step.missing)
-    for edge in step.after:
+    causes: dict[Query, str] = dict(step.order.missing)
+    for edge in step.order.after:
         if edge.target in children:
             causes[edge.use.query] = _cause(children[edge.target])
     parts = []
-    for awaited in step.awaited:
+    for awaited in step.order.awaited:
         cause = causes.get(awaited.query, "")
         parts.append(f"{awaited} ({bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
     return "waiting for " + " and ".join(parts)

@@ -138,12 +138,12 @@ def bounded_note(note: str) -> str:
 
 def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
-        step, change = outcome.step, outcome.step.foreign_change
+        step, change = outcome.step, outcome.step.history.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
             deleted = f"recreated {step.identity}: it was deleted"
             note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
             yield Event(reason="Repaired", action="Apply", note=note, about=outcome.live)
-    others = [outcome for outcome in outcomes if outcome.step.foreign_change is None]
+    others = [outcome for outcome in outcomes if outcome.step.history.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
         (Result.CONFIGURED, "Changed", "Apply", "changed"),

@@ -39,7 +39,7 @@ def make_verdict(
 ) -> Verdict:
     """The verdict on a parent that is not being deleted; `problems` are those of all templates."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.conflict]
+    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.history.conflict]
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_message(failure) for failure in failures]
         return Verdict(ready=False, reason="RenderFailed", message=sentence(causes), stalled=True)
@@ -84,7 +84,7 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
 
 def _conflict_failure(outcome: Outcome) -> Outcome:
     """A field conflict counts as a failure of its child, whatever the result of the step is."""
-    message = f"{outcome.step.identity}: {outcome.step.conflict}"
+    message = f"{outcome.step.identity}: {outcome.step.history.conflict}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT, retryable=False)
 
 

@@ -26,7 +26,7 @@ from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.ordering import Requeues, depths, inputs_changed, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory
 from ssa_operator.core.policies.apply_once import FinalState, OnceRecord
 from ssa_operator.core.policies.unchanged import apply_record
 from ssa_operator.core.status.report import Report, make_report
@@ -92,7 +92,9 @@ def test_steps_without_dependencies_have_no_depths() -> None:
 def test_a_manifest_that_was_applied_once_and_deleted_since_satisfies_its_dependents_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     for end, satisfied in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
-        gone = replace(first, action=Action.KEEP, standing=OnceRecord("d", end).readiness_when_gone)
+        gone = replace(
+            first, action=Action.KEEP, history=StepHistory(standing=OnceRecord("d", end).readiness_when_gone)
+        )
         assert (waiting_outcome(second, done(gone, None), NOW) is None) is satisfied
 
 

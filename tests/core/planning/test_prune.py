@@ -166,16 +166,16 @@ def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
 def test_a_renamed_child_is_pruned_after_the_new_one() -> None:
     (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
     assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
-    assert old.successors == {new.identity}
+    assert old.order.successors == {new.identity}
     # In later reconciles the new one exists, and the process remembers what it replaces.
-    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.successors})
-    assert make_plan(later, rendered(config_map("new"))).steps[1].successors == {new.identity}
-    assert make_plan(later, rendered(config_map("other"))).steps[1].successors == {config_map_identity("other")}
+    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.order.successors})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].order.successors == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].order.successors == {config_map_identity("other")}
 
 
 def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
     body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
-    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].successors == frozenset()
+    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].order.successors == frozenset()
 
 
 def test_a_child_of_the_inventory_that_is_no_longer_rendered_is_pruned_without_an_owner_reference() -> None:

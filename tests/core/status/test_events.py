@@ -12,7 +12,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory
 from ssa_operator.core.policies.field_conflicts import FieldChange, ForeignChange
 from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
@@ -99,7 +99,7 @@ def test_a_repair_names_the_manager_and_the_field() -> None:
         identity=plan.steps[0].identity,
         reason=change.text(),
         manifest=plan.steps[0].manifest,
-        foreign_change=change,
+        history=StepHistory(foreign_change=change),
     )
     report = reported(plan, Outcome(step=step, result=Result.CONFIGURED, live=child("a")))
     assert emitted(report)[0] == ("Repaired", "reverted ConfigMap default/a: kubectl-edit (Update) changed data.a")
@@ -248,7 +248,7 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
 
 def test_a_feedback_loop_is_emitted_once_and_without_a_secrets_content() -> None:
     plan = make_plan(observed(), rendered(config_map()))
-    step = replace(plan.steps[0], feedback_loop="ConfigMap default/hunter2-x changes each time")
+    step = replace(plan.steps[0], history=StepHistory(feedback_loop="ConfigMap default/hunter2-x changes each time"))
     found = make_report(
         parent(), plan, (Outcome(step=step, result=Result.UNCHANGED, live=child()),), StatusFields(), NOON
     )
