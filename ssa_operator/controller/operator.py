@@ -10,7 +10,6 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,9 +23,10 @@ from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.workers import Clock, Workers
+from ssa_operator.controller.workers import Workers
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.clock import SYSTEM
 
 DRAIN_DEADLINE = 5.0
 """Seconds that running reconciles have to end when the operator stops."""
@@ -73,8 +73,7 @@ class Operator:
         """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
         controllers.load_templates()
-        clock = Clock(now=time.time, jitter=random.random)
-        workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, clock)
+        workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, SYSTEM)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         reconciling = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(self.options.workers)]
         services = [

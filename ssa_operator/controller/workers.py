@@ -14,8 +14,8 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
@@ -33,6 +33,7 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
 
 log = logging.getLogger("ssa_operator")
 
@@ -41,14 +42,6 @@ MAX_STATUS_DELAY = 10.0
 
 UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is that after so many failures."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The time and the jitter: `now` in seconds since the epoch, `jitter` in [0, 1)."""
-
-    now: Callable[[], float]
-    jitter: Callable[[], float]
 
 
 class Workers:
@@ -237,7 +230,7 @@ class Workers:
 
     def _retry(self, key: ParentKey, failures: int, retry_after: float = 0.0) -> None:
         self._metrics.queue_retries.inc()
-        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._clock.jitter()), retry_after))
+        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._clock.random()), retry_after))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:

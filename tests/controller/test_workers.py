@@ -15,7 +15,7 @@ from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
-from ssa_operator.controller.workers import Clock, Workers
+from ssa_operator.controller.workers import Workers
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -26,6 +26,7 @@ from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.verdict import Verdict
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.rendering.folder.sources import Folder, load
+from tests.kube.fakes import StillClock
 
 KEY = ParentKey("echoes.example.com", "default", "x")
 TEMPLATES = Path(__file__).parent.parent.parent / "templates"
@@ -86,13 +87,15 @@ async def reconciled(
     """Have the parent reconciled for these causes, one after the other, by a worker with a budget of one apply a second
     whose clock stands still.
     """
+    clock = StillClock(chance=0.0)
+    clock.time = now
     workers = Workers(
         queue,
         {KEY.folder: cast("ParentInformer", script)},
         cast("Reconciler", script),
         Metrics(),
         Options(tick_rate=1.0, apply=apply),
-        Clock(now=lambda: now, jitter=lambda: 0.0),
+        clock,
     )
     task = asyncio.create_task(workers.run())
     for cause in causes:
