@@ -23,13 +23,13 @@ from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
-from ssa_operator.controller.reconcile.reconciler import Reconciler
+from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import after_error, after_report
-from ssa_operator.core.redaction.secret_values import NO_SECRETS
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
@@ -74,15 +74,12 @@ class Workers:
                 await self._process(key, causes)
             except Exception as error:  # noqa: BLE001 - it is logged
                 # A bug ends one reconcile. The worker goes on with other parents.
-                self._log_unexpected(key, error)
-                self._retry(key, UNEXPECTED_FAILURES)
+                self._after_bug(key, error, NO_SECRETS)
             finally:
                 self._queue.done(key)
 
-    def _log_unexpected(self, key: ParentKey, error: Exception) -> None:
-        parents = self._folders.get(key.folder)
-        live = parents.find(key.namespace, key.name) if parents is not None else None
-        redactor = parents.state(live).redactor if parents is not None and live is not None else NO_SECRETS
+    def _after_bug(self, key: ParentKey, error: Exception, redactor: Redactor) -> None:
+        self._retry(key, UNEXPECTED_FAILURES)
         if redactor:
             # Python's error messages quote values.
             trace = redactor.redact("".join(traceback.format_exception(error)))
@@ -116,10 +113,7 @@ class Workers:
         if last is not None and last is not before:
             # Also if the status could not be written, because the children were applied.
             self._log(key, before, last)
-        if done.report is not None:
-            state = self._after_report(key, state, done.report)
-        elif done.error is not None:
-            state = self._after_error(key, state, done.error)
+        state = self._after_report(key, state, done.report) if done.report is not None else self._after_error(key, done)
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
         if state.status.report is None:
             return state
@@ -131,7 +125,7 @@ class Workers:
         self._queue.cancel(key, Cause.STATUS_OVERDUE)
         done = await self._reconciler.write_status(parent, state)
         if done.error is not None:
-            return self._after_error(key, done.state, done.error)
+            return self._after_error(key, done)
         self._requeue_at(key, next_conflict_at(done.state))
         return done.state
 
@@ -208,9 +202,14 @@ class Workers:
         if moment is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
-    def _after_error(self, key: ParentKey, state: ParentState, error: ApiError | CredentialsError) -> ParentState:
+    def _after_error(self, key: ParentKey, done: Reconciled) -> ParentState:
         """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event."""
         self._metrics.reconciles.labels(key.folder, "error").inc()
+        state, error = done.state, done.error
+        assert error is not None
+        if not isinstance(error, ApiError | CredentialsError):
+            self._after_bug(key, error, state.redactor)
+            return state
         retry_after, terminal, conflict = 0.0, False, False
         if isinstance(error, ApiError):
             if error.not_found:

@@ -41,6 +41,7 @@ class Scripted:
         self.known = ParentState()
         self.defers_status = False
         self.refusal: ApiError | None = None
+        self.bug: Exception | None = None
         self.written = 0
         self._report = report
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
@@ -60,6 +61,8 @@ class Scripted:
 
     async def reconcile(self, _: Any, state: ParentState, causes: Cause) -> Reconciled:
         self.causes.append(causes)
+        if self.bug is not None:
+            return Reconciled(state=replace(state, reconcile_at="seen"), error=self.bug)
         status = replace(state.status, report=self._report, deferred={} if self.defers_status else None)
         return Reconciled(state=replace(state, status=status), report=self._report)
 
@@ -170,3 +173,14 @@ async def test_a_deferred_status_that_cannot_be_written_is_retried() -> None:
     script.refusal = ApiError("apply of Echo", ErrorStatus(code=503, reason="ServiceUnavailable", message="not now"))
     await reconciled(script, queue, Cause.PARENT)
     assert queue.is_scheduled(KEY, Cause.RETRY)
+
+
+async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.bug = RuntimeError("a bug")
+    await reconciled(script, queue, Cause.PARENT)
+    assert "the reconcile failed unexpectedly" in caplog.text
+    assert queue.is_scheduled(KEY, Cause.RETRY)
+    assert script.known.reconcile_at == "seen"

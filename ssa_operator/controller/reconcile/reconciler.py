@@ -5,8 +5,8 @@ Promises:
   what the process remembers of the parent.
 - While a parent is suspended, nothing is applied or deleted. While it is being deleted, only its finalize hooks are
   applied.
-- If a request fails, the reconcile ends and returns what it knows by then: a child that was deleted to be recreated is
-  not forgotten.
+- If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
+  be recreated is not forgotten.
 - The children of other parents that wait go before this parent's status.
 """
 
@@ -80,8 +80,8 @@ class Reconciled:
     """The state of the parent from now on."""
     report: Report | None = None
     """Its report, None if it did not come to its end."""
-    error: ApiError | CredentialsError | None = None
-    """The failed request that ended it."""
+    error: Exception | None = None
+    """What ended it: a failed request (ApiError, CredentialsError), or a bug."""
 
 
 class Reconciler:
@@ -110,7 +110,7 @@ class Reconciler:
         turn = Turn(parent=parent, state=state, causes=causes)
         try:
             report = await self._reconcile(turn)
-        except (ApiError, CredentialsError) as error:
+        except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
             return Reconciled(state=turn.state, error=error)
         return Reconciled(state=turn.state, report=report)
 
