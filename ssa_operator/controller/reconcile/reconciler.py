@@ -63,7 +63,6 @@ from ssa_operator.core.status.report import (
 )
 from ssa_operator.core.status.verdict import Verdict
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth.credential_types import CredentialsError
 
 log = logging.getLogger("ssa_operator")
 
@@ -119,7 +118,7 @@ class Reconciler:
         turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
         try:
             await self._publisher.write_status(turn, self._now())
-        except (ApiError, CredentialsError) as error:
+        except Exception as error:  # noqa: BLE001 - as above
             return Reconciled(state=turn.state, error=error)
         return Reconciled(state=turn.state)
 
