@@ -114,10 +114,9 @@ class Observer:
         up; objects that hold generated values are read first, because the values are kept.
         """
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read = NO_OBJECTS, set[Identity]()
+        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
         await self._discover(parent)
         for _ in range(ROUNDS):
-            deleted = turn.state.children.deleted_with_values
             view = replace(
                 self._view(parent, children.by_parent(turn.uid)), unlabelled={**deleted, **unlabelled.objects}
             )
