@@ -161,12 +161,16 @@ def test_no_image_is_the_latest(stage: Stage) -> None:
     assert all(re.search(r"\d{4}", tag) for tag in tags)
 
 
-def test_the_example_has_the_images_of_the_templates() -> None:
+def test_the_example_and_the_page_have_the_images_of_the_templates() -> None:
+    """The templates are the one place to raise the releases; this test tells where they are repeated."""
     example = yaml.safe_load((ROOT / "examples" / "neondatabase.yaml").read_text())["spec"]
     refs = {each: example.pop(each) for each in ("compute_image_ref", "neon_image_ref")}
     stage = made(**example)
     assert container(stage, "compute")["image"] == refs["compute_image_ref"]
     assert container(stage, "pageserver")["image"] == refs["neon_image_ref"]
+    page = (ROOT / "docs" / "neondatabase.md").read_text()
+    for ref in refs.values():
+        assert f":{ref.rpartition(':')[2]}`" in page
 
 
 def test_resources_reach_every_component() -> None:
