@@ -54,8 +54,13 @@ def test_a_cluster_that_does_everything_right_passes(tmp_path: Path) -> None:
     assert done.stdout.endswith("smoke-neon: passed\n")
     asked = (tmp_path / "asked").read_text().splitlines()
     # Written before a component is lost, read after; a branch after all that.
-    words = ("INSERT INTO kept VALUES ('here')", "delete pod/old", "SELECT value FROM kept", "--replicas=2")
-    words = (*words, "VALUES ('with two')", "suspend-", "on the branch", "after the branch", "delete neonbranch")
+    words: tuple[str, ...] = (
+        "INSERT INTO kept VALUES ('here')",
+        "delete pod/old",
+        "SELECT value FROM kept",
+        "--replicas=2",
+    )
+    words += ("VALUES ('with two')", "suspend-", "on the branch", "after the branch", "delete neonbranch")
     order = [next(at for at, line in enumerate(asked) if word in line) for word in words]
     assert order == sorted(order)
     assert "delete namespace" in asked[-1]
