@@ -207,11 +207,13 @@ class Preview:
             return await self.plan(parent)
         return await self.plan(parent, render_state(await self.plan(replace(parent, live=live))))
 
-    async def dry_run(self, planned: Planned) -> tuple[Outcome, ...]:
-        """The outcome that each step would have by a dry run, in the order of the plan's steps. A suspended parent's
-        steps are not tried.
+    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
+        """The outcome that each step would have by a dry run, in the order of the plan's steps. The steps of a parent
+        that is being deleted are not tried, and those of a suspended one only with `as_resumed`.
         """
-        if planned.suspended:
+        if planned.finalization is not None:
+            return ()
+        if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
         settings = planned.parent.folder.settings
         cluster = replace(self._cluster, redactor=planned.redactor, former_managers=settings.former_managers)
@@ -244,7 +246,8 @@ async def synced(shared: SharedInformers, mapper: RESTMapper) -> AsyncIterator[N
     controllers = shared.controllers
     # An API server that can't be reached is an error here, and not a watch that is tried again.
     await mapper.discover()
-    controllers.load_templates()
+    # A preview reports the problems itself.
+    controllers.load_templates(log_problems=False)
     watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
     try:
         try:

@@ -92,6 +92,79 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     return _patch(live, [new_own, *(entry for entry in kept if entry not in own)])
 
 
+def without_former_fields(
+    live: LiveObject, applied: LiveObject, manifest: Manifest, former: AbstractSet[str] = frozenset()
+) -> LiveObject:
+    """The answer of a dry run without the fields that only former managers of `live` own and that the manifest lacks: a
+    real apply removes them, because the operator adopts them before it.
+    """
+    adopted, kept = _former_and_others(live, former)
+    obsolete = _obsolete(_union(adopted), manifest.body, _union(kept))
+    return LiveObject.of(_without(applied.body, obsolete)) if obsolete else applied
+
+
+def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
+    """The managers whose fields the operator adopts with an object."""
+    entries = live.body["metadata"].get("managedFields") or ()
+    names = [
+        entry.get("manager", "") for entry in entries if not entry.get("subresource") and _is_former(entry, former)
+    ]
+    unmanaged = [UNMANAGED] if any(entry.get("manager") == UNMANAGED for entry in entries) else []
+    return tuple(dict.fromkeys([*names, *unmanaged]))
+
+
+def _former_and_others(
+    live: LiveObject, former: AbstractSet[str]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The fieldsV1 trees of an object's former managers, and those of all others."""
+    adopted: list[Mapping[str, Any]] = []
+    kept: list[Mapping[str, Any]] = []
+    for entry in live.body["metadata"].get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
+        if not entry.get("subresource") and _is_former(entry, former):
+            adopted.append(fields)
+        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
+            recorded, rest = _split(fields, _last_applied(live))
+            adopted.append(recorded)
+            kept.append(rest)
+        else:
+            kept.append(fields)
+    return adopted, kept
+
+
+def _obsolete(fields: Mapping[str, Any], body: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The outermost fields of a fieldsV1 tree that neither a body nor the tree `kept` has."""
+    found: dict[str, Any] = {}
+    for name, below in fields.items():
+        items = list(_items_at(name, body))
+        if name == ".":
+            continue
+        if not items and name not in kept:
+            found[name] = {}
+        elif below and (inner := _obsolete(below, items[0] if items else None, kept.get(name, {}))):
+            found[name] = inner
+    return found
+
+
+def _without(value: Any, fields: Mapping[str, Any]) -> Any:
+    """A part of a body without the leaves of a fieldsV1 tree."""
+    if isinstance(value, Mapping):
+        result = dict(value)
+        for name, below in fields.items():
+            key = name.partition(":")[2]
+            if key in result:
+                if below:
+                    result[key] = _without(result[key], below)
+                else:
+                    del result[key]
+        return result
+    if isinstance(value, list):
+        removed = {id(item) for name, below in fields.items() if not below for item in _items_at(name, value)}
+        changed = {id(item): below for name, below in fields.items() if below for item in _items_at(name, value)}
+        return [_without(item, changed.get(id(item), {})) for item in value if id(item) not in removed]
+    return value
+
+
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
     """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
     entries = live.body["metadata"].get("managedFields") or ()
