@@ -95,7 +95,7 @@ def _notes(planned: Planned) -> Iterator[str]:
         waits = planned.finalization.awaited
         yield "is being deleted, so no template is applied" + (f"; it remains because {waits}" if waits else "")
     if planned.suspended:
-        yield "is suspended: these changes are made when it is resumed"
+        yield "is suspended: nothing is applied until it is resumed"
     if planned.plan.held:
         yield f"the prune is held: {planned.plan.held}"
 
