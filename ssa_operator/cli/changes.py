@@ -19,7 +19,8 @@ from rich.text import Text
 
 from ssa_operator.cli.previews import NamedParent
 from ssa_operator.cli.printing import yaml_text
-from ssa_operator.controller.preview import FILE_MANAGER, Planned
+from ssa_operator.controller.parent_files import FILE_MANAGER
+from ssa_operator.controller.preview import Planned
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.field_changes import ChangeCause, FieldOwner, content
 from ssa_operator.core.planning.outcome import Outcome, Result

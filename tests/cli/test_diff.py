@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import pty
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
-from tests.cli.process import run
+from tests.cli.process import in_terminal, run
 from tests.controller.harness import ECHOES, Desk, config_map, echo, map_template, only, operating, uid
 
 pytestmark = pytest.mark.cluster
@@ -191,40 +189,9 @@ async def test_colours_are_for_terminals_without_no_color(desk: Desk, templates:
     (tmp_path / "echo.yaml").write_text(json.dumps(echo("new")))
     plain = (await diff(desk, templates, str(tmp_path / "echo.yaml")))[1]
     assert "\x1b[" not in plain
-    for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
-        shown = await in_terminal(desk, templates, str(tmp_path / "echo.yaml"), environment)
+    cases: tuple[tuple[dict[str, str], bool], ...] = (({}, True), ({"NO_COLOR": "1"}, False))
+    for environment, coloured in cases:
+        arguments = ("diff", str(tmp_path / "echo.yaml"), f"--templates={templates}", "-n", desk.namespace)
+        code, shown = await in_terminal(*arguments, f"--kubeconfig={desk.kubeconfig}", **environment)
+        assert code == 1
         assert ("\x1b[32m" in shown) is coloured
-
-
-async def in_terminal(desk: Desk, templates: Path, file: str, environment: dict[str, str]) -> str:
-    """The output of `diff` in a terminal."""
-    import asyncio
-    import sys
-
-    ours, theirs = pty.openpty()
-    arguments = ("diff", file, f"--templates={templates}", "-n", desk.namespace, f"--kubeconfig={desk.kubeconfig}")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ssa_operator",
-        *arguments,
-        stdout=theirs,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
-    )
-    os.close(theirs)
-
-    def read() -> str:
-        parts = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:
-                return parts.decode()
-            if not part:
-                return parts.decode()
-            parts += part
-
-    shown = await asyncio.to_thread(read)
-    await process.wait()
-    os.close(ours)
-    return shown
