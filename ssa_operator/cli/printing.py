@@ -23,13 +23,14 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
-    """Print Kubernetes objects."""
+def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: Sequence[str] = ()) -> None:
+    """Print Kubernetes objects. In YAML, each has its comment above it, if there are comments."""
     if output is OutputFormat.JSON:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
-        sys.stdout.write("---\n".join(yaml_text(each) for each in found))
+        heads = [f"# {comment}\n" for comment in comments] or [""] * len(found)
+        sys.stdout.write("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -112,7 +112,7 @@ async def test_beside_a_running_operator_nothing_is_applied_again_and_again(
     assert ready_condition(parent)["reason"] == "Ready"
     patches = [verb for verb in requests_for(cluster, desk.namespace, "web")[before:] if verb == "patch"]
     # For each change: the parent (tried, then applied), the child and some statuses, by both.
-    assert len(patches) < 40
+    assert len(patches) < 25
 
 
 async def test_what_is_not_ready_in_time_is_named_with_exit_code_1(desk: Desk, templates: Path) -> None:
