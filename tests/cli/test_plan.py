@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,17 @@ from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
-from tests.controller.harness import ECHOES, Desk, echo, map_template, only, operating, version
+from tests.controller.harness import (
+    DEPLOYMENT,
+    ECHOES,
+    Desk,
+    config_map,
+    echo,
+    map_template,
+    only,
+    operating,
+    version,
+)
 from tests.devcluster.audit import own_requests
 
 pytestmark = pytest.mark.cluster
@@ -164,3 +175,101 @@ async def test_templates_that_do_not_load_and_an_unreachable_cluster_are_errors(
     code, _, err = await run("plan", f"--kubeconfig={tmp_path / 'config'}")
     assert code == 2
     assert "Traceback" not in err
+
+
+READS = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: "{{ name }}-copy"}
+stringData:
+  url: "db://user:{{ lookup('v1', 'Secret', 'db').data.password | b64decode }}@host"
+  own: "{{ generated(20) }}"
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ name }}-words"}
+data:
+  word: "{{ lookup('v1', 'ConfigMap', 'words').data.word }}"
+  count: "{{ lookup_all('v1', 'ConfigMap', labels={'of': namespace}) | length }}"
+---
+apiVersion: v1
+kind: Service
+metadata: {name: "{{ name }}"}
+spec:
+  selector: {app: web}
+  ports: [{port: 80, name: http}, {port: 81, name: more}]
+"""
+
+
+async def saved(desk: Desk, client: Client, templates: Path, file: Path) -> None:
+    """A snapshot of two parents, as READS makes them."""
+    only(templates, reads=READS, deployment=DEPLOYMENT)
+    words = config_map("words", word="one")
+    words["metadata"]["labels"] = {"of": desk.namespace}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+    secret["stringData"] = {"password": "hidden-content"}
+    await desk.apply(words, secret)
+    options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        for name in ("x", "y"):
+            await desk.apply_until_ready(echo(name))
+    code, _, err = await plan(desk, templates, f"--save={file}")
+    assert (code, err) == (0, "")
+
+
+async def against(file: Path, templates: Path, code: int = 0) -> dict[str, Any]:
+    """The JSON of a plan against a snapshot, without a cluster."""
+    arguments = ("plan", f"--against={file}", f"--templates={templates}", "--output=json")
+    ended, out, err = await run(*arguments, KUBECONFIG="nowhere")
+    assert (ended, err) == (code, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+async def test_a_snapshot_answers_like_the_cluster_and_holds_no_secret(
+    desk: Desk, client: Client, templates: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot.json"
+    await saved(desk, client, templates, file)
+    text = file.read_text()
+    own = (await desk.read("secrets", "x-copy"))["data"]["own"]
+    for word in ("hidden-content", base64.b64encode(b"hidden-content").decode(), own, base64.b64decode(own).decode()):
+        assert word not in text
+    found = await against(file, templates)
+    assert counts(found) == {"unchanged": 8}, found["objects"]
+    assert "without the API server's defaults, validation and admission" in found["notes"][0]
+    changed = READS.replace("db://user", "db://other").replace("'words').data.word", "'words').data.word ~ '!'")
+    only(templates, reads=changed.replace("port: 81", "port: 82"), more=map_template("more", a="'b'"))
+    offline, online = await against(file, templates), await planned(desk, templates)
+    assert counts(offline) == {"created": 2, "changed": 6, "pruned": 2}
+    assert counts(online) == counts(offline)
+
+    def changes(found: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
+        objects = found["objects"]
+        return sorted((each["name"], each["result"], [field["field"] for field in each["fields"]]) for each in objects)
+
+    # The port's item is new, and only the API server knows its defaults.
+    assert [each[:2] for each in changes(offline)] == [each[:2] for each in changes(online)]
+    words = [each for each in changes(offline) if each[0] == "x-words"]
+    assert words == [("x-words", "configured", ["data.word"])]
+
+
+async def test_what_a_snapshot_does_not_hold_is_waited_for(
+    desk: Desk, client: Client, templates: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot.json"
+    await saved(desk, client, templates, file)
+    (templates / ECHOES / "new.yaml.j2").write_text(map_template("new", a="lookup('v1', 'ConfigMap', 'other').data.a"))
+    found = await against(file, templates)
+    assert counts(found) == {"unchanged": 8, "waiting": 2}
+    messages = {each["message"] for each in found["objects"]}
+    assert messages == {f"waiting for ConfigMap {desk.namespace}/other to be known: the snapshot does not hold it"}
+
+
+async def test_a_file_that_is_no_snapshot_is_a_one_line_error(templates: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    for file, words in (("a.json", "is no snapshot of `ssa-operator plan --save`"), ("b.json", "can't be read")):
+        code, _, err = await run("plan", f"--against={tmp_path / file}", f"--templates={templates}")
+        assert code == 2
+        assert f"{file} {words}" in err
+        assert len(err.splitlines()) == 1
