@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import cluster, crds, dev, render, run, status
+from ssa_operator.cli import apply, cluster, crds, dev, diff, plan, render, run, status
 from ssa_operator.cli.command_error import CommandError
 
 app = typer.Typer(
@@ -44,6 +44,9 @@ def _root(
 run.register(app)
 dev.register(app)
 render.register(app)
+diff.register(app)
+plan.register(app)
+apply.register(app)
 status.register(app)
 app.add_typer(crds.app, name="crds")
 app.add_typer(cluster.app, name="cluster")

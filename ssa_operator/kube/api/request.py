@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -47,6 +48,9 @@ class Request:
 
     idempotent: bool = False
     """Whether sending it twice has the same effect as sending it once."""
+
+    dry_run: bool = False
+    """Whether the API server stores nothing of it."""
 
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
@@ -134,6 +138,11 @@ def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
     return _read(scope, "list", query)
 
 
+def list_metadata(scope: Scope) -> Request:
+    """The metadata of all objects of a scope, without the rest of the objects."""
+    return replace(list_page(scope, limit=0), accept=METADATA_LIST)
+
+
 def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
     """Changes after a version. With '' the server first sends the present objects and then a bookmark (KEP-3157)."""
     query = (*scope.query, ("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(seconds)))
@@ -192,6 +201,7 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         body=body,
         content_type=APPLY_PATCH,
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
         redactor=options.redactor,
     )
@@ -207,6 +217,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         subject=f"patch of {resource.describe(namespace, name)}",
         body=body,
         content_type=MERGE_PATCH,
+        dry_run=dry_run,
         confidential=resource.confidential,
     )
 
@@ -246,23 +257,29 @@ class DeleteOptions:
 
     resource_version: str = ""
 
+    dry_run: bool = False
+
 
 def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions) -> Request:
     """A DELETE of the object with that uid only. It is idempotent, because it never deletes another object."""
     preconditions = {"uid": options.uid}
     if options.resource_version:
         preconditions["resourceVersion"] = options.resource_version
-    body = {
+    body: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": preconditions,
         "propagationPolicy": options.propagation,
     }
+    if options.dry_run:
+        # The API server ignores the query of a DELETE that has a body.
+        body["dryRun"] = ["All"]
     return Request(
         method="DELETE",
         path=resource.path(namespace, name),
         subject=f"delete of {resource.describe(namespace, name)}",
         body=encode(body),
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
     )
