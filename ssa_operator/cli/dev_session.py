@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live as Screen
-from rich.text import Text
-from rich.tree import Tree
 
 from ssa_operator.cli import session
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
-from ssa_operator.cli.pods import Pods
-from ssa_operator.cli.tree import entry, tree
+from ssa_operator.cli.listings import Watches
+from ssa_operator.cli.live_display import fitting
+from ssa_operator.cli.owned_objects import Owner, owned_objects
+from ssa_operator.cli.tree_view import Line, entry, lines
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.identity import read_identity, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
@@ -155,27 +155,28 @@ def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, s
 
 
 async def _draw(operator: Operator, client: Client, console: Console, stop: asyncio.Event) -> None:
-    pods = Pods(client)
-    watching = asyncio.create_task(pods.run())
-    try:
+    mapper = RESTMapper(client)
+    async with Watches(client) as watches:
         with Screen(console=console, auto_refresh=False) as screen:
             while not await _is_stopped(stop):
-                screen.update(_live_tree(operator, pods), refresh=True)
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+                screen.update(fitting(await _lines(operator, watches, mapper), console.height), refresh=True)
 
 
-def _live_tree(operator: Operator, pods: Pods) -> RenderableType:
-    now = time.time()
-    below = pods.by_owner(now)
-    trees: list[Tree] = []
-    for parents in operator.folders.values():
-        for live in sorted(parents, key=lambda live: live.identity):
-            report = parents.report(live)
-            trees.append(tree(entry(live, report.status if report is not None else {}), now, below))
-    waiting = [Text(f"{name} waits: {reason}", "yellow") for name, reason in operator.missing.items()]
-    return Group(*trees, *waiting) if trees or waiting else Text("no parents yet", "dim")
+async def _lines(operator: Operator, watches: Watches, mapper: RESTMapper) -> list[Line]:
+    now, drawn = time.time(), list[Line]()
+    async with watches.round():
+        for parents in operator.folders.values():
+            for live in sorted(parents, key=lambda live: live.identity):
+                report = parents.report(live)
+                data = entry(live, report.status if report is not None else {})
+                owners = [
+                    Owner(found, each.get("uid", "")) for each in data["resources"] if (found := read_identity(each))
+                ]
+                below = (await owned_objects(watches, mapper, owners, now)).below
+                resources = [each | {"objects": below.get(each.get("uid", ""), [])} for each in data["resources"]]
+                drawn += lines(data | {"resources": resources}, now)
+    drawn += [Line.of_note(f"{name} waits: {reason}") for name, reason in operator.missing.items()]
+    return drawn or [Line.of_note("no parents yet")]
 
 
 async def _is_stopped(stop: asyncio.Event) -> bool:

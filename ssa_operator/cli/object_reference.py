@@ -231,7 +231,7 @@ async def list_names(client: Client, resource: Resource, namespace: str = "") ->
     own = client.credentials.namespace if resource.namespaced else ""
     for where in dict.fromkeys((namespace, namespace or own)):
         try:
-            found = await client.list_metadata(Scope(resource, where))
+            found, _ = await client.list_scope(Scope(resource, where, metadata_only=True))
         except ApiError:
             continue
         return [(live.identity.namespace, live.identity.name) for live in found]

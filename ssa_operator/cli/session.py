@@ -13,11 +13,11 @@ import importlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation
@@ -55,6 +55,18 @@ async def connect(target: Target) -> AsyncIterator[Client]:
         raise CommandError(str(error)) from error
     async with Client(found) as client:
         yield client
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a command's work until it ends, or until the user interrupts it. Raises CommandError for errors of the API
+    server and of credentials.
+    """
+    try:
+        asyncio.run(work)
+    except (ApiError, credentials.CredentialsError) as error:
+        raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        raise CommandError("interrupted", code=130) from None
 
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
