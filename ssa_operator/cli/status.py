@@ -52,7 +52,7 @@ def status(
     """
     import time
 
-    from ssa_operator.cli import live_display, printing, session
+    from ssa_operator.cli import connection, live_display, printing
     from ssa_operator.cli.listings import Listings, Lists, Watches
     from ssa_operator.cli.object_reference import parse_references
     from ssa_operator.cli.parents import list_parents, parent_entries
@@ -68,7 +68,7 @@ def status(
         return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
 
     async def work() -> None:
-        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
             if not watch:
                 found = await entries(Lists(client), mapper)
@@ -77,7 +77,7 @@ def status(
             async with Watches(client) as watches:
                 await live_display.show_changes(watches, lambda: entries(watches, mapper), _draw, output)
 
-    session.run(work())
+    connection.run(work())
 
 
 def _draw(found: Sequence[Mapping[str, Any]], now: float) -> list[Line]:

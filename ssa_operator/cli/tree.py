@@ -62,7 +62,7 @@ def tree(
     """
     import time
 
-    from ssa_operator.cli import live_display, printing, session
+    from ssa_operator.cli import connection, live_display, printing
     from ssa_operator.cli.listings import Lists, Watches
     from ssa_operator.cli.object_reference import find_object, parse_reference
     from ssa_operator.cli.tree_view import lines
@@ -73,7 +73,7 @@ def tree(
     folders = load_all(templates).folders
 
     async def work() -> None:
-        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
             found = await find_object(client, mapper, reference, namespace=within, folders=folders)
             folder = folders.get(found.resource.name)
@@ -88,7 +88,7 @@ def tree(
 
                 await live_display.show_changes(watches, read, _draw, output)
 
-    session.run(work())
+    connection.run(work())
 
 
 def _draw(data: Mapping[str, Any], now: float) -> Sequence[Line]:
