@@ -2,7 +2,7 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
-- A terminal shows a live tree of parents, children and pods. Without a terminal the command prints plain lines.
+- A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, it fails and names
   the example and the reason.
 """
@@ -18,18 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.live import Live as Screen
 
 from ssa_operator.cli import session
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
-from ssa_operator.cli.listings import Watches
-from ssa_operator.cli.live_display import fitting
-from ssa_operator.cli.owned_objects import Owner, owned_objects
-from ssa_operator.cli.tree_view import Line, entry, lines
+from ssa_operator.cli.dev_console import AS_DEV, DevConsole
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.identity import read_identity, split_api_version
+from ssa_operator.core.objects.identity import split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
@@ -39,10 +35,10 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
-REDRAW = 0.25
-"""Seconds between two updates of the live tree, and between two checks of the examples."""
+CHECK = 0.25
+"""Seconds between two checks of the examples."""
 
-_AS_DEV = request.ApplyOptions(manager="ssa-operator-dev")
+_OPTIONS = request.ApplyOptions(manager=AS_DEV)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -80,7 +76,10 @@ class DevSession:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(session.serve(operator, stop))
                     if console.is_terminal:
-                        group.create_task(_draw(operator, client, console, stop))
+                        dev_console = DevConsole(
+                            operator=operator, client=client, templates=self.templates, kubeconfig=cluster.kubeconfig
+                        )
+                        group.create_task(dev_console.run(console, stop))
                     if self.until_ready is not None:
                         group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
             except* CommandError as errors:
@@ -107,7 +106,7 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             resource = await mapper.resource(group_kind(document), version)
             namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
             body = encode(_as_kubectl(document.body, namespace))
-            await client.send(request.apply(resource, namespace, metadata["name"], body, _AS_DEV))
+            await client.send(request.apply(resource, namespace, metadata["name"], body, _OPTIONS))
         except (ApiError, UnknownKind) as error:
             raise CommandError(f"{document.location}: {error}") from error
 
@@ -154,33 +153,8 @@ def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, s
     return unready
 
 
-async def _draw(operator: Operator, client: Client, console: Console, stop: asyncio.Event) -> None:
-    mapper = RESTMapper(client)
-    async with Watches(client) as watches:
-        with Screen(console=console, auto_refresh=False) as screen:
-            while not await _is_stopped(stop):
-                screen.update(fitting(await _lines(operator, watches, mapper), console.height), refresh=True)
-
-
-async def _lines(operator: Operator, watches: Watches, mapper: RESTMapper) -> list[Line]:
-    now, drawn = time.time(), list[Line]()
-    async with watches.round():
-        for parents in operator.folders.values():
-            for live in sorted(parents, key=lambda live: live.identity):
-                report = parents.report(live)
-                data = entry(live, report.status if report is not None else {})
-                owners = [
-                    Owner(found, each.get("uid", "")) for each in data["resources"] if (found := read_identity(each))
-                ]
-                below = (await owned_objects(watches, mapper, owners, now)).below
-                resources = [each | {"objects": below.get(each.get("uid", ""), [])} for each in data["resources"]]
-                drawn += lines(data | {"resources": resources}, now)
-    drawn += [Line.of_note(f"{name} waits: {reason}") for name, reason in operator.missing.items()]
-    return drawn or [Line.of_note("no parents yet")]
-
-
 async def _is_stopped(stop: asyncio.Event) -> bool:
-    """Wait for `REDRAW` seconds. Returns whether to stop."""
+    """Wait for `CHECK` seconds. Returns whether to stop."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), REDRAW)
+        await asyncio.wait_for(stop.wait(), CHECK)
     return stop.is_set()

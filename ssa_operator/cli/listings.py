@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -101,10 +102,9 @@ class Watches(Listings):
         wanted = list(dict.fromkeys(scopes))
         self._read.update(wanted)
         started = [self._start(scope) for scope in wanted if scope not in self._watches]
-        if started:
-            await asyncio.wait(
-                [asyncio.ensure_future(each.synced_or_unavailable()) for each in started], timeout=SYNC_TIMEOUT
-            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_TIMEOUT):
+                await asyncio.gather(*(each.synced_or_unavailable() for each in started))
         return {scope: _watched(self._watches[scope][0]) for scope in wanted}
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ Promises:
 - The lines show states, reasons and messages exactly as the parent's status has them, the age of each object, and since
   when an object is not ready.
 - If the status has no condition Ready, the parent's line has the number of Current children.
+- A suspended parent says so, and keeps the state of its children.
 - A line is one object. Colours are styles beside the text, so the text is the same with and without them.
 """
 
@@ -20,7 +21,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 if TYPE_CHECKING:
     from rich.text import Text
 
-_COLOURS = {
+COLOURS = {
     "Current": "green",
     "True": "green",
     "InProgress": "yellow",
@@ -56,7 +57,7 @@ class Line:
 
     @classmethod
     def of_note(cls, note: str, guides: str = "") -> Line:
-        return cls(note=note, guides=guides)
+        return cls(note=one_line(note), guides=guides)
 
     @property
     def segments(self) -> list[tuple[str, str]]:
@@ -72,6 +73,11 @@ class Line:
     def change(self) -> tuple[str, ...]:
         """The line without what depends on the clock. Another one is a change of the object."""
         return (self.kind, self.name, self.state, self.message, self.note)
+
+    @property
+    def depth(self) -> int:
+        """How many objects it is below the root of the tree."""
+        return len(self.guides) // 4
 
     @property
     def unindented(self) -> str:
@@ -101,6 +107,11 @@ def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
         "conditions": status.get("conditions", []),
         "resources": status.get("resources", []),
     }
+
+
+def one_line(text: str) -> str:
+    """A text of the cluster as one line that moves no cursor: with blanks for line ends and control characters."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
@@ -149,6 +160,8 @@ def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
         state, colour, message = _shown_state(parent), parent["state"], parent.get("message", "")
     else:
         (state, colour), message = _summary(children), ""
+    if condition(parent, "Suspended") is not None:
+        state += ", suspended"
     yield _line("", parent, (state, colour), message, now, not_ready_since(parent) or parent.get("since"))
     yield from _below("", children, now, more=bool(notes))
     for number, note in enumerate(notes, 1):
@@ -202,9 +215,9 @@ def _line(
         kind=named["kind"],
         name=f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"],
         state=state[0],
-        colour=_COLOURS.get(state[1], ""),
+        colour=COLOURS.get(state[1], ""),
         times="  ".join(times),
-        message=message,
+        message=one_line(message),
         duration=age(since, now) if since else "",
     )
 

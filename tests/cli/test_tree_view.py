@@ -55,6 +55,17 @@ def test_objects_are_nested_with_state_age_restarts_message_and_duration() -> No
     ]
 
 
+def test_a_message_of_the_cluster_stays_one_line_and_moves_no_cursor() -> None:
+    data = parent("web", "Ready", child("Pod", "a", "Failed", message="one\ntwo\x1b[2J\x07three"), notes=["a\r\nb"])
+    assert drawn(data)[1:] == ["├── Pod default/a  Failed  one two [2J three", "└── a b"]
+
+
+def test_a_suspended_parent_says_so() -> None:
+    data = parent()
+    data["conditions"].append({"type": "Suspended", "status": "True"})
+    assert drawn(data) == ["Echo default/web  Ready, suspended  5m"]
+
+
 def test_parents_that_need_a_change_come_first_and_ready_ones_last() -> None:
     parents = [
         parent("a"),
