@@ -23,7 +23,7 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth import credentials
@@ -49,12 +49,22 @@ class Target:
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Client]:
     """A client of the cluster. Raises CommandError without usable credentials."""
+    async with Client(await _credentials(target)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_for_preview(target: Target) -> AsyncIterator[DryRunClient]:
+    """A client that reads, and whose writes are dry runs. Raises CommandError without usable credentials."""
+    async with DryRunClient(await _credentials(target)) as client:
+        yield client
+
+
+async def _credentials(target: Target) -> credentials.Credentials:
     try:
-        found = await credentials.load(target.kubeconfig, target.context)
+        return await credentials.load(target.kubeconfig, target.context)
     except credentials.CredentialsError as error:
         raise CommandError(str(error)) from error
-    async with Client(found) as client:
-        yield client
 
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:

@@ -73,6 +73,12 @@ class FolderControllers:
         """Whether the informer of every folder whose resource the cluster serves has synced."""
         return self._started and all(each.synced for each in self.folders.values())
 
+    @property
+    def sources(self) -> Sources:
+        """The loaded templates."""
+        assert self._sources is not None, "load_templates was not called"
+        return self._sources
+
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
         their CRD declares.
@@ -105,12 +111,17 @@ class FolderControllers:
         await self.crds.reflector.synced_or_unavailable()
         while True:
             await self._changed.wait()
-            self._changed.clear()
-            kinds_changed = await self._refresh_kinds()
-            folders_changed = await self._refresh_folders()
-            self._started = True
-            if kinds_changed or folders_changed:
-                self._requeue_unready()
+            await self._refresh()
+
+    async def start(self) -> None:
+        """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
+
+        `crds` and the files are not followed.
+        """
+        await self.crds.reflector.synced_or_unavailable()
+        await self._refresh()
+        reflectors = [each for parents in self.folders.values() for each in parents.reflectors]
+        await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
     async def rediscover(self) -> None:
         """Repeat discovery for missing kinds, until cancelled: not every kind has a CRD whose event shows it."""
@@ -149,6 +160,15 @@ class FolderControllers:
     def _folder_changed(self, name: str) -> None:
         self._changed_folders.add(name)
         self._changed.set()
+
+    async def _refresh(self) -> None:
+        """Adapt to the changed kinds and folders."""
+        self._changed.clear()
+        kinds_changed = await self._refresh_kinds()
+        folders_changed = await self._refresh_folders()
+        self._started = True
+        if kinds_changed or folders_changed:
+            self._requeue_unready()
 
     async def _refresh_kinds(self) -> bool:
         """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""

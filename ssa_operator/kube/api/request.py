@@ -48,6 +48,9 @@ class Request:
     idempotent: bool = False
     """Whether sending it twice has the same effect as sending it once."""
 
+    dry_run: bool = False
+    """Whether the API server stores nothing of it."""
+
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
 
@@ -192,6 +195,7 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         body=body,
         content_type=APPLY_PATCH,
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
         redactor=options.redactor,
     )
@@ -207,6 +211,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         subject=f"patch of {resource.describe(namespace, name)}",
         body=body,
         content_type=MERGE_PATCH,
+        dry_run=dry_run,
         confidential=resource.confidential,
     )
 
@@ -246,23 +251,29 @@ class DeleteOptions:
 
     resource_version: str = ""
 
+    dry_run: bool = False
+
 
 def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions) -> Request:
     """A DELETE of the object with that uid only. It is idempotent, because it never deletes another object."""
     preconditions = {"uid": options.uid}
     if options.resource_version:
         preconditions["resourceVersion"] = options.resource_version
-    body = {
+    body: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": preconditions,
         "propagationPolicy": options.propagation,
     }
+    if options.dry_run:
+        # The API server ignores the query of a DELETE that has a body.
+        body["dryRun"] = ["All"]
     return Request(
         method="DELETE",
         path=resource.path(namespace, name),
         subject=f"delete of {resource.describe(namespace, name)}",
         body=encode(body),
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
     )

@@ -1,0 +1,259 @@
+"""A preview: what a reconcile of each parent would do, from the informers that the operator has, without writing.
+
+Promises:
+- A preview observes, renders and plans by the functions of the operator. Its writes are dry runs.
+- A parent in a file is planned as if it had been applied: with the API server's defaults and validation, and with the
+  uid of the live parent if there is one.
+- Two parents that render one object are noticed, also if one of them is only in a file.
+- The claims and histories of a preview end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssa_operator.controller.folder_controllers import FolderControllers
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconcile import act
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.observe import Observer
+from ssa_operator.controller.reconcile.parent_records import without_unrecordable
+from ssa_operator.controller.reconcile.planner import Planner
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.shared_informers import SharedInformers
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.planning.finalization import Finalization
+from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
+from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.kube.api.client import DryRunClient
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.request import ApplyOptions
+
+SYNC_DEADLINE = 60.0
+"""Seconds after which a preview gives up waiting for the lists of CRDs and parents."""
+
+FILE_MANAGER = "ssa-operator-apply"
+"""The field manager of parents that are applied from files."""
+
+
+class PreviewError(Exception):
+    """A parent that can't be planned, or a cluster that can't be read. The text has the reason and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What a reconcile of one parent would do now."""
+
+    parent: Parent
+    observed: Observed
+    rendered: Rendered
+    """What the templates render for the parent, finalize hooks included."""
+    plan: Plan
+    """The plan, of a parent that is being deleted that of its finalization."""
+    redactor: Redactor
+    """Hides the contents of the Secrets that the templates read."""
+    finalization: Finalization | None = None
+    """Set for a parent that is being deleted."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the parent is in the cluster."""
+        return self.parent.live.resource_version != ""
+
+    @property
+    def suspended(self) -> bool:
+        """Whether a reconcile would apply nothing because the parent is suspended."""
+        return is_suspended(self.parent.live)
+
+
+class Preview:
+    """Plans parents. `opened` gives one whose informers have synced."""
+
+    def __init__(
+        self, client: DryRunClient, shared: SharedInformers, options: Options, now: Callable[[], float]
+    ) -> None:
+        self._client = client
+        self._shared = shared
+        self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
+        self._observer = Observer(self._cluster, shared.claims, options, now)
+        self._planner = Planner(self._cluster, shared.claims, self._observer, now)
+        self._now = now
+        self._created = 0
+
+    @property
+    def controllers(self) -> FolderControllers:
+        """The informers of parents by folder, and the loaded templates."""
+        return self._shared.controllers
+
+    @property
+    def cluster(self) -> ClusterAccess:
+        """The informers of children and lookups, and a client whose writes are dry runs."""
+        return self._cluster
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The template folders and files that don't load."""
+        sources = self.controllers.sources
+        problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
+        return tuple(map(str, problems))
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Why the parents of a folder are not known, by the folder's name."""
+        unsynced = {
+            name: next((each.problem for each in parents.reflectors if each.problem), "its watch is not synced")
+            for name, parents in self.controllers.folders.items()
+            if not parents.synced
+        }
+        return {**self.controllers.missing, **unsynced}
+
+    def parents(self) -> list[Parent]:
+        """All live parents, in the order of their folders and names."""
+        folders = self.controllers.folders
+        return [
+            folders[name].parent(live)
+            for name in sorted(folders)
+            for live in sorted(folders[name], key=lambda live: live.identity)
+        ]
+
+    def folder_of(self, kind: GroupKind) -> ParentInformer:
+        """The informer of the parents of a kind. Raises PreviewError if no folder has templates for it."""
+        for parents in self.controllers.folders.values():
+            if parents.served.resource.group_kind == kind:
+                return parents
+        waiting = "; ".join(f"{name} waits: {reason}" for name, reason in self.controllers.missing.items())
+        hint = waiting or "name the folder of your templates with --templates"
+        raise PreviewError(f"no template folder that the cluster serves is for {kind}; {hint}")
+
+    async def as_applied(self, body: Mapping[str, Any], namespace: str) -> Parent:
+        """The parent of a file as the API server would store it; `namespace` is that of a parent without one.
+
+        Raises PreviewError if it has no templates, and ApiError if the API server refuses it.
+        """
+        group, version = split_api_version(body["apiVersion"])
+        kind = GroupKind(group, body["kind"])
+        parents = self.folder_of(kind)
+        resource = replace(parents.served.resource, version=version)
+        metadata, name = dict(body["metadata"]), body["metadata"]["name"]
+        if resource.namespaced:
+            namespace = metadata["namespace"] = metadata.get("namespace") or namespace
+        elif metadata.get("namespace"):
+            raise PreviewError(f"{kind} {name} is cluster-scoped; remove metadata.namespace")
+        else:
+            namespace = ""
+        sent = {key: value for key, value in body.items() if key != "status"} | {"metadata": metadata}
+        options = ApplyOptions(dry_run=True, manager=FILE_MANAGER)
+        applied = await self._client.apply(resource, namespace, name, encode(sent), options)
+        live = LiveObject.of(self._stored(applied.live, parents, created=applied.created))
+        self._shared.router.parent_added(live, ParentKey(parents.folder.name, namespace, name))
+        return parents.parent(live)
+
+    def _stored(self, live: LiveObject, parents: ParentInformer, *, created: bool) -> dict[str, Any]:
+        """The object of a dry run as it would be stored, in the version that the folder reads."""
+        metadata = dict(live.body["metadata"])
+        if created:
+            # The API server draws another uid each time. As in an offline render, the first one is all zeros.
+            metadata["uid"] = f"00000000-0000-0000-0000-{self._created:012d}"
+            metadata.pop("resourceVersion", None)
+            self._created += 1
+        return {**live.body, "apiVersion": parents.served.resource.api_version, "metadata": metadata}
+
+    async def plan(self, parent: Parent, state: ParentState | None = None) -> Planned:
+        """What a reconcile of the parent would do. `state` is what a process remembers of it, by default nothing.
+
+        Raises ApiError.
+        """
+        turn = Turn(parent=parent, state=state or ParentState(), causes=Cause.PARENT)
+        observed, rendered = await self._observer.observe(turn)
+        finalization = None
+        if parent.live.deleting:
+            finalization = await self._planner.plan_deletion(turn, observed, rendered)
+            plan = finalization.plan
+        else:
+            plan = without_unrecordable(await self._planner.plan(turn, observed, rendered), parent)
+        return Planned(
+            parent=parent,
+            observed=plan.observed,
+            rendered=rendered,
+            plan=plan,
+            redactor=turn.state.redactor,
+            finalization=finalization,
+        )
+
+    async def plan_applied(self, parent: Parent) -> Planned:
+        """The plan of a parent in a file. What the same templates render for the live parent is not taken for the
+        work of changed templates.
+        """
+        live = self.folder_of(parent.live.identity.group_kind).find(
+            parent.live.identity.namespace, parent.live.identity.name
+        )
+        if live is None or live.uid != parent.live.uid:
+            return await self.plan(parent)
+        return await self.plan(parent, render_state(await self.plan(replace(parent, live=live))))
+
+    async def dry_run(self, planned: Planned) -> tuple[Outcome, ...]:
+        """The outcome that each step would have by a dry run, in the order of the plan's steps. A suspended parent's
+        steps are not tried.
+        """
+        if planned.suspended:
+            return outcomes_while_suspended(planned.plan)
+        settings = planned.parent.folder.settings
+        cluster = replace(self._cluster, redactor=planned.redactor, former_managers=settings.former_managers)
+        return await act.dry_run(planned.plan, cluster)
+
+
+def render_state(planned: Planned) -> ParentState:
+    """What a process remembers of a parent after it has rendered this plan, and nothing else."""
+    rendered = frozenset(step.identity for step in planned.plan.steps if step.location is not None)
+    return ParentState(renders=RenderHistory(digest=planned.rendered.digest, rendered=rendered))
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    client: DryRunClient, mapper: RESTMapper, options: Options, now: Callable[[], float] = time.time
+) -> AsyncIterator[Preview]:
+    """A preview whose informers of CRDs and parents have synced, or can't. Raises ApiError and PreviewError."""
+    queue: Queue[ParentKey] = Queue(time.monotonic)
+    shared = SharedInformers(client, mapper, options, Metrics(), queue)
+    async with synced(shared, mapper):
+        yield Preview(client, shared, options, now)
+
+
+@contextlib.asynccontextmanager
+async def synced(shared: SharedInformers, mapper: RESTMapper) -> AsyncIterator[None]:
+    """Start the informers of CRDs and parents, and wait for their sync; stop all informers at the end.
+
+    Raises ApiError if the API server can't be reached, and PreviewError if it doesn't answer in time.
+    """
+    controllers = shared.controllers
+    # An API server that can't be reached is an error here, and not a watch that is tried again.
+    await mapper.discover()
+    controllers.load_templates()
+    watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
+    try:
+        try:
+            async with asyncio.timeout(SYNC_DEADLINE):
+                await controllers.start()
+        except TimeoutError as error:
+            raise PreviewError(f"the CRDs and parents could not be listed within {SYNC_DEADLINE:g} s") from error
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await controllers.close()
