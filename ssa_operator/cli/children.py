@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import msgspec
-
 from ssa_operator.controller.informers.crds import RESOURCE as DEFINITIONS
 from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import Identity
@@ -22,7 +20,6 @@ from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.conditions import resource_entry
-from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
@@ -34,15 +31,9 @@ PARALLEL_REQUESTS = 16
 MAX_SELECTED_UIDS = 16
 """The most parents in a label selector. With more, the children of all parents are listed."""
 
-_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
 _FORBIDDEN = "listing them is forbidden"
 
 T = TypeVar("T")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +64,7 @@ async def list_children(client: Client, uids: Collection[str], within: Iterable[
     """The children of the parents with these uids, within some scopes."""
     selector = f"{PARENT_UID_LABEL} in ({','.join(uids)})" if len(uids) <= MAX_SELECTED_UIDS else PARENT_UID_LABEL
     scopes = [replace(scope, label_selector=selector) for scope in dict.fromkeys(within)]
-    answers = await _gather_limited(_list_metadata(client, scope) for scope in scopes)
+    answers = await _gather_limited(client.list_metadata(scope) for scope in scopes)
     children: dict[str, dict[str, ListedChild]] = {uid: {} for uid in uids}
     skipped = {}
     for scope, answer in zip(scopes, answers, strict=True):
@@ -133,12 +124,6 @@ async def get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | Non
 async def _reports_status(client: Client, resource: Resource) -> bool:
     definition = await get_crd(client, resource)
     return definition is not None and reports_status(definition)
-
-
-async def _list_metadata(client: Client, scope: Scope) -> list[LiveObject]:
-    request = replace(calls.list_page(scope, limit=0), accept=_METADATA)
-    answer = msgspec.json.decode((await client.send(request)).body, type=_List)
-    return [LiveObject(item) for item in answer.items or ()]
 
 
 async def _gather_limited(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:

@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -135,6 +136,11 @@ def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
     if token:
         query += (("continue", token),)
     return _read(scope, "list", query)
+
+
+def list_metadata(scope: Scope) -> Request:
+    """The metadata of all objects of a scope, without the rest of the objects."""
+    return replace(list_page(scope, limit=0), accept=METADATA_LIST)
 
 
 def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
