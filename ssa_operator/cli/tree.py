@@ -16,7 +16,7 @@ from rich.tree import Tree
 from ssa_operator.core.objects.durations import age
 from ssa_operator.core.objects.live_object import LiveObject
 
-_COLOURS = {
+COLOURS = {
     "Current": "green",
     "True": "green",
     "InProgress": "yellow",
@@ -26,6 +26,7 @@ _COLOURS = {
     "Failed": "red",
     "NotFound": "red",
 }
+"""The colours of states and of the statuses of Ready."""
 
 
 def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] | None = None) -> Tree:
@@ -70,7 +71,7 @@ def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
 def line(named: Mapping[str, Any], state: str, colour: str, message: str, now: float) -> Text:
     """`Kind namespace/name  State  age  message`, without an age if there is no creationTimestamp."""
     location = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
-    text = Text.assemble((f"{named['kind']} ", "bold"), location, "  ", (state, _COLOURS.get(colour, "")))
+    text = Text.assemble((f"{named['kind']} ", "bold"), location, "  ", (state, COLOURS.get(colour, "")))
     if created := named.get("creationTimestamp"):
         text.append(f"  {age(created, now)}")
     return text.append(f"  {message}", "dim") if message else text

@@ -428,7 +428,7 @@ def _tracked_result(
 ) -> Any:
     """The result `found` of a function of `values`, with their provenance."""
     if isinstance(found, UnknownValue):
-        provenance = merge_provenance(provenance, found.provenance)
+        provenance = merge_provenance(_of_cluster(provenance), found.provenance)
         if unready:
             return UnknownValue(provenance, unready, is_answer=found.is_answer, derived=not found.is_answer)
         return UnknownValue(provenance, found.awaited, is_answer=found.is_answer, derived=not found.is_answer)
@@ -436,8 +436,15 @@ def _tracked_result(
         unfound = None if unready else _missing_elsewhere(found, values, provenance)
         return _missing_as_unknown(found, provenance) if unfound is None else unfound
     if isinstance(found, TrackedValue):
-        return TrackedValue(found.value, merge_provenance(provenance, found.provenance))
+        return TrackedValue(found.value, merge_provenance(_of_cluster(provenance), found.provenance))
     return TrackedValue(found, provenance)
+
+
+def _of_cluster(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
+    """The provenance of arguments that name what a query or a key finds. The parent's fields are no origin of that."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    return tuple(source for source in provenance if not source.of_parent)
 
 
 def untracked(value: Any) -> Any:

@@ -1,0 +1,70 @@
+"""The graph of a live parent, with the states of its children, for `ssa-operator graph`.
+
+Promises:
+- The templates are rendered with the cluster's answers, by the functions of the operator, and nothing is written.
+- The states are those that `ssa-operator status` shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ssa_operator.cli.drawn_graph import ChildState, DrawnGraph
+from ssa_operator.cli.object_reference import ObjectReference, find_object
+from ssa_operator.cli.parents import ListedParent, parent_entries
+from ssa_operator.cli.session import Target, connect_for_preview
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.preview import Preview, PreviewError, opened
+from ssa_operator.core.objects.identity import Identity, read_identity
+from ssa_operator.core.objects.labelled_graph import NodeKey, labelled_graph
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.rendering.folder.sources import load_all
+
+
+async def live_graph(
+    reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target
+) -> DrawnGraph:
+    """The graph of the parent that the user named. Raises CommandError, PreviewError and ApiError."""
+    folders = load_all(templates).folders
+    async with connect_for_preview(target) as client:
+        mapper = RESTMapper(client)
+        found = await find_object(client, mapper, reference, namespace=namespace, folders=folders)
+        within = (found.live.identity.namespace,) if found.resource.namespaced else ()
+        options = Options(templates=tuple(templates), namespaces=within, listen=None)
+        async with opened(client, mapper, options) as preview:
+            drawn, cluster_scope = await _graph(preview, found.live)
+        parent = ListedParent(live=found.live, resource=found.resource, cluster_scope=cluster_scope)
+        (entry,) = await parent_entries(client, mapper, [parent], within, time.time())
+    states = {
+        identity: ChildState(str(each.get("state", "")), str(each.get("message", "")))
+        for each in entry["resources"]
+        if (identity := read_identity(each)) is not None
+    }
+    return _with_states(drawn, states)
+
+
+async def _graph(preview: Preview, live: LiveObject) -> tuple[DrawnGraph, bool]:
+    """The graph without states, and the folder's setting `clusterScope`."""
+    folder = preview.folder_of(live.identity.group_kind)
+    current = folder.find(live.identity.namespace, live.identity.name)
+    if current is None:
+        raise PreviewError(f"{live.identity} is gone")
+    planned = await preview.plan(folder.parent(current))
+    graph = labelled_graph(preview.render_traced(planned), preview.placed(planned))
+    redact = planned.redactor.redact
+    problems = [redact(str(problem)) for problem in planned.rendered.problems]
+    problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
+    drawn = DrawnGraph(title=str(live.identity), graph=graph, problems=tuple(dict.fromkeys(problems)))
+    return drawn, planned.parent.folder.settings.cluster_scope
+
+
+def _with_states(drawn: DrawnGraph, states: Mapping[Identity, ChildState]) -> DrawnGraph:
+    found: dict[NodeKey, ChildState] = {
+        node.key: states.get(node.key, ChildState("NotFound"))
+        for node in drawn.graph.nodes
+        if node.manifest and isinstance(node.key, Identity)
+    }
+    return DrawnGraph(title=drawn.title, graph=drawn.graph, problems=drawn.problems, states=found)
