@@ -95,7 +95,7 @@ def _cells(blamed: BlamedObject, field: Attribution) -> tuple[str, str]:
     match field.writer:
         case Writer.TEMPLATE if field.location is not None:
             chain = (field.location, *field.location.included_from)
-            return _INCLUDED.join(map(_line, chain)), "" if field.origin is None else str(field.origin)
+            return _INCLUDED.join(map(_line, chain)), blamed.origin(field)
         case Writer.OPERATOR | Writer.TEMPLATE:
             return "ssa-operator", field.reason
         case Writer.EARLIER_TEMPLATE:

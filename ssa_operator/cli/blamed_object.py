@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,12 @@ class BlamedObject:
     """Why the templates don't render the object now, '' if they do."""
     earlier: str = "applied by an earlier template"
     """The words for a field that the operator owns and no template line renders."""
+    redact: Callable[[str], str] = str
+    """Hides a Secret's content in a text."""
+
+    def origin(self, field: Attribution) -> str:
+        """The origin of a field's value, '' where it is unknown."""
+        return "" if field.origin is None else self.redact(str(field.origin))
 
     def data(self) -> dict[str, Any]:
         """The data for `--output json`."""
@@ -56,7 +62,7 @@ class BlamedObject:
     def _field(self, field: Attribution) -> dict[str, Any]:
         entry: dict[str, Any] = {"path": field_text(field.path), "value": field.value}
         if field.writer is Writer.TEMPLATE and field.location is not None:
-            entry |= _location(field.location) | _origin(field)
+            entry |= _location(field.location) | self._origin(field)
         elif field.writer is Writer.API_SERVER:
             entry["default"] = True
         elif field.owners:
@@ -68,18 +74,17 @@ class BlamedObject:
         if len(field.owners) > 1:
             entry["owners"] = [_owner(each) for each in field.owners]
         if field.location is not None and (field.differs or field.writer is not Writer.TEMPLATE):
-            entry["rendered"] = {"value": field.rendered, **_location(field.location), **_origin(field)}
+            entry["rendered"] = {"value": field.rendered, **_location(field.location), **self._origin(field)}
         return entry
+
+    def _origin(self, field: Attribution) -> dict[str, str]:
+        return {"origin": self.origin(field)} if field.origin is not None else {}
 
 
 def _location(location: SourceLocation) -> dict[str, Any]:
     found: dict[str, Any] = {"file": location.file, "line": location.line}
     chain = [{"file": each.file, "line": each.line} for each in location.included_from]
     return found | ({"includedFrom": chain} if chain else {})
-
-
-def _origin(field: Attribution) -> dict[str, str]:
-    return {} if field.origin is None else {"origin": str(field.origin)}
 
 
 def _owner(owner: FieldOwner) -> dict[str, str]:
@@ -103,13 +108,14 @@ async def blamed_children(preview: Preview, parent: LiveObject) -> list[BlamedOb
     ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
     # The informers may be behind: managedFields and fields must be of one moment.
     children = [live for identity in ordered if (live := await _read(preview, own[identity])) is not None]
-    redactors = _redactors(planned, children)
+    redact = _redact_by(_redactors(planned, children))
     blamed = []
     for live in children:
         step = steps.get(live.identity)
-        shown, fields = _redacted(live, step, redactors)
+        shown, fields = _redacted(live, step, redact)
         note, earlier = _note(step)
-        blamed.append(BlamedObject(live=live, body=shown, fields=fields, note=note, earlier=earlier))
+        found = BlamedObject(live=live, body=shown, fields=fields, note=redact(note), earlier=earlier, redact=redact)
+        blamed.append(found)
     return blamed
 
 
@@ -152,8 +158,17 @@ def _redactors(planned: Planned, children: Iterable[LiveObject]) -> tuple[Redact
     return planned.redactor, own
 
 
+def _redact_by(redactors: Sequence[Redactor]) -> Callable[[str], str]:
+    def redact(text: str) -> str:
+        for redactor in redactors:
+            text = redactor.redact(text)
+        return text
+
+    return redact
+
+
 def _redacted(
-    live: LiveObject, step: Step | None, redactors: Sequence[Redactor]
+    live: LiveObject, step: Step | None, redact: Callable[[str], str]
 ) -> tuple[Mapping[str, Any], tuple[Attribution, ...]]:
     """The body and the attributions of a child without a Secret's content."""
     found = attribute(live, None if step is None else step.manifest)
@@ -163,10 +178,7 @@ def _redacted(
     def hidden(value: Any, *path: str | int) -> Any:
         if (confidential and path[0] in _CONFIDENTIAL) or path in from_secrets:
             return HIDDEN
-        if isinstance(value, str):
-            for redactor in redactors:
-                value = redactor.redact(value)
-        return value
+        return redact(value) if isinstance(value, str) else value
 
     def body(value: Any, *path: str | int) -> Any:
         if isinstance(value, Mapping) and value:

@@ -79,6 +79,7 @@ def print_text(graphs: Sequence[DrawnGraph]) -> None:
             line = Text.assemble("  ", node.label)
             if found.state:
                 line.append("  ").append(found.state, COLOURS.get(found.state, ""))
+            line.append("  finalize hook" if node.finalize_hook else "", "dim")
             line.append(f"  {found.message}" if found.message else "", "dim")
             console.print(line, soft_wrap=True)
             for edge in drawn.graph.edges_of(node.key):
@@ -176,7 +177,8 @@ def _names(graph: LabelledGraph) -> Mapping[NodeKey, str]:
 
 
 def _node_lines(drawn: DrawnGraph, node: Node) -> list[str]:
-    return [line for line in (node.label, drawn.state(node).state) if line]
+    hook = "finalize hook" if node.finalize_hook else ""
+    return [line for line in (node.label, hook, drawn.state(node).state) if line]
 
 
 def _label_lines(edge: LabelledEdge) -> list[str]:

@@ -8,7 +8,8 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ssa_operator.cli.drawn_graph import ChildState, DrawnGraph
@@ -17,8 +18,8 @@ from ssa_operator.cli.parents import ListedParent, parent_entries
 from ssa_operator.cli.session import Target, connect_for_preview
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.preview import Preview, PreviewError, opened
-from ssa_operator.core.objects.identity import Identity, read_identity
-from ssa_operator.core.objects.labelled_graph import NodeKey, labelled_graph
+from ssa_operator.core.objects.identity import read_identity
+from ssa_operator.core.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.rendering.folder.sources import load_all
@@ -38,12 +39,12 @@ async def live_graph(
             drawn, cluster_scope = await _graph(preview, found.live)
         parent = ListedParent(live=found.live, resource=found.resource, cluster_scope=cluster_scope)
         (entry,) = await parent_entries(client, mapper, [parent], within, time.time())
-    states = {
+    states: Mapping[NodeKey, ChildState] = {
         identity: ChildState(str(each.get("state", "")), str(each.get("message", "")))
         for each in entry["resources"]
         if (identity := read_identity(each)) is not None
     }
-    return _with_states(drawn, states)
+    return replace(drawn, states=states)
 
 
 async def _graph(preview: Preview, live: LiveObject) -> tuple[DrawnGraph, bool]:
@@ -53,18 +54,18 @@ async def _graph(preview: Preview, live: LiveObject) -> tuple[DrawnGraph, bool]:
     if current is None:
         raise PreviewError(f"{live.identity} is gone")
     planned = await preview.plan(folder.parent(current))
-    graph = labelled_graph(preview.render_traced(planned), preview.placed(planned))
     redact = planned.redactor.redact
+    graph = _redacted(labelled_graph(preview.render_traced(planned), preview.placed(planned)), redact)
     problems = [redact(str(problem)) for problem in planned.rendered.problems]
     problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
     drawn = DrawnGraph(title=str(live.identity), graph=graph, problems=tuple(dict.fromkeys(problems)))
     return drawn, planned.parent.folder.settings.cluster_scope
 
 
-def _with_states(drawn: DrawnGraph, states: Mapping[Identity, ChildState]) -> DrawnGraph:
-    found: dict[NodeKey, ChildState] = {
-        node.key: states.get(node.key, ChildState("NotFound"))
-        for node in drawn.graph.nodes
-        if node.manifest and isinstance(node.key, Identity)
-    }
-    return DrawnGraph(title=drawn.title, graph=drawn.graph, problems=drawn.problems, states=found)
+def _redacted(graph: LabelledGraph, redact: Callable[[str], str]) -> LabelledGraph:
+    """The graph without a Secret's content, which may be part of a name that a template reads."""
+    return LabelledGraph(
+        nodes=tuple(replace(node, label=redact(node.label)) for node in graph.nodes),
+        edges=tuple(replace(edge, label=redact(edge.label)) for edge in graph.edges),
+        cycles=tuple(map(redact, graph.cycles)),
+    )

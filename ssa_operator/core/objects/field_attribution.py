@@ -159,7 +159,8 @@ def _fields(value: Any, trees: _Trees, place: _Place) -> Iterator[_Field]:
     elif isinstance(value, list) and value:
         for at, item in enumerate(value):
             steps = list(dict.fromkeys(step for _, tree in trees for step in tree if _selects(step, item, at)))
-            yield from _fields(item, _below(trees, steps), place.field(at, _sent_position(place, steps, at)))
+            position = _sent_position(place, steps, None if _is_keyed(trees) else at)
+            yield from _fields(item, _below(trees, steps), place.field(at, position))
     else:
         owners = tuple(owner for owner, tree in trees if not tree or "." in tree)
         yield place.path, value, owners, place.sent_path
@@ -187,17 +188,36 @@ def _selects(step: str, item: Any, at: int) -> bool:
     return kind == "i" and name == str(at)
 
 
-def _sent_position(place: _Place, steps: Sequence[str], at: int) -> int | None:
-    """The position of a live list's item in the manifest's list: that of the item with the same keys."""
+def _is_keyed(trees: _Trees) -> bool:
+    """Whether the items of a list are selected by keys or values, so that their positions mean nothing."""
+    return any(step.startswith(("k:", "v:")) for _, tree in trees for step in tree)
+
+
+def _sent_position(place: _Place, steps: Sequence[str], at: int | None) -> int | None:
+    """The position of a live list's item in the manifest's list: of the item with the same keys, otherwise `at`."""
     items = None if place.sent_path is None else value_at(place.sent, place.sent_path)
     if not isinstance(items, list):
         return None
-    selecting = [step for step in steps if not step.startswith("i:")]
-    for step in selecting:
+    for step in steps:
+        if step.startswith("i:"):
+            continue
         for position, item in enumerate(items):
             if _selects(step, item, position):
                 return position
-    return None if selecting else at
+        # The API server may have added a key with its default.
+        partial = [position for position, item in enumerate(items) if _may_select(step, item)]
+        if len(partial) == 1:
+            return partial[0]
+    return at
+
+
+def _may_select(step: str, item: Any) -> bool:
+    """Whether an item has none of a step's keys with another value, and at least one key."""
+    kind, _, name = step.partition(":")
+    if kind != "k" or not isinstance(item, Mapping):
+        return False
+    keys = msgspec.json.decode(name)
+    return any(key in item for key in keys) and all(item.get(key, value) == value for key, value in keys.items())
 
 
 def _attribution(

@@ -37,6 +37,8 @@ class Node:
     """Whether a template renders it."""
     location: SourceLocation | None = None
     """The template line of the manifest."""
+    finalize_hook: bool = False
+    """Whether the manifest is applied only when the parent is being deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ def labelled_graph(rendered: Rendered, placed: Callable[[Identity], Identity]) -
     """The graph of a traced render; `placed` completes an identity without a namespace."""
     graph = dependency_graph_of(rendered, placed)
     dependents = dict(_dependents(rendered, placed))
+    hooks = {key for key, _ in _dependents(rendered.finalizing, placed)} if rendered.has_hooks else set()
     targets = _Targets(graph)
     paths = graph.cycles()
     steps = {(path[at], path[(at + 1) % len(path)]) for path in paths for at in range(len(path))}
@@ -93,7 +96,7 @@ def labelled_graph(rendered: Rendered, placed: Callable[[Identity], Identity]) -
     nodes = {key: Node(key=key, label=str(key), manifest=False) for key in others}
     for key, (location, _) in dependents.items():
         label = graph.label(key) if isinstance(key, Identity) else f"file {location.file}"
-        nodes[key] = Node(key=key, label=label, manifest=True, location=location)
+        nodes[key] = Node(key=key, label=label, manifest=True, location=location, finalize_hook=key in hooks)
     return LabelledGraph(
         nodes=tuple(nodes[key] for key in _in_order(nodes, edges)),
         edges=tuple(edges),

@@ -229,9 +229,10 @@ class TrackedValue:
         """The field `found` of this value with its provenance; unknown if it is missing."""
         if isinstance(found, Missing):
             return _missing_as_unknown(found, self.provenance)
-        if self.traced:
-            return TrackedValue(found, _item_provenance(self.provenance, name, found))
-        return TrackedValue(found, self.provenance)
+        provenance = self.provenance
+        if provenance and provenance[0].path is not None:
+            provenance = _item_provenance(provenance, name, found)
+        return TrackedValue(found, provenance)
 
     @property
     def traced(self) -> bool:
@@ -282,9 +283,12 @@ class TrackedValue:
         return (item.read_untracked() if type(item) is TrackedValue else item) in self.read_untracked()
 
     def __iter__(self) -> Iterator[Any]:
-        for at, item in enumerate(self.read_untracked()):
-            provenance = _item_provenance(self.provenance, at, item) if self.traced else self.provenance
-            yield call_tracked(_same_value, (item,), {}, provenance)
+        if self.traced:
+            for at, item in enumerate(self.read_untracked()):
+                yield call_tracked(_same_value, (item,), {}, _item_provenance(self.provenance, at, item))
+            return
+        for item in self.read_untracked():
+            yield call_tracked(_same_value, (item,), {}, self.provenance)
 
     # Jinja compiles a slice, and only a slice, to Python's own operation.
     __getitem__ = _tracked_operation(operator.getitem)
@@ -462,12 +466,14 @@ def _missing_elsewhere(found: Missing, values: Sequence[Any], provenance: tuple[
     given = [value._undefined_obj if type(value) is Missing else value for value in values]  # noqa: SLF001 - as above
     if type(found) is not Missing or not any(_is_part_of(owner, value) for value in given):
         return None
-    for source in provenance:
+    for source in _of_cluster(provenance):
         source.file_provenance.append(source)
     return found.without_name() if TrackedValue(None, provenance).secret else found
 
 
 def _is_part_of(owner: Any, value: Any) -> bool:
+    if type(value) is TrackedValue and all(source.of_parent for source in value.provenance):
+        value = value.value
     if isinstance(value, (TrackedValue, UnknownValue)):
         return False
     return owner is value or (

@@ -133,6 +133,19 @@ def test_a_field_leads_to_its_template_line_and_origin_in_whatever_order_the_lis
     assert str(found[f"{CONTAINERS}[0].name"].origin) == f"{CONTAINERS}[1].name"
 
 
+def test_an_item_is_found_by_its_keys_also_if_the_api_server_added_one() -> None:
+    body = {"apiVersion": "example.com/v1", "kind": "X", "metadata": {"name": "x"}}
+    sent = {**body, "spec": {"items": [{"a": 1, "v": "p"}, {"a": 2, "v": "q"}]}}
+    stored = [{"a": 9, "b": 0, "v": "other"}, {"a": 2, "b": 0, "v": "q"}, {"a": 1, "b": 0, "v": "p"}]
+    keys: dict[str, Any] = {f'k:{{"a":{at},"b":0}}': {".": {}, "f:a": {}, "f:v": {}} for at in (1, 2)}
+    ours = entry("ssa-operator", {"f:spec": {"f:items": keys}}, operation="Apply")
+    other = entry("other", {"f:spec": {"f:items": {'k:{"a":9,"b":0}': {".": {}, "f:v": {}}}}})
+    metadata = {"name": "x", "managedFields": [ours, other]}
+    found = by_path(attribute(LiveObject.of({**body, "metadata": metadata, "spec": {"items": stored}}), made(sent)))
+    assert [str(found[f"spec.items[{at}].v"].origin) for at in (1, 2)] == ["spec.items[1].v", "spec.items[0].v"]
+    assert (found["spec.items[0].v"].writer, found["spec.items[0].v"].location) == (Writer.MANAGER, None)
+
+
 def test_an_atomic_list_belongs_to_its_owner_as_a_whole() -> None:
     found = by_path(attribute(live(OURS_ENTRY), made(TEMPLATE)))
     assert [found[f"{CONTAINERS}[1].args[{at}]"].writer for at in (0, 1)] == [Writer.TEMPLATE] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -113,6 +114,13 @@ def test_manifests_with_one_short_name_have_their_namespaces() -> None:
     body = {**other.body, "apiVersion": "example.com/v1"}
     graph = drawn(one, Document(body=body, location=at(2), location_of=lambda _: at(2)))
     assert [node.label for node in graph.nodes] == ["Job n/a", "Job n/a"]
+
+
+def test_a_finalize_hook_is_marked() -> None:
+    hook = document("hook")
+    metadata = {"name": "hook", "annotations": {"ssa-operator.dev/on": "finalize"}}
+    graph = drawn(document("a"), replace(hook, body={**hook.body, "metadata": metadata}))
+    assert {node.label: node.finalize_hook for node in graph.nodes} == {"Job/a": False, "Job/hook": True}
 
 
 NAMES = ("a", "b", "c", "d", "e")
