@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import application, apply, cluster, crds, dev, diff, plan, render, run, status, tree
+from ssa_operator.cli import (
+    application,
+    apply,
+    blame,
+    cluster,
+    crds,
+    dev,
+    diff,
+    graph,
+    plan,
+    render,
+    run,
+    status,
+    tree,
+)
 
 app = application.Application(
     name="ssa-operator",
@@ -53,6 +67,8 @@ plan.register(app)
 apply.register(app)
 status.register(app)
 tree.register(app)
+blame.register(app)
+graph.register(app)
 app.add_typer(crds.app, name="crds")
 app.add_typer(cluster.app, name="cluster")
 

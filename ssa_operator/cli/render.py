@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
-    from ssa_operator.rendering.folder.sources import Folder, Sources
-
-OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
+    from ssa_operator.rendering.folder.sources import Sources
 
 
 def register(app: typer.Typer) -> None:
@@ -155,6 +153,7 @@ def _as_live(
     documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
 ) -> Mapping[Identity, LiveObject]:
     """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    from ssa_operator.cli.offline_parent import OFFLINE_UID
     from ssa_operator.core.objects.live_object import LiveObject
     from ssa_operator.core.objects.manifest import group_kind
 
@@ -284,6 +283,7 @@ class _OfflineRender:
 
     def render(self, parent: Document) -> None:
         """Add the results of one parent. Raises CommandError if it has no template folder."""
+        from ssa_operator.cli.offline_parent import as_created
         from ssa_operator.cli.template_folders import find_folder
         from ssa_operator.core.objects.cluster_view import OfflineClusterView
         from ssa_operator.core.planning.plan import steps_of
@@ -292,7 +292,7 @@ class _OfflineRender:
         from ssa_operator.rendering.render import render_status
 
         folder = find_folder(parent.body, self.sources, self.kinds)
-        body = self._as_created(parent, folder)
+        body = as_created(parent, folder, self.kinds, self.now, self.namespace)
         view = OfflineClusterView(
             now=self.now,
             cluster_scoped=self.cluster_scoped,
@@ -306,25 +306,6 @@ class _OfflineRender:
         self.found.add(observed, rendered, steps, problems)
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
-
-    def _as_created(self, parent: Document, folder: Folder) -> dict[str, Any]:
-        """The parent as the API server returns a new object: with metadata, defaults, and a namespace if its kind has
-        one.
-        """
-        from ssa_operator.cli.template_folders import as_served
-        from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.status.conditions import timestamp
-
-        metadata = {
-            "uid": OFFLINE_UID,
-            "generation": 1,
-            "resourceVersion": "0",
-            "creationTimestamp": timestamp(self.now),
-        }
-        if group_kind(parent) not in self.cluster_scoped:
-            metadata["namespace"] = self.namespace
-        body = as_served(parent.body, folder, self.kinds)
-        return {**body, "metadata": {**metadata, **body["metadata"]}}
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
         """A cluster that serves every kind. Its only objects are the given ones, the earlier parents and what they

@@ -30,14 +30,16 @@ from ssa_operator.controller.reconcile.parent_records import without_unrecordabl
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError, SharedInformers
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Rendered, RenderProblem
+from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.outcome import Outcome
-from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.plan import Plan, steps_of
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
@@ -171,6 +173,32 @@ class Preview:
             finalization=finalization,
         )
 
+    def render_traced(self, planned: Planned) -> Rendered:
+        """What the templates render for the parent, with the origin of each field."""
+        return self._observer.render_traced(planned.parent, planned.observed)
+
+    def placed(self, planned: Planned) -> Callable[[Identity], Identity]:
+        """Completes the identity of a child whose template names no namespace."""
+        kinds, namespace = planned.observed.children.kinds, planned.parent.live.identity.namespace
+
+        def complete(child: Identity) -> Identity:
+            if child.group_kind in kinds and not kinds[child.group_kind].namespaced:
+                return replace(child, namespace="")
+            return child if child.namespace else replace(child, namespace=namespace)
+
+        return complete
+
+    def steps(self, planned: Planned) -> tuple[Step, ...]:
+        """A step for each manifest that the templates render, finalize hooks included. Each manifest's document has the
+        origin of its fields, if it could be rendered once more with them.
+        """
+        rendered, observed = planned.rendered, planned.observed
+        again = self.render_traced(planned)
+        traced = {_key(document): document for document in again.documents}
+        documents = tuple(_traced_document(document, traced.get(_key(document))) for document in rendered.documents)
+        rendered = replace(rendered, documents=documents)
+        return (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+
     async def plan_applied(self, parent: Parent) -> Planned:
         """The plan of a parent in a file. What the same templates render for the live parent is not taken for the
         work of changed templates.
@@ -198,6 +226,14 @@ class Preview:
         settings = planned.parent.folder.settings
         cluster = replace(self._cluster, redactor=planned.redactor, former_managers=settings.former_managers)
         return await act.dry_run(planned.plan, cluster)
+
+
+def _key(document: Document) -> tuple[SourceLocation, str]:
+    return document.location, repr(document.body)
+
+
+def _traced_document(document: Document, traced: Document | None) -> Document:
+    return document if traced is None else replace(document, origin_of=traced.origin_of)
 
 
 def render_state(planned: Planned) -> ParentState:
