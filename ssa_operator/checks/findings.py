@@ -60,6 +60,14 @@ CODES: Mapping[str, Code] = {
             "status of such a parent reports InvalidManifest."
         ),
     ),
+    "dependency-cycle": Code(
+        severity=Severity.ERROR,
+        title="manifests that wait for each other",
+        explanation=(
+            "Each manifest of the cycle reads a field of the next one, or names it in ssa-operator.dev/after, so none "
+            "of them is ever applied. Read a field with default, or take the value from spec."
+        ),
+    ),
     "folder-without-example": Code(
         severity=Severity.WARNING,
         title="a template folder without an example",

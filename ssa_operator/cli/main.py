@@ -12,6 +12,7 @@ from ssa_operator.cli import (
     application,
     apply,
     blame,
+    check,
     cluster,
     crds,
     dev,
@@ -62,6 +63,7 @@ def _root(
 run.register(app)
 dev.register(app)
 render.register(app)
+check.register(app)
 diff.register(app)
 plan.register(app)
 apply.register(app)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,14 +37,12 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.cli.session import Target
-    from ssa_operator.cli.template_folders import CRDKind
     from ssa_operator.core.objects.identity import GroupKind, Identity
     from ssa_operator.core.objects.live_object import LiveObject
     from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
-    from ssa_operator.rendering.folder.sources import Sources
 
 
 def register(app: typer.Typer) -> None:
@@ -126,27 +124,29 @@ def _render_offline(
     objects: Sequence[Path],
     namespace: str,
 ) -> RenderedParents:
+    from ssa_operator.cli.offline_cluster import OfflineCluster
     from ssa_operator.cli.parent_files import read_objects
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
     from ssa_operator.rendering.folder.sources import load_all
 
     sources, kinds = load_all(templates), read_crd_kinds(crds)
-    scoped = cluster_scoped(kinds)
-    offline = _OfflineRender(
+    now = time.time()
+    offline = OfflineCluster(
         sources=sources,
         kinds=kinds,
-        cluster_scoped=scoped,
         namespace=namespace,
-        objects=_as_live(read_objects(objects), scoped, namespace),
-        now=time.time(),
+        objects=_as_live(read_objects(objects), cluster_scoped(kinds), namespace),
+        now=now,
     )
-    offline.found.problems += [str(problem) for problem in sources.problems]
+    found = RenderedParents(now=now)
+    found.problems += [str(problem) for problem in sources.problems]
     for parent in parents:
         try:
-            offline.render(parent)
+            each = offline.render(parent)
+            found.add(each.observed, each.rendered, each.steps, each.problems)
         except CommandError as error:
-            offline.found.problems.append(f"{parent.location}: {error}")
-    return offline.found
+            found.problems.append(f"{parent.location}: {error}")
+    return found
 
 
 def _as_live(
@@ -253,87 +253,6 @@ class RenderedParents:
         if live is None or kind is None:
             return False
         return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
-
-
-@dataclass(slots=True, kw_only=True)
-class _OfflineRender:
-    """Renders one parent after the other."""
-
-    sources: Sources
-
-    kinds: Mapping[GroupKind, CRDKind]
-
-    cluster_scoped: frozenset[GroupKind]
-
-    namespace: str
-    """The namespace of parents without one."""
-
-    objects: Mapping[Identity, LiveObject]
-    """The objects that the cluster has."""
-
-    now: float
-
-    found: RenderedParents = field(init=False)
-
-    claims: dict[Identity, Identity] = field(default_factory=dict)
-    """The first parent that renders each object."""
-
-    def __post_init__(self) -> None:
-        self.found = RenderedParents(now=self.now)
-
-    def render(self, parent: Document) -> None:
-        """Add the results of one parent. Raises CommandError if it has no template folder."""
-        from ssa_operator.cli.offline_parent import as_created
-        from ssa_operator.cli.template_folders import find_folder
-        from ssa_operator.core.objects.cluster_view import OfflineClusterView
-        from ssa_operator.core.planning.plan import steps_of
-        from ssa_operator.rendering.determinism import verified
-        from ssa_operator.rendering.render import render as render_folder
-        from ssa_operator.rendering.render import render_status
-
-        folder = find_folder(parent.body, self.sources, self.kinds)
-        body = as_created(parent, folder, self.kinds, self.now, self.namespace)
-        view = OfflineClusterView(
-            now=self.now,
-            cluster_scoped=self.cluster_scoped,
-            objects={identity: live.body for identity, live in self.objects.items()},
-            namespace=body["metadata"].get("namespace", ""),
-        )
-        rendered = verified(folder, body, view, render_folder(folder, body, view))
-        problems = (*rendered.problems, *render_status(folder, body, view).problems)
-        observed = self._observed(body, rendered, cluster_scope=folder.settings.cluster_scope)
-        steps = [*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing)]
-        self.found.add(observed, rendered, steps, problems)
-        for step in steps:
-            self.claims.setdefault(step.identity, observed.parent.identity)
-
-    def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
-        """A cluster that serves every kind. Its only objects are the given ones, the earlier parents and what they
-        render.
-        """
-        from ssa_operator.core.objects.live_object import LiveObject
-        from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
-        from ssa_operator.core.policies.parent_records import identity_key
-
-        parent = LiveObject.of(body)
-        kinds = {group_kind(document) for document in rendered.documents}
-        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
-        others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
-        return Observed(
-            parent=parent,
-            children=ObservedChildren(
-                objects=self.objects,
-                own=(),
-                kinds={kind: KindState(namespaced=kind not in self.cluster_scoped, synced=True) for kind in kinds},
-            ),
-            parents=ObservedParents(
-                existing={identity_key(owner): owner for owner in others.values()},
-                claims={identity: identity_key(owner) for identity, owner in others.items()},
-            ),
-            cluster_scope=cluster_scope,
-            now=self.now,
-        )
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from docs.generate import reference
+from ssa_operator.checks.findings import CODES
 from tests.cli.test_manners import COMMANDS
 
 
@@ -46,3 +47,9 @@ def test_prose_of_a_command_that_does_not_exist_is_an_error(tmp_path: object, mo
     monkeypatch.setattr(reference, "PROSE", folder)
     with pytest.raises(ValueError, match=r"no command belongs to .*no-command\.md"):
         reference.page()
+
+
+def test_the_page_lists_every_code_of_check() -> None:
+    page = reference.PAGE.read_text(encoding="utf-8")
+    for code, found in CODES.items():
+        assert f"| `{code}` | {found.severity} | {found.title} |" in page
