@@ -57,6 +57,7 @@ async def opened(target: session.Target, options: Options) -> AsyncIterator[Prev
     """A preview of the templates. Raises CommandError and ApiError."""
     # What the operator logs is an error of this command, or not its concern.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
+    session.relax_gc()
     async with session.connect_for_preview(target) as client:
         mapper = RESTMapper(client)
         try:

@@ -78,9 +78,7 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
     """Run an operator and its HTTP server until `stop` is set. Raises CommandError if the server can't listen."""
-    # The garbage collector need not search the imported modules, because they stay.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    relax_gc()
     try:
         async with asyncio.TaskGroup() as group:
             server = group.create_task(_serve_http(operator), name="http")
@@ -88,6 +86,13 @@ async def serve(operator: Operator, stop: asyncio.Event) -> None:
             server.cancel()
     except* CommandError as errors:
         raise errors.exceptions[0] from None
+
+
+def relax_gc() -> None:
+    """Have Python's garbage collector search less often."""
+    # It need not search the imported modules, because they stay.
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 async def _serve_http(operator: Operator) -> None:
