@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-status docs transcripts lint format check constraints clean
+.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-plan bench-status docs transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,9 @@ bench: $(INSTALLED) ## Measure objects a second beside the raw limit, and CPU pe
 
 bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 to 50 children each; ARGS="100x2 200x10" for others
 	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-plan: $(INSTALLED) ## Measure `ssa-operator plan` over 1000 parents beside as many dry-run applies; ARGS=--parents=200 for fewer
+	$(BIN)/python -m benchmarks.plan $(ARGS)
 
 bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a short run
 	$(BIN)/python -m benchmarks.peers $(ARGS)

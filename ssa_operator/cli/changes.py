@@ -218,12 +218,12 @@ def changes_data(changes: ParentChanges) -> dict[str, Any]:
         "notes": list(changes.notes),
         "problems": list(changes.problems),
         "waits": list(changes.waits),
-        "objects": [object_data(each) for each in (*own, *changes.objects)],
+        "objects": [object_data(each) | {"diff": _diff_text(each)} for each in (*own, *changes.objects)],
     }
 
 
 def object_data(change: ObjectChange) -> dict[str, Any]:
-    """The change of one object for `--output json`."""
+    """The change of one object for `--output json`, without its diff."""
     identity = change.identity
     return {
         "group": identity.group,
@@ -249,8 +249,11 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
         "left": [
             {"field": field, "managers": [_owner_data(owner) for owner in owners]} for field, owners in change.left
         ],
-        "diff": "".join(f"{line}\n" for line in diff_lines(change)),
     }
+
+
+def _diff_text(change: ObjectChange) -> str:
+    return "".join(f"{line}\n" for line in diff_lines(change))
 
 
 def _owner_data(owner: FieldOwner) -> dict[str, str]:

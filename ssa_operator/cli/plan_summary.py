@@ -171,7 +171,7 @@ def _lines(change: ObjectChange) -> Iterable[str]:
 def _shown(value: Any) -> str:
     if value is None:
         return "(none)"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _VALUE_LIMIT else f"{text[: _VALUE_LIMIT - 1]}…"
 
 

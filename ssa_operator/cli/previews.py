@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.connection import Target, connect_for_preview
+from ssa_operator.cli.connection import Target, collect_rarely, connect_for_preview
 from ssa_operator.cli.object_reference import ObjectReference, find_object
 from ssa_operator.controller import preview as previews
 from ssa_operator.controller.informers.parent_cache import Parent
@@ -57,6 +57,7 @@ async def opened(target: Target, options: Options) -> AsyncIterator[PreviewSessi
     """A preview of the templates. Raises CommandError and ApiError."""
     # What the operator logs is an error of this command, or not its concern.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
+    collect_rarely()
     async with connect_for_preview(target) as client:
         mapper = RESTMapper(client)
         try:

@@ -37,7 +37,7 @@ from ssa_operator.core.planning.suspension import outcomes_while_suspended
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import read_parent_records
 from ssa_operator.core.redaction.secret_values import Redactor
-from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, is_secret
+from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned, is_secret
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.determinism import verified
@@ -102,6 +102,8 @@ class SnapshotRecorder:
     _objects: dict[Identity, tuple[Body, Redactor]] = field(default_factory=dict)
     _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
     _statuses: set[GroupKind] = field(default_factory=set)
+    _plans: dict[str, Planned] = field(default_factory=dict)
+    """The plans that read a Secret, by the parent's uid."""
 
     def __post_init__(self) -> None:
         self._mask = SnapshotMask(salt=self.salt)
@@ -120,6 +122,8 @@ class SnapshotRecorder:
                 self._queries[query] = answer
                 for body in answer.objects:
                     self._objects.setdefault(LiveObject.of(dict(body)).identity, (body, redactor))
+        if redactor:
+            self._plans[planned.parent.live.uid] = planned
         self._statuses |= {kind for kind, state in children.kinds.items() if state.reports_status}
 
     def write(self, resources: Iterable[Resource]) -> bytes:
@@ -138,7 +142,23 @@ class SnapshotRecorder:
             objects=[self._mask.masked(body, redactor) for body, redactor in self._objects.values()],
             queries=[_stored_query(query, answer) for query, answer in self._queries.items()],
         )
+        stored = msgspec.structs.replace(stored, objects=self._aligned(stored))
         return msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n"
+
+    def _aligned(self, stored: StoredSnapshot) -> list[dict[str, Any]]:
+        """The stored objects as the same templates render them from the snapshot, where they are as rendered."""
+        snapshot = Snapshot(stored)
+        folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
+        found = {LiveObject.of(body).identity: body for body in stored.objects}
+        for parent in snapshot.parents(folders):
+            planned = self._plans.get(parent.live.uid)
+            if planned is None:
+                continue
+            applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
+            for identity in applied.keys() & masked.keys() & found.keys():
+                live = self._objects[identity][0]
+                found[identity] = aligned(found[identity], live, applied[identity], masked[identity])
+        return list(found.values())
 
     def _kind(self, resource: Resource) -> _StoredKind:
         return _StoredKind(
@@ -149,6 +169,10 @@ class SnapshotRecorder:
             namespaced=resource.namespaced,
             status=resource.group_kind in self._statuses,
         )
+
+
+def _manifests(plan: Plan) -> dict[Identity, Body]:
+    return {step.identity: step.manifest.body for step in plan.steps if step.manifest is not None}
 
 
 def _stored_query(query: Lookup | Selection, answer: Answer) -> _StoredQuery:

@@ -184,12 +184,14 @@ metadata: {name: "{{ name }}-copy"}
 stringData:
   url: "db://user:{{ lookup('v1', 'Secret', 'db').data.password | b64decode }}@host"
   own: "{{ generated(20) }}"
+  sum: "{{ lookup('v1', 'Secret', 'db').data.password | sha256 }}"
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: "{{ name }}-words"}
 data:
   word: "{{ lookup('v1', 'ConfigMap', 'words').data.word }}"
+  sum: "{{ lookup('v1', 'Secret', 'db').data.password | sha256 }}"
   count: "{{ lookup_all('v1', 'ConfigMap', labels={'of': namespace}) | length }}"
 ---
 apiVersion: v1

@@ -195,12 +195,19 @@ def _differences(
 def _list_keys(entries: Sequence[ManagedFields]) -> Mapping[Path, tuple[str, ...]]:
     """The keys of each list map, by its path without the keys' values."""
     found: dict[Path, tuple[str, ...]] = {}
-    for entry in entries:
-        for path in owned(bytes(entry.fields_v1)):
-            for position, step in enumerate(path):
-                if step.startswith("k:"):
-                    found.setdefault(_without_values(path[:position]), tuple(json.loads(step[2:])))
+    for tree in {bytes(entry.fields_v1) for entry in entries}:
+        _find_list_keys(json.loads(tree), (), found)
     return found
+
+
+def _find_list_keys(tree: Mapping[str, Any], path: Path, found: dict[Path, tuple[str, ...]]) -> None:
+    for step, below in tree.items():
+        if step.startswith("k:"):
+            if path not in found:
+                found[path] = tuple(json.loads(step[2:]))
+            _find_list_keys(below, (*path, "k:"), found)
+        elif below:
+            _find_list_keys(below, (*path, step), found)
 
 
 def _without_values(path: Path) -> Path:

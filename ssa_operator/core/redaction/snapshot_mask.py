@@ -49,17 +49,9 @@ class SnapshotMask:
             self._tokens[value] = f"hash-{digest.hex()}"
         return self._tokens[value]
 
-    def data_value(self, value: str, redactor: Redactor = NO_SECRETS) -> str:
-        """The token of one entry of a Secret's data, in base64.
-
-        Where the entry contains the value of another Secret, it is the token of what a template renders from that
-        Secret's token.
-        """
-        text = _decoded(value)
-        for known in self._values:
-            if len(known) < len(text) and known in text and redactor.contains_secret(known):
-                text = text.replace(known, self.token(known))
-        return base64.b64encode(self.token(text).encode()).decode()
+    def data_value(self, value: str) -> str:
+        """The token of one entry of a Secret's data, in base64."""
+        return base64.b64encode(self.token(_decoded(value)).encode()).decode()
 
     def masked(self, body: Mapping[str, Any], redactor: Redactor = NO_SECRETS) -> dict[str, Any]:
         """An object with tokens in place of a Secret's content; `redactor` knows what is a Secret's content."""
@@ -67,7 +59,7 @@ class SnapshotMask:
             body = dict(body)
             body.pop("stringData", None)
             if isinstance(body.get("data"), Mapping):
-                body["data"] = {name: self.data_value(str(value), redactor) for name, value in body["data"].items()}
+                body["data"] = {name: self.data_value(str(value)) for name, value in body["data"].items()}
             metadata = body["metadata"]
             annotations = dict(metadata.get("annotations") or {})
             annotations.pop(LAST_APPLIED, None)
@@ -90,6 +82,37 @@ class SnapshotMask:
             if value in text:
                 text = text.replace(value, self.token(value))
         return self.token(text) if redactor.contains_secret(text) else text
+
+
+def aligned(stored: Any, live: Any, applied: Any, masked: Any) -> Any:
+    """A part of a stored object in which what templates make of a Secret's content is what they make of its tokens.
+
+    `live` is that part of the live object, `applied` of the manifest that the templates render from the cluster, and
+    `masked` of the manifest that they render from the snapshot. Where the live object is as it was rendered, the stored
+    one becomes so: a checksum of a password, for instance.
+    """
+    if applied == masked:
+        return stored
+    if isinstance(stored, Mapping) and all(isinstance(each, Mapping) for each in (live, applied, masked)):
+        shared = live.keys() & applied.keys() & masked.keys()
+        return {
+            key: aligned(value, live[key], applied[key], masked[key]) if key in shared else value
+            for key, value in stored.items()
+        }
+    if isinstance(stored, list) and all(isinstance(each, list) for each in (live, applied, masked)):
+        places = {_name(item, at): at for at, item in enumerate(applied)}
+        result: list[Any] = []
+        for item, own in zip(stored, live, strict=True):
+            at = places.get(_name(own, len(result)))
+            fits = at is not None and at < len(masked)
+            result.append(aligned(item, own, applied[at], masked[at]) if at is not None and fits else item)
+        return result
+    return masked if live == applied else stored
+
+
+def _name(item: Any, at: int) -> Any:
+    """What identifies an item of a list: its name, or its place."""
+    return item.get("name", at) if isinstance(item, Mapping) else at
 
 
 def is_secret(body: Mapping[str, Any]) -> bool:
