@@ -198,7 +198,7 @@ def _entry(
     by_uid = {child.live.uid: child.live for child in listed}
     conditions = conditions_of(parent.live)
     data = entry(parent.live, {"conditions": conditions})
-    resources = [_child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
+    resources = [child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
     if states is not None and missing is not None:
         notes = [f"{missing.reason}; the children were found by their label"]
         notes += [f"children of these kinds are not shown, because {why}" for why in _reasons(children.skipped)]
@@ -207,7 +207,7 @@ def _entry(
     return data | {"resources": resources, "notes": notes}
 
 
-def _child_data(
+def child_data(
     reported: Mapping[str, Any], live: LiveObject | None, parent_since: str | None, now: float
 ) -> dict[str, Any]:
     """The data to show of a child: its entry in the status, its creation, and since when it is not ready.
