@@ -26,10 +26,11 @@ from rich.console import Console, Group
 from rich.live import Live as Screen
 
 from ssa_operator.cli import logging_setup, printing
-from ssa_operator.cli.dev_screen import Request, Row, Scene, ScreenState, draw, event_time, on_key
+from ssa_operator.cli.dev_screen import Request, Row, Scene, ScreenState, draw, on_key
 from ssa_operator.cli.keyboard import keyboard
 from ssa_operator.cli.listings import Watches
 from ssa_operator.cli.owned_objects import Owner, owned_objects
+from ssa_operator.cli.parent_events import event_time
 from ssa_operator.cli.parents import child_data
 from ssa_operator.cli.tree_view import condition, entry, not_ready_since
 from ssa_operator.controller.operator import Operator

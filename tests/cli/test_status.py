@@ -162,6 +162,22 @@ async def test_conditions_are_shown_if_the_crd_declares_no_status_resources(
     assert states(entry) == FOUND
 
 
+async def test_what_a_parent_waits_for_is_its_last_event_if_its_status_has_no_conditions(
+    desk: Desk, client: Client, group: str, tmp_path: Path
+) -> None:
+    await define(desk, group)
+    waits = "data: {url: \"{{ lookup('v1', 'ConfigMap', 'missing').data.url }}\"}\n"
+    config = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web}}\n{waits}"
+    templates = folder(tmp_path, f"things.{group}", config)
+    async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
+        await desk.apply(thing(group))
+        event = await desk.until_event("WaitingForDependency", "missing")
+    text, entry = await shown(desk, templates)
+    assert entry["event"]["reason"] == "WaitingForDependency"
+    assert entry["event"]["time"] == event["eventTime"]
+    assert re.search(r"last Event: WaitingForDependency: .*waiting for ConfigMap .*missing .*\(\d+s ago\)\n", text)
+
+
 async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Client, tmp_path: Path) -> None:
     templates = folder(tmp_path, "serviceaccounts", "{% if name == 'own' %}\n" + CHILDREN + "{% endif %}\n")
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
@@ -185,7 +201,8 @@ async def test_a_kind_that_the_user_cannot_list_is_named(
     await desk.apply(*allowed(user, rules, "viewer"))
     _, entry = await shown(desk, templates, kubeconfig=limited(desk.kubeconfig, tmp_path, user))
     assert states(entry) == {"ConfigMap/web": "Current", "Service/web": "Current"}
-    why, skipped = entry["notes"]
+    why, skipped, events = entry["notes"]
+    assert events == "its Events are not shown, because listing them is forbidden"
     assert f"its CRD can't be read (get of CustomResourceDefinition things.{group}" in why
     assert skipped.startswith("children of these kinds are not shown, because listing them is forbidden: ")
     assert {"persistentvolumeclaims", "secrets"} <= set(skipped.partition(": ")[2].split(", "))

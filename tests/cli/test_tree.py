@@ -154,6 +154,9 @@ async def test_a_watched_tree_shows_changes_and_sends_no_further_list(
             await view.change(view.changes)
         for pod in list(view.cache):
             await command.prints(f"Pod {desk.namespace}/{pod.identity.name}  Ready")
+        await desk.kubectl("scale", "deployment/web", "--replicas=1")
+        await command.prints("  Terminating  ")
+        await command.prints("  Deleted\n")
         assert reads() == before
         await desk.kubectl("delete", "echo", "web", "--wait=true", "--cascade=orphan")
         assert await command.ended() == 1
