@@ -26,11 +26,13 @@ from rich.console import Console, Group
 from rich.live import Live as Screen
 
 from ssa_operator.cli import logging_setup, printing
-from ssa_operator.cli.dev_screen import Request, Row, Scene, ScreenState, draw, event_time, on_key
+from ssa_operator.cli.dev_screen import Request, Row, Scene, ScreenState, draw, on_key
 from ssa_operator.cli.keyboard import keyboard
 from ssa_operator.cli.listings import Watches
 from ssa_operator.cli.owned_objects import Owner, owned_objects
-from ssa_operator.cli.tree_view import condition, entry
+from ssa_operator.cli.parent_events import event_time
+from ssa_operator.cli.parents import child_data
+from ssa_operator.cli.tree_view import condition, entry, not_ready_since
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.reconcile.events import EVENTS
 from ssa_operator.controller.reconcile.observe import RECONCILE_AT
@@ -105,7 +107,7 @@ class DevConsole:
                 errors += map(str, informer.folder.problems)
                 for live in sorted(informer, key=lambda live: live.identity):
                     report = informer.report(live)
-                    parents.append(entry(live, report.status if report is not None else {}))
+                    parents.append(self._with_children(entry(live, report.status if report is not None else {}), now))
             owners = [owner for parent in parents for owner in _owners(parent["resources"])]
             below = (await owned_objects(watches, mapper, owners, now)).below
             events = (await watches.read([Scope(EVENTS)]))[Scope(EVENTS)].objects
@@ -126,6 +128,13 @@ class DevConsole:
             events=sorted(about, key=event_time)[-EVENTS_LIMIT:],
             log=log,
         )
+
+    def _with_children(self, parent: dict[str, Any], now: float) -> dict[str, Any]:
+        """A parent's data with the ages and times of its children, from the operator's own caches."""
+        live, since = self.operator.controllers.children, not_ready_since(parent)
+        children = [(each, read_identity(each)) for each in parent["resources"]]
+        found = [child_data(each, live.get(identity) if identity else None, since, now) for each, identity in children]
+        return parent | {"resources": found}
 
     async def _do(self, request: Request, row: Row, width: int) -> None:
         """Do what a key asks for. The result is the screen's notice, or a text that it opens."""

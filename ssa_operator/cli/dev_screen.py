@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ssa_operator.cli.parent_events import event_time
 from ssa_operator.cli.tree_view import Line, condition, lines, one_line
 
 if TYPE_CHECKING:
@@ -234,14 +235,3 @@ def event_text(event: Mapping[str, Any]) -> str:
     clock = datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else "-"
     note = one_line(str(event.get("note", "")))
     return f"{clock} {event.get('reason', '')} {regarding.get('kind', '')}/{regarding.get('name', '')}: {note}"
-
-
-def event_time(event: Mapping[str, Any]) -> str:
-    """When an Event happened last, '' if it doesn't say. Older reporters use the deprecated fields."""
-    times = (
-        (event.get("series") or {}).get("lastObservedTime"),
-        event.get("deprecatedLastTimestamp"),
-        event.get("eventTime"),
-        event.get("metadata", {}).get("creationTimestamp"),
-    )
-    return next((time for time in times if isinstance(time, str) and time), "")

@@ -99,13 +99,16 @@ class Watches(Listings):
         await self._close(list(self._watches))
 
     async def read(self, scopes: Iterable[Scope]) -> Mapping[Scope, Listing]:
-        wanted = list(dict.fromkeys(scopes))
+        scopes = list(scopes)
+        wanted = [scope for scope in dict.fromkeys(scopes) if is_watchable(scope.resource)]
         self._read.update(wanted)
         started = [self._start(scope) for scope in wanted if scope not in self._watches]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SYNC_TIMEOUT):
                 await asyncio.gather(*(each.synced_or_unavailable() for each in started))
-        return {scope: _watched(self._watches[scope][0]) for scope in wanted}
+        found = {scope: _watched(self._watches[scope][0]) for scope in wanted}
+        unwatchable = Listing((), "the API server can't watch them")
+        return {scope: found.get(scope, unwatchable) for scope in dict.fromkeys(scopes)}
 
     @asynccontextmanager
     async def round(self) -> AsyncIterator[None]:
@@ -151,6 +154,11 @@ def _watched(reflector: Reflector) -> Listing:
     if not reflector.synced.is_set():
         return Listing((), reflector.problem or f"its watch has not delivered {reflector.scope} yet")
     return Listing(objects)
+
+
+def is_watchable(resource: Resource) -> bool:
+    """Whether the API server can watch a resource. Some aggregated API servers can only list."""
+    return not resource.verbs or "watch" in resource.verbs
 
 
 async def _get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | None:

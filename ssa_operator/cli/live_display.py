@@ -35,22 +35,27 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
         await _show_in_place(watches, read, draw)
         return
     last: Any = None
-    shown: set[tuple[str, ...]] = set()
+    shown: Sequence[Line] | None = None
     while True:
         async with watches.round():
             found = await read()
-        if output is not OutputFormat.TABLE:
-            if found != last:
-                printing.data(found, output, document=True)
-            last = found
-        else:
+        if output is OutputFormat.TABLE:
             lines = draw(found, time.time())
-            fresh = [line for line in lines if line.change not in shown]
-            for line in fresh:
-                sys.stdout.write(f"{line if last is None else line.unindented}\n")
-            shown, last = {line.change for line in lines}, found
+            sys.stdout.write("".join(f"{line}\n" for line in (lines if shown is None else changes(shown, lines))))
+            shown = lines
+        elif found != last:
+            printing.data(found, output, document=True)
+        last = found
         sys.stdout.flush()
         await watches.change()
+
+
+def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
+    """The lines that changed, without their place in the tree, and those of objects that are gone as deleted."""
+    known, now = {line.change for line in before}, {(line.kind, line.name) for line in after}
+    gone = dict.fromkeys((line.kind, line.name) for line in before if line.kind and (line.kind, line.name) not in now)
+    changed = [line.unindented for line in after if line.change not in known]
+    return [*changed, *(f"{kind} {name}  Deleted" for kind, name in gone)]
 
 
 async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:

@@ -25,6 +25,7 @@ from ssa_operator.cli.object_reference import (
     nearest,
     resolve_kind,
 )
+from ssa_operator.cli.parent_events import last_events
 from ssa_operator.cli.tree_view import conditions_of, entry, not_ready_since, urgency
 from ssa_operator.core.objects.crd_schema import has_status, undeclared_reports
 from ssa_operator.core.objects.identity import read_identity
@@ -166,19 +167,30 @@ async def parent_entries(
     children = await list_children(listings, [parent.live.uid for parent in parents], scopes, whole=whole)
     unreported = [child for uid in without_children for child in children.by_parent[uid]]
     states = await status_entries(listings, unreported, now)
-    return sorted(
-        (
-            _entry(
-                parent,
-                children,
-                missing[parent.resource] if parent.resource in missing and _is_incomplete(parent) else None,
-                states if parent.live.uid in without_children else None,
-                now,
-            )
-            for parent in parents
-        ),
-        key=urgency,
-    )
+    silent = [parent.live for parent in parents if "conditions" in _missing(parent, missing).fields]
+    events, why = await last_events(listings, silent)
+    entries = [
+        _entry(
+            parent,
+            children,
+            missing[parent.resource] if parent.resource in missing and _is_incomplete(parent) else None,
+            states if parent.live.uid in without_children else None,
+            now,
+        )
+        for parent in parents
+    ]
+    by_uid = {each["uid"]: each for each in entries}
+    for live in silent:
+        if live.uid in events:
+            by_uid[live.uid]["event"] = events[live.uid]
+        if why:
+            by_uid[live.uid]["notes"].append(f"its Events are not shown, because {why}")
+    return sorted(entries, key=urgency)
+
+
+def _missing(parent: ListedParent, missing: Mapping[Resource, MissingReport]) -> MissingReport:
+    """What the status of a parent lacks and can't have."""
+    return missing.get(parent.resource, MissingReport()) if _is_incomplete(parent) else MissingReport()
 
 
 def _entry(
@@ -198,7 +210,7 @@ def _entry(
     by_uid = {child.live.uid: child.live for child in listed}
     conditions = conditions_of(parent.live)
     data = entry(parent.live, {"conditions": conditions})
-    resources = [_child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
+    resources = [child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
     if states is not None and missing is not None:
         notes = [f"{missing.reason}; the children were found by their label"]
         notes += [f"children of these kinds are not shown, because {why}" for why in _reasons(children.skipped)]
@@ -207,7 +219,7 @@ def _entry(
     return data | {"resources": resources, "notes": notes}
 
 
-def _child_data(
+def child_data(
     reported: Mapping[str, Any], live: LiveObject | None, parent_since: str | None, now: float
 ) -> dict[str, Any]:
     """The data to show of a child: its entry in the status, its creation, and since when it is not ready.

@@ -45,7 +45,7 @@ class Line:
     state: str = ""
     colour: str = ""
     times: str = ""
-    """Its age and restarts."""
+    """Its age and restarts; of a note, how long ago it was true."""
 
     message: str = ""
 
@@ -56,14 +56,14 @@ class Line:
     """A remark instead of an object."""
 
     @classmethod
-    def of_note(cls, note: str, guides: str = "") -> Line:
-        return cls(note=one_line(note), guides=guides)
+    def of_note(cls, note: str, guides: str = "", times: str = "") -> Line:
+        return cls(note=one_line(note), guides=guides, times=times)
 
     @property
     def segments(self) -> list[tuple[str, str]]:
         """The parts of the line, each with its style."""
         if self.note:
-            return [(self.guides, ""), (self.note, "dim")]
+            return [(self.guides, ""), (self.note, "dim"), (f" ({self.times} ago)" if self.times else "", "dim")]
         parts = [(self.guides, ""), (f"{self.kind} ", "bold"), (f"{self.name}  ", ""), (self.state, self.colour)]
         parts += [(f"  {self.times}", "")] if self.times else []
         words = " ".join(filter(None, (self.message, f"(for {self.duration})" if self.duration else "")))
@@ -151,7 +151,9 @@ def urgency(parent: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
     """The lines of one parent's `entry`. `now` is in seconds since the epoch."""
-    children, notes = parent["resources"], parent.get("notes", ())
+    children, notes = parent["resources"], [(note, "") for note in parent.get("notes", ())]
+    if event := parent.get("event"):
+        notes.insert(0, (f"last Event: {event['reason']}: {event['note']}", age(event["time"], now)))
     ready = condition(parent, "Ready")
     if ready is not None:
         state, colour = str(ready.get("reason", "Unknown")), str(ready.get("status"))
@@ -164,9 +166,8 @@ def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
         state += ", suspended"
     yield _line("", parent, (state, colour), message, now, not_ready_since(parent) or parent.get("since"))
     yield from _below("", children, now, more=bool(notes))
-    for number, note in enumerate(notes, 1):
-        guide = "└── " if number == len(notes) else "├── "
-        yield Line.of_note(note, guide)
+    for number, (note, ago) in enumerate(notes, 1):
+        yield Line.of_note(note, "└── " if number == len(notes) else "├── ", ago)
 
 
 def totals(parents: Sequence[Mapping[str, Any]]) -> str:

@@ -200,3 +200,20 @@ async def test_colours_are_for_terminals_and_no_color_switches_them_off(cluster:
         assert await shown.ended() == 0
         await shown.shows("Echo")
         assert not colour.search(shown.raw)
+
+
+def test_the_completion_script_completes_in_bash() -> None:
+    script = (
+        "source <(ssa-operator --show-completion); COMP_WORDS=(ssa-operator $1); COMP_CWORD=$2; "
+        '_ssa_operator_completion ssa-operator; echo "${COMPREPLY[@]}"'
+    )
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+    def completed(*words: str) -> list[str]:
+        command = ["bash", "-c", script, "bash", " ".join(words), str(len(words))]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert completed("tr") == ["tree"]
+    assert completed("tree", "ec") == ["echoes.example.com"]

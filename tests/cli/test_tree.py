@@ -148,12 +148,13 @@ async def test_a_watched_tree_shows_changes_and_sends_no_further_list(
         before = reads()
         assert before > 0
         await desk.kubectl("scale", "deployment/web", "--replicas=3")
-        await command.prints("InProgress")
         view = await desk.view("pods")
         while len(list(view.cache)) < 3:
             await view.change(view.changes)
         for pod in list(view.cache):
             await command.prints(f"Pod {desk.namespace}/{pod.identity.name}  Ready")
+        await desk.kubectl("scale", "deployment/web", "--replicas=1")
+        await command.prints("  Deleted\n")
         assert reads() == before
         await desk.kubectl("delete", "echo", "web", "--wait=true", "--cascade=orphan")
         assert await command.ended() == 1

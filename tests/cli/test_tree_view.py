@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.cli.live_display import changes
 from ssa_operator.cli.owned_objects import restarts
 from ssa_operator.cli.tree_view import lines, totals, urgency
 
@@ -101,3 +102,11 @@ def test_restarts_are_counted_as_kubectl_counts_them() -> None:
     initializing = {"spec": spec, "status": {"initContainerStatuses": waiting, "containerStatuses": main}}
     assert restarts(initializing) == (3, "2026-01-01T10:00:00Z")
     assert restarts({"spec": {}, "status": {}}) == (0, None)
+
+
+def test_a_change_is_a_line_without_its_place_and_a_deletion_is_a_line_too() -> None:
+    before = parent("web", "Ready", child("Pod", "a"), child("Pod", "b"), child("Pod", "c"))
+    after = parent("web", "Ready", child("Pod", "a"), child("Pod", "b", "Failed", message="why"))
+    after["creationTimestamp"] = "2026-01-01T11:00:00Z"
+    shown = changes(list(lines(before, NOON)), list(lines(after, NOON)))
+    assert shown == ["Pod default/b  Failed  why", "Pod default/c  Deleted"]
