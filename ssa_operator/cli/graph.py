@@ -112,13 +112,12 @@ def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace
     import asyncio
 
     from ssa_operator.cli.live_graph import live_graph
-    from ssa_operator.controller.preview import PreviewError
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.auth.credentials import CredentialsError
 
     try:
         return asyncio.run(live_graph(reference, templates, namespace, target))
-    except (ApiError, CredentialsError, PreviewError) as error:
+    except (ApiError, CredentialsError) as error:
         raise CommandError(str(error)) from error
 
 

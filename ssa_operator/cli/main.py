@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import blame, cluster, crds, dev, graph, render, run, status
+from ssa_operator.cli import apply, blame, cluster, crds, dev, diff, graph, plan, render, run, status
 from ssa_operator.cli.command_error import CommandError
 
 app = typer.Typer(
@@ -44,6 +44,9 @@ def _root(
 run.register(app)
 dev.register(app)
 render.register(app)
+diff.register(app)
+plan.register(app)
+apply.register(app)
 status.register(app)
 blame.register(app)
 graph.register(app)

@@ -20,8 +20,11 @@ from ssa_operator.rendering.folder.sources import Folder
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
 
-def as_created(parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], now: float) -> dict[str, Any]:
-    """The parent with metadata, defaults, and a namespace if its kind has one. `now` is in seconds since the epoch.
+def as_created(
+    parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], *, namespace: str, now: float
+) -> dict[str, Any]:
+    """The parent with metadata, defaults, and this namespace if it has none and its kind is namespaced. `now` is in
+    seconds since the epoch.
 
     Raises CommandError if its CRD doesn't serve its version.
     """
@@ -32,6 +35,6 @@ def as_created(parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKi
         "creationTimestamp": timestamp(now),
     }
     if group_kind(parent) not in cluster_scoped(kinds):
-        metadata["namespace"] = "default"
+        metadata["namespace"] = namespace
     body = as_served(parent.body, folder, kinds)
     return {**body, "metadata": {**metadata, **body["metadata"]}}

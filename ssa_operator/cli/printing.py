@@ -23,13 +23,14 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
-    """Print Kubernetes objects."""
+def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: Sequence[str] = ()) -> None:
+    """Print Kubernetes objects. In YAML, each has its comment above it, if there are comments."""
     if output is OutputFormat.JSON:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
-        sys.stdout.write("---\n".join(_yaml(each) for each in found))
+        heads = [f"# {comment}\n" for comment in comments] or [""] * len(found)
+        sys.stdout.write("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -52,10 +53,11 @@ def data(value: Any, output: OutputFormat) -> None:
     if output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
-        sys.stdout.write(_yaml(value))
+        sys.stdout.write(yaml_text(value))
 
 
-def _yaml(value: Any) -> str:
+def yaml_text(value: Any) -> str:
+    """Any JSON value as YAML."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**20
     )

@@ -86,16 +86,16 @@ class FolderControllers:
         parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
         return parents or self.crds.reports_status(kind)
 
-    def load_templates(self) -> None:
+    def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""
         before = self._sources.folders if self._sources is not None else {}
         self._sources = sources = load_all(self._options.templates, self._sources)
-        for problem in sources.problems:
+        for problem in sources.problems if log_problems else ():
             log.error("%s", problem)
         for name, folder in sources.folders.items():
             known = before.get(name)
             if known is None or known.digest != folder.digest or known.problems != folder.problems:
-                for problem in folder.problems:
+                for problem in folder.problems if log_problems else ():
                     log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
                 self._folder_changed(name)
         for name in before.keys() - sources.folders.keys():

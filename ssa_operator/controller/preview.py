@@ -10,7 +10,6 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,6 +21,7 @@ from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconcile import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
@@ -29,11 +29,10 @@ from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import without_unrecordable
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.controller.shared_informers import SharedInformers
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.controller.shared_informers import ParentError, SharedInformers
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Document, Rendered
+from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.observed import Observed
@@ -45,17 +44,9 @@ from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_s
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
-from ssa_operator.kube.api.request import ApplyOptions
 
-SYNC_DEADLINE = 60.0
-"""Seconds after which a preview gives up waiting for the lists of CRDs and parents."""
-
-FILE_MANAGER = "ssa-operator-apply"
-"""The field manager of parents that are applied from files."""
-
-
-class PreviewError(Exception):
-    """A parent that can't be planned, or a cluster that can't be read. The text has the reason and what to do."""
+PreviewError = ParentError
+"""What a preview raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,34 +127,18 @@ class Preview:
 
     def folder_of(self, kind: GroupKind) -> ParentInformer:
         """The informer of the parents of a kind. Raises PreviewError if no folder has templates for it."""
-        for parents in self.controllers.folders.values():
-            if parents.served.resource.group_kind == kind:
-                return parents
-        waiting = "; ".join(f"{name} waits: {reason}" for name, reason in self.controllers.missing.items())
-        hint = waiting or "name the folder of your templates with --templates"
-        raise PreviewError(f"no template folder that the cluster serves is for {kind}; {hint}")
+        return folder_of(self.controllers, kind)
 
     async def as_applied(self, body: Mapping[str, Any], namespace: str) -> Parent:
         """The parent of a file as the API server would store it; `namespace` is that of a parent without one.
 
         Raises PreviewError if it has no templates, and ApiError if the API server refuses it.
         """
-        group, version = split_api_version(body["apiVersion"])
-        kind = GroupKind(group, body["kind"])
-        parents = self.folder_of(kind)
-        resource = replace(parents.served.resource, version=version)
-        metadata, name = dict(body["metadata"]), body["metadata"]["name"]
-        if resource.namespaced:
-            namespace = metadata["namespace"] = metadata.get("namespace") or namespace
-        elif metadata.get("namespace"):
-            raise PreviewError(f"{kind} {name} is cluster-scoped; remove metadata.namespace")
-        else:
-            namespace = ""
-        sent = {key: value for key, value in body.items() if key != "status"} | {"metadata": metadata}
-        options = ApplyOptions(dry_run=True, manager=FILE_MANAGER)
-        applied = await self._client.apply(resource, namespace, name, encode(sent), options)
+        parents = self.folder_of(kind_of(body))
+        applied = await apply_parent(self._client, parents.served.resource, body, namespace, dry_run=True)
         live = LiveObject.of(self._stored(applied.live, parents, created=applied.created))
-        self._shared.router.parent_added(live, ParentKey(parents.folder.name, namespace, name))
+        key = ParentKey(parents.folder.name, live.identity.namespace, live.identity.name)
+        self._shared.router.parent_added(live, key)
         return parents.parent(live)
 
     def _stored(self, live: LiveObject, parents: ParentInformer, *, created: bool) -> dict[str, Any]:
@@ -235,11 +210,18 @@ class Preview:
             return await self.plan(parent)
         return await self.plan(parent, render_state(await self.plan(replace(parent, live=live))))
 
-    async def dry_run(self, planned: Planned) -> tuple[Outcome, ...]:
-        """The outcome that each step would have by a dry run, in the order of the plan's steps. A suspended parent's
-        steps are not tried.
+    async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
+        """The problems of the folder's status template, with the children as they are. Raises ApiError."""
+        turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
+        return (await self._observer.render_status(turn, planned.observed.children.own)).problems
+
+    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
+        """The outcome that each step would have by a dry run, in the order of the plan's steps. The steps of a parent
+        that is being deleted are not tried, and those of a suspended one only with `as_resumed`.
         """
-        if planned.suspended:
+        if planned.finalization is not None:
+            return ()
+        if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
         settings = planned.parent.folder.settings
         cluster = replace(self._cluster, redactor=planned.redactor, former_managers=settings.former_managers)
@@ -267,29 +249,5 @@ async def opened(
     """A preview whose informers of CRDs and parents have synced, or can't. Raises ApiError and PreviewError."""
     queue: Queue[ParentKey] = Queue(time.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
-    async with synced(shared, mapper):
+    async with shared.synced(mapper):
         yield Preview(client, shared, options, now)
-
-
-@contextlib.asynccontextmanager
-async def synced(shared: SharedInformers, mapper: RESTMapper) -> AsyncIterator[None]:
-    """Start the informers of CRDs and parents, and wait for their sync; stop all informers at the end.
-
-    Raises ApiError if the API server can't be reached, and PreviewError if it doesn't answer in time.
-    """
-    controllers = shared.controllers
-    # An API server that can't be reached is an error here, and not a watch that is tried again.
-    await mapper.discover()
-    controllers.load_templates()
-    watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
-    try:
-        try:
-            async with asyncio.timeout(SYNC_DEADLINE):
-                await controllers.start()
-        except TimeoutError as error:
-            raise PreviewError(f"the CRDs and parents could not be listed within {SYNC_DEADLINE:g} s") from error
-        yield
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        await controllers.close()

@@ -130,6 +130,8 @@ async def test_render_names_a_document_that_would_wait_and_prints_its_manifest(t
     comments = [line for line in out.splitlines() if line.startswith("#")]
     said = "ConfigMap default/{} is waiting for Job/migrate to be ready (for Echo web)"
     assert comments == [
+        "# echoes.example.com/a.yaml.j2:1",
+        "# echoes.example.com/a.yaml.j2:5",
         f"# echoes.example.com/a.yaml.j2:5: {said.format('later')}",
         f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
     ]

@@ -17,7 +17,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent
+from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent, without_former_fields
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.policies.unchanged import is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
@@ -104,6 +104,11 @@ async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resour
     removed."""
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)
+    if cluster.dry_run:
+        # The dry run of a patch would have no effect on the dry run of the apply.
+        applied = await _send(manifest, manifest.encoded, resource, cluster)
+        adopted = without_former_fields(live, applied.live, manifest, cluster.former_managers)
+        return replace(applied, live=adopted)
     await _adopt_fields(live, manifest, resource, cluster)
     applied = await _send(manifest, manifest.encoded, resource, cluster)
     if not live.metadata.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
@@ -113,12 +118,9 @@ async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resour
 
 
 async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> bool:
-    """Adopt the fields of an object's former managers. Returns whether there were any.
-
-    A dry run of the patch would be without effect on the dry run of the apply: `dry_run` in `act` judges those fields.
-    """
+    """Adopt the fields of an object's former managers. Returns whether there were any."""
     patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers)
-    if patch is None or cluster.dry_run:
+    if patch is None:
         return False
     identity = manifest.identity
     await cluster.client.send(calls.merge_patch(resource, identity.namespace, identity.name, patch))
