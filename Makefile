@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers lint format check constraints clean
+.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-status docs transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,15 @@ bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 
 
 bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a short run
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
+	$(BIN)/python -m benchmarks.status $(ARGS)
+
+docs: $(INSTALLED) ## Write docs/commands.md from the help of the commands
+	$(BIN)/python -m docs.generate commands
+
+transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page
+	$(BIN)/python -m docs.generate transcripts $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types and layers
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -153,7 +153,7 @@ def _failures(parents: FileParents, seconds: float) -> str:
 
 
 def _data(parents: FileParents) -> list[dict[str, object]]:
-    from ssa_operator.cli.tree import entry
+    from ssa_operator.cli.tree_view import entry
 
     return [
         entry(parent.live, parent.report.status if parent.report is not None else {}) | {"ready": parent.ready}
@@ -180,18 +180,20 @@ def _progress(parents: FileParents, *, quiet: bool) -> Iterator[Callable[[], Non
 def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], None]]:
     import time
 
-    from rich.console import Group
     from rich.live import Live as Screen
 
-    from ssa_operator.cli.tree import entry, tree
+    from ssa_operator.cli.live_display import fitting
+    from ssa_operator.cli.tree_view import entry, lines
 
-    def trees() -> Group:
+    def draw() -> Any:
         now = time.time()
         found = parents.parents.values()
-        return Group(*(tree(entry(each.live, each.report.status if each.report else {}), now) for each in found))
+        entries = [entry(each.live, each.report.status if each.report else {}) for each in found]
+        return fitting([line for each in entries for line in lines(each, now)], console.height)
 
-    with Screen(trees(), console=console, auto_refresh=False, vertical_overflow="ellipsis") as screen:
-        yield lambda: screen.update(trees(), refresh=True)
+    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        screen.update(draw(), refresh=True)
+        yield lambda: screen.update(draw(), refresh=True)
 
 
 class _Lines:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ssa_operator.cli.blamed_object import BlamedObject
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import ObjectReference
-    from ssa_operator.cli.session import Target
 
 
 class BlameFormat(StrEnum):
@@ -75,8 +75,8 @@ def blame(
     """
     import asyncio
 
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import parse_chain
-    from ssa_operator.cli.session import Target
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.auth.credentials import CredentialsError
 

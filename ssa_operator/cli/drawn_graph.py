@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.tree import COLOURS
+from ssa_operator.cli.tree_view import COLOURS
 from ssa_operator.core.objects.labelled_graph import LabelledEdge, LabelledGraph, Node, NodeKey
 from ssa_operator.core.objects.source_location import SourceLocation
 

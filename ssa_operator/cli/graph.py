@@ -31,9 +31,9 @@ from ssa_operator.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.drawn_graph import DrawnGraph
     from ssa_operator.cli.object_reference import ObjectReference
-    from ssa_operator.cli.session import Target
 
 
 class GraphFormat(StrEnum):
@@ -87,8 +87,8 @@ def graph(
     of a live parent have the states of its children.
     """
     from ssa_operator.cli import offline_graph
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import parse_reference
-    from ssa_operator.cli.session import Target
 
     check_folders(templates)
     if len(namespaces_of([namespace])) > 1:

@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ssa_operator.cli import previews
+from ssa_operator.cli.connection import Target
 from ssa_operator.cli.drawn_graph import ChildState, DrawnGraph
+from ssa_operator.cli.listings import Lists
 from ssa_operator.cli.object_reference import ObjectReference
 from ssa_operator.cli.parents import ListedParent, parent_entries
-from ssa_operator.cli.session import Target
 from ssa_operator.controller.options import Options
 from ssa_operator.core.objects.identity import read_identity
 from ssa_operator.core.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
@@ -36,7 +37,7 @@ async def live_graph(
         resource = opened.preview.folder_of(live.identity.group_kind).served.resource
         parent = ListedParent(live=live, resource=resource, cluster_scope=folder.settings.cluster_scope)
         within = (live.identity.namespace,) if resource.namespaced else ()
-        (entry,) = await parent_entries(opened.client, opened.mapper, [parent], within, time.time())
+        (entry,) = await parent_entries(Lists(opened.client), opened.mapper, [parent], time.time(), namespaces=within)
     problems = [str(problem) for problem in planned.rendered.problems]
     problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
     states: Mapping[NodeKey, ChildState] = {

@@ -228,10 +228,10 @@ async def list_names(client: Client, resource: Resource, namespace: str = "") ->
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.api.request import Scope
 
-    own = client.credentials.namespace if resource.namespaced else ""
-    for where in dict.fromkeys((namespace, namespace or own)):
+    possible = (namespace, namespace or client.credentials.namespace) if resource.namespaced else ("",)
+    for where in dict.fromkeys(possible):
         try:
-            found = await client.list_metadata(Scope(resource, where))
+            found, _ = await client.list_scope(Scope(resource, where, metadata_only=True))
         except ApiError:
             continue
         return [(live.identity.namespace, live.identity.name) for live in found]

@@ -119,7 +119,7 @@ class _Offline:
         """The graph of one parent. Raises CommandError if it has no template folder."""
         folder = find_folder(parent.body, self.sources, self.kinds)
         now = time.time()
-        body = as_created(parent, folder, self.kinds, namespace="default", now=now)
+        body = as_created(parent, folder, self.kinds, now)
         scoped = cluster_scoped(self.kinds)
         view = OfflineClusterView(now=now, cluster_scoped=scoped)
         plain, traced = render(folder, body, view), render_traced(folder, body, view)

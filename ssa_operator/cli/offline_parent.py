@@ -21,10 +21,10 @@ OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def as_created(
-    parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], *, namespace: str, now: float
+    parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], now: float, namespace: str = "default"
 ) -> dict[str, Any]:
-    """The parent with metadata, defaults, and this namespace if it has none and its kind is namespaced. `now` is in
-    seconds since the epoch.
+    """The parent with metadata, defaults, and a namespace if its kind has one. `now` is in seconds since the epoch.
+    `namespace` is that of a parent whose file names none.
 
     Raises CommandError if its CRD doesn't serve its version.
     """

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssa_operator.cli import session
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.connection import Target, connect_for_preview
 from ssa_operator.cli.object_reference import ObjectReference, find_object
 from ssa_operator.controller import preview as previews
 from ssa_operator.controller.informers.parent_cache import Parent
@@ -53,11 +53,11 @@ class PreviewSession:
 
 
 @asynccontextmanager
-async def opened(target: session.Target, options: Options) -> AsyncIterator[PreviewSession]:
+async def opened(target: Target, options: Options) -> AsyncIterator[PreviewSession]:
     """A preview of the templates. Raises CommandError and ApiError."""
     # What the operator logs is an error of this command, or not its concern.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
-    async with session.connect_for_preview(target) as client:
+    async with connect_for_preview(target) as client:
         mapper = RESTMapper(client)
         try:
             async with previews.opened(client, mapper, options) as preview:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
 from ssa_operator.cli.options import OutputFormat
+
+if TYPE_CHECKING:
+    from ssa_operator.cli.tree_view import Line
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -48,12 +51,34 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     Console(highlight=False, width=width).print(columns)
 
 
-def data(value: Any, output: OutputFormat) -> None:
-    """Print any JSON value as JSON or YAML."""
-    if output is OutputFormat.JSON:
+def lines(found: Iterable[Line]) -> None:
+    """Print the lines of a tree: with styles in a terminal, and otherwise as text without wrapping."""
+    if not sys.stdout.isatty():
+        sys.stdout.write("".join(f"{line}\n" for line in found))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for line in found:
+        console.print(line.text(), soft_wrap=True)
+
+
+def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> None:
+    """Print the lines of a tree, or its data as JSON or YAML."""
+    if output is OutputFormat.TABLE:
+        lines(found)
+    else:
+        data(value, output)
+
+
+def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
+    """Print any JSON value as JSON or YAML. With `document` others follow: JSON is one line, and YAML ends in `---`."""
+    if output is OutputFormat.JSON and document:
+        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    elif output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
-        sys.stdout.write(yaml_text(value))
+        sys.stdout.write(yaml_text(value) + ("---\n" if document else ""))
 
 
 def yaml_text(value: Any) -> str:

@@ -292,7 +292,7 @@ class _OfflineRender:
         from ssa_operator.rendering.render import render_status
 
         folder = find_folder(parent.body, self.sources, self.kinds)
-        body = as_created(parent, folder, self.kinds, namespace=self.namespace, now=self.now)
+        body = as_created(parent, folder, self.kinds, self.now, self.namespace)
         view = OfflineClusterView(
             now=self.now,
             cluster_scoped=self.cluster_scoped,

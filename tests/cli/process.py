@@ -16,10 +16,11 @@ from tests.controller.harness import PATIENCE, ROOT
 
 @dataclass(slots=True)
 class Command:
-    """A started command; `lines` is what it has written to standard error so far."""
+    """A started command; `lines` is what it has written to standard error so far, `printed` to standard output."""
 
     process: asyncio.subprocess.Process
     lines: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
     async def says(self, words: str) -> str:
         """The line with these words, once it is written."""
@@ -30,6 +31,16 @@ class Command:
                 assert line, "it ended, after: " + "".join(self.lines)
                 self.lines.append(line.decode())
         return next(line for line in self.lines if words in line)
+
+    async def prints(self, words: str) -> str:
+        """The line on standard output with these words, once it is written."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while not any(words in line for line in self.printed):
+                line = await self.process.stdout.readline()
+                assert line, "it ended, after: " + "".join(self.printed)
+                self.printed.append(line.decode())
+        return next(line for line in self.printed if words in line)
 
     async def ended(self) -> int:
         """The exit code, once it has ended."""

@@ -87,11 +87,6 @@ class Client(Transport):
             if not token:
                 return objects, metadata.resource_version
 
-    async def list_metadata(self, scope: Scope) -> builtins.list[LiveObject]:
-        """The objects of a scope with their metadata alone, as the kind PartialObjectMetadata. Raises ApiError."""
-        items, _ = self._page((await self.send(calls.list_metadata(scope))).body, scope)
-        return items
-
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
     ) -> Applied:

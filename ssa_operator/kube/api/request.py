@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
@@ -107,6 +108,9 @@ class Scope:
     name: str = ""
     """'' is all names. RBAC allows a list or watch of one name if a rule has it in `resourceNames`."""
 
+    metadata_only: bool = False
+    """Whether only the objects' metadata is read. They have the kind PartialObjectMetadata then."""
+
     redactor: Redactor = NO_SECRETS
     """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
@@ -138,11 +142,6 @@ def list_page(scope: Scope, *, limit: int, token: str = "") -> Request:
     return _read(scope, "list", query)
 
 
-def list_metadata(scope: Scope) -> Request:
-    """The metadata of all objects of a scope, without the rest of the objects."""
-    return replace(list_page(scope, limit=0), accept=METADATA_LIST)
-
-
 def watch(scope: Scope, *, resource_version: str, seconds: int) -> Request:
     """Changes after a version. With '' the server first sends the present objects and then a bookmark (KEP-3157)."""
     query = (*scope.query, ("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(seconds)))
@@ -159,10 +158,15 @@ def _read(scope: Scope, verb: str, query: Parameters) -> Request:
         path=scope.path,
         query=query,
         subject=f"{verb} of {scope}",
+        accept=_accept(verb) if scope.metadata_only else JSON,
         idempotent=True,
         confidential=scope.resource.confidential,
         redactor=scope.redactor,
     )
+
+
+def _accept(verb: str) -> str:
+    return METADATA_LIST if verb == "list" else METADATA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
