@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ssa_operator.cli.blamed_object import BlamedObject
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import ObjectReference
-    from ssa_operator.cli.session import Target
 
 
 class BlameFormat(StrEnum):
@@ -75,9 +75,8 @@ def blame(
     """
     import asyncio
 
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import parse_chain
-    from ssa_operator.cli.session import Target
-    from ssa_operator.controller.preview import PreviewError
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.auth.credentials import CredentialsError
 
@@ -89,7 +88,7 @@ def blame(
         raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
     try:
         found = asyncio.run(_blamed(chain, templates, namespace, Target(kubeconfig=kubeconfig, context=context)))
-    except (ApiError, CredentialsError, PreviewError) as error:
+    except (ApiError, CredentialsError) as error:
         raise CommandError(str(error)) from error
     _print(found, output)
 
@@ -97,25 +96,17 @@ def blame(
 async def _blamed(
     chain: Sequence[ObjectReference], templates: Sequence[Path], namespace: str, target: Target
 ) -> list[BlamedObject]:
+    from ssa_operator.cli import previews
     from ssa_operator.cli.blamed_object import blamed_children, select_child
-    from ssa_operator.cli.connection import connect_for_preview
-    from ssa_operator.cli.object_reference import find_object
     from ssa_operator.controller.options import Options
-    from ssa_operator.controller.preview import opened
-    from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.rendering.folder.sources import load_all
 
-    folders = load_all(templates).folders
-    async with connect_for_preview(target) as client:
-        mapper = RESTMapper(client)
-        parent = await find_object(client, mapper, chain[0], namespace=namespace, folders=folders)
-        within = (parent.live.identity.namespace,) if parent.resource.namespaced else ()
-        options = Options(templates=tuple(templates), namespaces=within, listen=None)
-        async with opened(client, mapper, options) as preview:
-            children = await blamed_children(preview, parent.live)
+    options = Options(templates=tuple(templates), namespaces=(namespace,) if namespace else ())
+    async with previews.opened(target, options) as opened:
+        (named,) = await previews.parents_of_references(opened, chain[:1], namespace)
+        children = await blamed_children(opened.preview, named.parent)
         if len(chain) == 1:
             return children
-        return [select_child(children, chain[1], await mapper.resources(), parent.live.identity)]
+        return [select_child(children, chain[1], await opened.mapper.resources(), named.parent.live.identity)]
 
 
 def _print(found: Iterable[BlamedObject], output: BlameFormat) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
-from ssa_operator.controller.preview import Planned, Preview, PreviewError
+from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.preview import Planned, Preview
 from ssa_operator.core.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
 from ssa_operator.core.objects.field_origin import Origin
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -96,12 +97,12 @@ def _owner(owner: FieldOwner) -> dict[str, str]:
     }
 
 
-async def blamed_children(preview: Preview, parent: LiveObject) -> list[BlamedObject]:
+async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:
     """All live children of a parent, in the order of the templates; those that no template renders come last.
 
-    Raises PreviewError and ApiError.
+    Raises ApiError.
     """
-    planned = await _plan(preview, parent)
+    planned = await preview.plan(parent)
     steps = {step.identity: step for step in preview.steps(planned)}
     own = {live.identity: live for live in planned.observed.children.own}
     own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
@@ -117,14 +118,6 @@ async def blamed_children(preview: Preview, parent: LiveObject) -> list[BlamedOb
         found = BlamedObject(live=live, body=shown, fields=fields, note=redact(note), earlier=earlier, redact=redact)
         blamed.append(found)
     return blamed
-
-
-async def _plan(preview: Preview, parent: LiveObject) -> Planned:
-    folder = preview.folder_of(parent.identity.group_kind)
-    live = folder.find(parent.identity.namespace, parent.identity.name)
-    if live is None:
-        raise PreviewError(f"{parent.identity} is gone")
-    return await preview.plan(folder.parent(live))
 
 
 async def _read(preview: Preview, live: LiveObject) -> LiveObject | None:

@@ -31,9 +31,9 @@ from ssa_operator.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.drawn_graph import DrawnGraph
     from ssa_operator.cli.object_reference import ObjectReference
-    from ssa_operator.cli.session import Target
 
 
 class GraphFormat(StrEnum):
@@ -87,8 +87,8 @@ def graph(
     of a live parent have the states of its children.
     """
     from ssa_operator.cli import offline_graph
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import parse_reference
-    from ssa_operator.cli.session import Target
 
     check_folders(templates)
     if len(namespaces_of([namespace])) > 1:
@@ -112,13 +112,12 @@ def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace
     import asyncio
 
     from ssa_operator.cli.live_graph import live_graph
-    from ssa_operator.controller.preview import PreviewError
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.kube.auth.credentials import CredentialsError
 
     try:
         return asyncio.run(live_graph(reference, templates, namespace, target))
-    except (ApiError, CredentialsError, PreviewError) as error:
+    except (ApiError, CredentialsError) as error:
         raise CommandError(str(error)) from error
 
 

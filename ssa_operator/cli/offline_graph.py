@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.drawn_graph import DrawnGraph
 from ssa_operator.cli.object_reference import nearest
 from ssa_operator.cli.offline_parent import as_created
+from ssa_operator.cli.parent_files import read_objects, read_parents
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
 from ssa_operator.controller.informers.crds import version_priority
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
@@ -25,7 +26,7 @@ from ssa_operator.core.objects.labelled_graph import labelled_graph
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects, objects
+from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.render import render, render_traced
 
@@ -41,15 +42,21 @@ class Files:
 
 
 def is_file(arguments: Sequence[str]) -> bool:
-    """Whether the arguments name files: they exist, or have the ending of one."""
-    return all(each == "-" or Path(each).suffix in SUFFIXES or Path(each).is_file() for each in arguments)
+    """Whether the arguments name files: they exist, or have the ending of one. The name of a folder may be a kind, too,
+    unless it has a slash.
+    """
+    return all(
+        each == "-"
+        or Path(each).suffix in (*SUFFIXES, ".json")
+        or Path(each).is_file()
+        or ("/" in each and Path(each).is_dir())
+        for each in arguments
+    )
 
 
 def graphs_of_files(paths: Sequence[Path], files: Files) -> list[DrawnGraph]:
     """The graph of each parent in the files. Raises CommandError."""
-    parents = _load(paths)
-    if not parents:
-        raise CommandError("there is no object in " + ", ".join(map(str, paths)))
+    parents = read_parents(paths)
     offline = _Offline.read(files)
     return [offline.graph(parent) for parent in parents]
 
@@ -58,7 +65,7 @@ def graph_of_kind(word: str, files: Files) -> DrawnGraph:
     """The graph of a kind's first example. Raises CommandError if no template folder is for the kind."""
     offline = _Offline.read(files)
     folder = offline.folder_named(word)
-    for document in _load(_example_files(files)):
+    for document in read_objects([*_example_files(files)]):
         try:
             found = find_folder(document.body, offline.sources, offline.kinds)
         except CommandError:
@@ -126,26 +133,6 @@ class _Offline:
         graph = labelled_graph(traced, placed)
         problems = [*map(str, plain.problems), *(f"{identity} has a dependency cycle: {each}" for each in graph.cycles)]
         return DrawnGraph(title=str(identity), note=note, graph=graph, problems=tuple(dict.fromkeys(problems)))
-
-
-def _load(paths: Iterable[Path]) -> list[Document]:
-    try:
-        return [
-            document
-            for path in paths
-            for document in (objects(_standard_input(), "standard input") if str(path) == "-" else load_objects([path]))
-        ]
-    except FileError as error:
-        raise CommandError("\n".join(map(str, error.problems))) from error
-
-
-def _standard_input() -> str:
-    import sys
-
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CommandError("standard input is not UTF-8 text") from error
 
 
 def _example_files(files: Files) -> Iterator[Path]:

@@ -239,7 +239,7 @@ async def test_a_narrow_terminal_shortens_the_gutter_and_not_the_object(desk: De
         (["echo/web", "service/wbe"], 1, "has no child service/wbe; did you mean Service/web"),
         (["echo/wbe"], 1, "did you mean web?"),
         (["echo/web", "service/web", "secret/web"], 2, "names 3 objects; name a parent and one child"),
-        (["configmap/settings"], 1, "no template folder"),
+        (["configmap/settings"], 2, "no template folder"),
     ],
 )
 async def test_a_wrong_name_is_one_line(desk: Desk, web: Path, arguments: list[str], code: int, message: str) -> None:
