@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import cluster, crds, dev, render, run, status
+from ssa_operator.cli import cluster, crds, dev, rbac, render, run, status
 from ssa_operator.cli.command_error import CommandError
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ run.register(app)
 dev.register(app)
 render.register(app)
 status.register(app)
+rbac.register(app)
 app.add_typer(crds.app, name="crds")
 app.add_typer(cluster.app, name="cluster")
 

@@ -29,7 +29,7 @@ def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
-        sys.stdout.write("---\n".join(_yaml(each) for each in found))
+        sys.stdout.write("---\n".join(yaml_text(each) for each in found))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -52,10 +52,11 @@ def data(value: Any, output: OutputFormat) -> None:
     if output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
-        sys.stdout.write(_yaml(value))
+        sys.stdout.write(yaml_text(value))
 
 
-def _yaml(value: Any) -> str:
+def yaml_text(value: Any) -> str:
+    """A value as one YAML document."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**20
     )
