@@ -208,11 +208,13 @@ class PermissionReviewer:
     async def _template_contents(self, parents: ParentInformer) -> TemplateContents:
         """What a folder can render and look up; it is derived once for each set of templates."""
         folder, served = parents.folder, parents.served
-        digest, contents = self._contents.get(folder.name, ("", TemplateContents()))
-        if digest != folder.digest:
+        # The CRD lists the values of fields that templates may use as kinds.
+        digest = f"{folder.digest} {served.crd['metadata'].get('generation') if served.crd else ''}"
+        known, contents = self._contents.get(folder.name, ("", TemplateContents()))
+        if known != digest:
             options = partial(field_options, served.crd or {}, served.resource.version)
             contents = await asyncio.to_thread(template_contents, folder, options)
-            self._contents[folder.name] = folder.digest, contents
+            self._contents[folder.name] = digest, contents
         return contents
 
     def _log(self) -> None:
