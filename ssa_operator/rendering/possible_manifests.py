@@ -39,7 +39,6 @@ from ssa_operator.rendering.jinja.expansion import (
     Texts,
     Value,
 )
-from ssa_operator.rendering.jinja.templates import STATUS
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -67,21 +66,26 @@ def template_contents(
     expansion = Expansion(templates, field_options)
     manifests: dict[PossibleManifest, None] = {}
     unknown: dict[UnknownPart, None] = {}
-    try:
-        for file in templates.manifest_files:
-            lines = _lines(expansion.expand(file.name), expansion.conditions)
-            for document in _documents(lines):
-                found = _Document(document, unknown).manifests()
-                manifests.update(dict.fromkeys(found))
-        if templates.status is not None:
-            expansion.expand(f"{folder.name}/{STATUS}")
-    except ExpansionError as error:
-        unknown[UnknownPart(str(error), SourceLocation(folder.name, 1))] = None
+    for file in templates.manifest_files:
+        lines = _lines(_pieces(expansion, file.name, unknown), expansion.conditions)
+        for document in _documents(lines):
+            manifests.update(dict.fromkeys(_Document(document, unknown).manifests()))
+    if templates.status is not None:
+        _pieces(expansion, templates.status.name, unknown)
     return TemplateContents(
         manifests=tuple(manifests),
         lookups=tuple(expansion.lookups),
         unknown=tuple({**unknown, **expansion.unknown}),
     )
+
+
+def _pieces(expansion: Expansion, file: str, unknown: dict[UnknownPart, None]) -> Sequence[Piece]:
+    """The expanded text of a file; none, and an UnknownPart, if it is too large."""
+    try:
+        return expansion.expand(file)
+    except ExpansionError as error:
+        unknown[UnknownPart(str(error), SourceLocation(file, 1))] = None
+        return ()
 
 
 # Lines.

@@ -185,10 +185,23 @@ UNKNOWN = {
     "{% include spec.file %}\n": ["a.yaml.j2:1: the name of the imported or included file is computed"],
     "apiVersion: v1\nkind: List\nitems: {{ spec.items }}\n": ["a.yaml.j2:3: the items of this List are computed"],
     MAP + "data: {{ lookup('v1', spec.kind, name).data }}\n": ["a.yaml.j2:5: the kind of this lookup is computed"],
-    "{% macro m() %}{{ m() }}{% endmacro %}\n" + MAP + "data: {a: {{ m() }}}\n": [
-        "a.yaml.j2:1: macros or includes call each other too deeply"
-    ],
 }
+
+
+def test_a_file_that_grows_too_large_is_reported_and_the_others_count(tmp_path: Path) -> None:
+    macros = "".join(
+        f"{{% macro m{number}() %}}" + f"{{{{ m{number + 1}() }}}}" * 10 + "{% endmacro %}\n" for number in range(7)
+    )
+    found = contents(tmp_path, f"{macros}{{% macro m7() %}}x{{% endmacro %}}\n{JOB}spec: {{{{ m0() }}}}\n", MAP)
+    assert kinds(found) == ["ConfigMap"]
+    assert unknown(found) == ["a.yaml.j2:1: the text with all macros, loops and includes written out is too large"]
+
+
+def test_a_macro_that_calls_itself_is_expanded(tmp_path: Path) -> None:
+    macro = f"{{% macro tree(n) %}}\n---\n{JOB}{{{{ tree(n - 1) }}}}{{{{ tree(n - 2) }}}}\n{{% endmacro %}}\n"
+    found = contents(tmp_path, f"{macro}{MAP}{{{{ tree(3) }}}}\n")
+    assert kinds(found) == ["ConfigMap", "Job.batch"]
+    assert unknown(found) == []
 
 
 @pytest.mark.parametrize("text", UNKNOWN)

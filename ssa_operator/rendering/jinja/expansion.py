@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,8 +38,11 @@ _ITEMS_LIMIT = 64
 _DEPTH_LIMIT = 32
 """Macros, includes and blocks within each other."""
 
-_PIECES_LIMIT = 200_000
-"""Pieces of all files of a folder."""
+_STEPS_LIMIT = 300_000
+"""Statements, expressions and pieces of text of one file, with macros, loops and includes written out."""
+
+_RECURSION_LIMIT = 2
+"""How often a macro or an include is expanded within itself: its text is known by then."""
 
 Branch: TypeAlias = tuple[tuple[int, int], ...]
 """The conditions around a piece of text: the number of each condition, and the number of its arm."""
@@ -164,6 +168,8 @@ class Expansion:
     _blocks: dict[str, list[tuple[str, nodes.Block]]] = field(default_factory=dict)
     _depth: int = 0
     _count: int = 0
+    _active: Counter[object] = field(default_factory=Counter)
+    """The macros and files that are being expanded, each with how often."""
     _statements: Mapping[type[nodes.Node], Callable[[Any, Scope], None]] = field(init=False)
     _expressions: Mapping[type[nodes.Node], Callable[[Any, Scope], Value]] = field(init=False)
 
@@ -207,7 +213,8 @@ class Expansion:
                 Piece(text=f"{line}\n", location=SourceLocation(name, number), branch=())
                 for number, line in enumerate(lines, 1)
             )
-        self._blocks = {}
+        self._blocks, self._count = {}, 0
+        self._branch, self._depth, self._active = (), 0, Counter()
         return self._captured(lambda: self._template(name, {}))
 
     # Files.
@@ -242,7 +249,12 @@ class Expansion:
     def _module(self, name: str, line: int) -> Module:
         if name not in self._modules:
             module = self._modules[name] = Module({})
-            self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
+            try:
+                self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
+            except ExpansionError:
+                # The next file that imports it must not take it for a file without these macros.
+                del self._modules[name]
+                raise
         return self._modules[name]
 
     # Statements.
@@ -252,6 +264,7 @@ class Expansion:
             self._statement(node, scope)
 
     def _statement(self, node: nodes.Node, scope: Scope) -> None:
+        self._step()
         handler = self._statements.get(type(node))
         if handler is not None:
             handler(node, scope)
@@ -290,9 +303,7 @@ class Expansion:
 
     def _add(self, piece: Piece) -> None:
         if piece.text or piece.value is not None:
-            self._count += 1
-            if self._count > _PIECES_LIMIT:
-                raise ExpansionError("the templates with all macros, loops and includes written out are too large")
+            self._step()
             self._pieces.append(piece)
 
     def _if(self, node: nodes.If, scope: Scope) -> None:
@@ -343,7 +354,7 @@ class Expansion:
 
     def _include(self, node: nodes.Include, scope: Scope) -> None:
         for name in self._files(node.template, scope, node.lineno):
-            self._nested(partial(self._template, name, dict(scope)), node.lineno)
+            self._nested(partial(self._template, name, dict(scope)), node.lineno, name)
 
     def _block(self, node: nodes.Block, scope: Scope) -> None:
         """The block of the template that extends all others. `super()` is the block that it overrides."""
@@ -396,6 +407,7 @@ class Expansion:
     # Expressions.
 
     def _value(self, node: nodes.Node, scope: Scope) -> Value:
+        self._step()
         handler = self._expressions.get(type(node))
         if handler is not None:
             return handler(node, scope)
@@ -547,7 +559,7 @@ class Expansion:
             self._file = macro.file
             self._body(macro.body, own)
 
-        pieces = self._captured(lambda: self._nested(body, line))
+        pieces = self._captured(lambda: self._nested(body, line, id(macro.body)))
         self._file = before
         return Fragment(pieces)
 
@@ -569,6 +581,11 @@ class Expansion:
 
     # Helpers.
 
+    def _step(self) -> None:
+        self._count += 1
+        if self._count > _STEPS_LIMIT:
+            raise ExpansionError("the text with all macros, loops and includes written out is too large")
+
     def _joined(self, one: Value, other: Value) -> Value:
         """The value that is one of two."""
         if one == other or one is other:
@@ -589,14 +606,19 @@ class Expansion:
         found, self._pieces = self._pieces, before
         return tuple(found)
 
-    def _nested(self, work: Callable[[], None], line: int) -> None:
+    def _nested(self, work: Callable[[], None], line: int, active: object = None) -> None:
+        """Expand a macro, an include or a block; `active` identifies what must not be within itself too often."""
+        if active is not None and self._active[active] >= _RECURSION_LIMIT:
+            return
         if self._depth >= _DEPTH_LIMIT:
             self._report("macros or includes call each other too deeply", line)
             return
         self._depth += 1
+        self._active[active] += 1
         before = self._line
         work()
         self._line = before
+        self._active[active] -= 1
         self._depth -= 1
 
     def _report(self, message: str, line: int) -> None:
