@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -184,8 +184,3 @@ def _manifest(document: Document) -> PossibleManifest:
 
 def _lookup(query: Lookup | Selection, location: SourceLocation) -> PossibleLookup:
     return PossibleLookup(group_kind=query.group_kind, location=location, namespace=None)
-
-
-def default_examples(templates: Iterable[Path]) -> Iterator[Path]:
-    """The folder `examples` beside each templates folder, where there is one."""
-    return (path for folder in templates if (path := folder.parent / "examples").is_dir())

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,31 +20,25 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
+    Examples,
     Kubeconfig,
     OutputFormat,
     Templates,
     check_folders,
     crds_of,
     example,
+    examples_of,
     namespaces_of,
 )
 
 if TYPE_CHECKING:
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.needed_permissions import Files, NeededPermissions
-    from ssa_operator.cli.session import Target
     from ssa_operator.core.policies.permissions import PermissionNeed
     from ssa_operator.core.policies.rbac_roles import Account, Role, Rule
 
 _LABELS = {"app.kubernetes.io/name": "ssa-operator"}
 
-Examples = Annotated[
-    list[Path] | None,
-    typer.Option(
-        envvar="SSA_OPERATOR_EXAMPLES",
-        help="File or folder of example objects: they show the kinds that templates compute (repeatable). "
-        "Default: the folder examples beside each --templates folder.",
-    ),
-]
 LimitedNamespaces = Annotated[
     list[str] | None,
     typer.Option(
@@ -115,7 +108,7 @@ def rbac(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
-    from ssa_operator.cli.needed_permissions import Files, default_examples, needed_permissions
+    from ssa_operator.cli.needed_permissions import Files, needed_permissions
 
     check_folders(templates)
     namespaces = namespaces_of(namespace)
@@ -126,8 +119,7 @@ def rbac(
         raise CommandError("--as reviews another user; write --check, too", code=2)
     if output is OutputFormat.TABLE and not (explain or check):
         raise CommandError("--output table is for --explain and --check; manifests are yaml or json", code=2)
-    given = examples if examples is not None else list(default_examples(templates))
-    files = Files(templates=templates, crds=crds or crds_of(templates), examples=given)
+    files = Files(templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates))
     if check:
         _check(files, namespaces, operator_namespace, as_user, output, kubeconfig, context)
         return
@@ -157,17 +149,10 @@ def _check(
     context: str | None,
 ) -> None:
     """Print the missing permissions. Raises CommandError if there are any."""
-    import asyncio
+    from ssa_operator.cli import connection
 
-    from ssa_operator.cli.session import Target
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
-
-    target = Target(kubeconfig=kubeconfig, context=context)
-    try:
-        missing = asyncio.run(_missing(files, namespaces, operator_namespace, as_user, target))
-    except* (ApiError, CredentialsError) as errors:
-        raise CommandError(str(_first(errors))) from None
+    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    missing = connection.run(_missing(files, namespaces, operator_namespace, as_user, target))
     who = as_user or "the current account"
     if output is None and not missing:
         typer.echo(f"{who} has all permissions that the templates need")
@@ -179,17 +164,11 @@ def _check(
         raise CommandError(f"{who} lacks {what}; grant what `ssa-operator rbac` prints")
 
 
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 async def _missing(
     files: Files, namespaces: tuple[str, ...], operator_namespace: str, as_user: str, target: Target
 ) -> tuple[PermissionNeed, ...]:
+    from ssa_operator.cli.connection import connect
     from ssa_operator.cli.needed_permissions import needed_permissions
-    from ssa_operator.cli.session import connect
     from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
     from ssa_operator.kube.api.discovery import RESTMapper
 
