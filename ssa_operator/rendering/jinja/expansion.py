@@ -494,6 +494,7 @@ class Expansion:
     def _filtered(self, node: nodes.Filter, value: Value, scope: Scope) -> Value:
         arguments = [self._value(each, scope) for each in node.args]
         named = {str(each.key): self._value(each.value, scope) for each in node.kwargs}
+        self._spread(node, scope)
         match node.name:
             case "safe" | "string" | "to_yaml" | "tojson" | "list":
                 return value
@@ -510,6 +511,12 @@ class Expansion:
                 return Texts(frozenset(map(change, value.options)), value.complete)
         return UNKNOWN
 
+    def _spread(self, node: nodes.Call | nodes.Filter, scope: Scope) -> None:
+        """Find the lookups in the arguments after `*` and `**`."""
+        for extra in (node.dyn_args, node.dyn_kwargs):
+            if extra is not None:
+                self._value(extra, scope)
+
     def _with_default(self, value: Value, arguments: Sequence[Value]) -> Value:
         default = arguments[0] if arguments else Texts(frozenset({""}))
         if isinstance(value, Unknown | ParentField):
@@ -522,9 +529,7 @@ class Expansion:
     def _called(self, node: nodes.Call, scope: Scope, caller: Body | None) -> Value:
         arguments = [self._value(each, scope) for each in node.args]
         named = {each.key: self._value(each.value, scope) for each in node.kwargs}
-        for extra in (node.dyn_args, node.dyn_kwargs):
-            if extra is not None:
-                self._value(extra, scope)
+        self._spread(node, scope)
         if isinstance(node.node, nodes.Name) and node.node.name not in scope:
             if node.node.name in ("lookup", "lookup_all"):
                 computed = node.dyn_args is not None or node.dyn_kwargs is not None
