@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.informers.parent_cache import Parent
-from ssa_operator.controller.preview import ParentError, Preview, opened
+from ssa_operator.controller.preview import Preview, opened
+from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.devcluster.cluster import Cluster
