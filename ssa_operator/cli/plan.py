@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ssa_operator.controller.informers.parent_cache import Parent
     from ssa_operator.controller.options import Options
     from ssa_operator.controller.preview import Planned, Preview
-    from ssa_operator.controller.snapshots import SnapshotRecorder
+    from ssa_operator.controller.snapshot_recording import SnapshotRecorder
 
 FAILURES = 1
 ERROR = 2
@@ -120,7 +120,7 @@ async def _plan(options: Options, target: Target, save: Path | None) -> PlanSumm
 
     from ssa_operator.cli import previews
     from ssa_operator.cli.plan_summary import PlanSummary
-    from ssa_operator.controller.snapshots import SnapshotRecorder
+    from ssa_operator.controller.snapshot_recording import SnapshotRecorder
 
     async with previews.opened(target, options) as opened:
         summary = PlanSummary()

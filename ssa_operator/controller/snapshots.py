@@ -1,17 +1,17 @@
 """Snapshots: what a plan over all parents read from the cluster, to plan other templates without the cluster.
 
 Promises:
-- A snapshot holds the parents, their children, what templates looked up, and the kinds that the cluster serves. It
-  holds no content of a Secret.
+- A snapshot holds the parents, their children, what templates looked up, and the kinds that the cluster serves.
 - A plan against a snapshot renders and plans by the functions of the operator. Manifests are merged into the stored
   objects, because there is no API server that could complete them.
+- A file of another version of the format is refused.
 - What a snapshot does not hold is not taken for absent: a document that looks it up waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -20,9 +20,9 @@ from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.preview import Planned
 from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError
+from ssa_operator.controller.snapshot_file import VERSION, StoredSnapshot, query_of
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection, selects
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject
@@ -36,170 +36,12 @@ from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.suspension import outcomes_while_suspended
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import read_parent_records
-from ssa_operator.core.redaction.secret_values import Redactor
-from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned, is_secret
+from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, is_secret
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render
-
-VERSION = 1
-"""The version of the format of a snapshot."""
-
-ALIGNMENT_ROUNDS = 10
-"""The longest chain of objects that are made of each other's content and of a Secret."""
-
-
-class _StoredKind(msgspec.Struct, frozen=True, kw_only=True):
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-    status: bool = False
-    """Whether a controller writes the status of its objects."""
-
-
-class _StoredParent(msgspec.Struct, frozen=True, kw_only=True):
-    folder: str
-    object: dict[str, Any]
-
-
-class _StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    api_version: str
-    kind: str
-    namespace: str = ""
-    name: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    unknown: str = ""
-    absent: str = ""
-
-
-class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of a snapshot."""
-
-    version: int
-    taken: float
-    """When it was taken, in seconds since the epoch."""
-    salt: str
-    """The salt of the hashes that stand for the content of Secrets."""
-    kinds: list[_StoredKind]
-    parents: list[_StoredParent]
-    objects: list[dict[str, Any]]
-    """Children, and what templates looked up."""
-    queries: list[_StoredQuery]
-    """What templates looked up."""
-
-
-@dataclass(slots=True, kw_only=True)
-class SnapshotRecorder:
-    """Records what the plans of parents read. `write` gives the file."""
-
-    cluster: ClusterAccess
-    salt: bytes
-    taken: float
-    """The time of the plans, in seconds since the epoch."""
-    _mask: SnapshotMask = field(init=False)
-    _parents: list[tuple[str, LiveObject, Redactor]] = field(default_factory=list)
-    _objects: dict[Identity, tuple[Body, Redactor]] = field(default_factory=dict)
-    _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
-    _statuses: set[GroupKind] = field(default_factory=set)
-    _plans: dict[str, Planned] = field(default_factory=dict)
-    """The plans that read a Secret, by the parent's uid."""
-
-    def __post_init__(self) -> None:
-        self._mask = SnapshotMask(salt=self.salt)
-
-    def record(self, planned: Planned) -> None:
-        """Record what the plan of one parent read."""
-        observed, redactor = planned.observed, planned.redactor
-        self._parents.append((planned.parent.folder.name, planned.parent.live, redactor))
-        children = observed.children
-        rendered = (children.objects.get(step.identity) for step in planned.plan.steps)
-        for live in (*children.own, *children.unlabelled.values(), *filter(None, rendered)):
-            self._objects[live.identity] = live.body, redactor
-        for query in planned.rendered.asked:
-            if isinstance(query, Lookup | Selection):
-                answer = self.cluster.lookups.answer(query)
-                self._queries[query] = answer
-                for body in answer.objects:
-                    self._objects.setdefault(LiveObject.of(dict(body)).identity, (body, redactor))
-        if redactor:
-            self._plans[planned.parent.live.uid] = planned
-        self._statuses |= {kind for kind, state in children.kinds.items() if state.reports_status}
-
-    def write(self, resources: Iterable[Resource]) -> bytes:
-        """The file. `resources` are all that the cluster serves."""
-        bodies = [body for body, _ in self._objects.values()]
-        self._mask.learn(body for body in bodies if is_secret(body))
-        stored = StoredSnapshot(
-            version=VERSION,
-            taken=self.taken,
-            salt=self.salt.hex(),
-            kinds=[self._kind(resource) for resource in resources],
-            parents=[
-                _StoredParent(folder=folder, object=self._mask.masked(live.body, redactor))
-                for folder, live, redactor in self._parents
-            ],
-            objects=[self._mask.masked(body, redactor) for body, redactor in self._objects.values()],
-            queries=[_stored_query(query, answer) for query, answer in self._queries.items()],
-        )
-        return msgspec.json.format(msgspec.json.encode(self._aligned(stored)), indent=1) + b"\n"
-
-    def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
-        """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
-        it. What one object is made of another one is aligned in the next round.
-        """
-        first = {LiveObject.of(body).identity: body for body in stored.objects}
-        for _ in range(ALIGNMENT_ROUNDS):
-            objects = self._aligned_once(first, stored)
-            if objects == stored.objects:
-                break
-            stored = msgspec.structs.replace(stored, objects=objects)
-        return stored
-
-    def _aligned_once(self, first: Mapping[Identity, dict[str, Any]], stored: StoredSnapshot) -> list[dict[str, Any]]:
-        snapshot = Snapshot(stored)
-        folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
-        found = dict(first)
-        for parent in snapshot.parents(folders):
-            planned = self._plans.get(parent.live.uid)
-            if planned is None:
-                continue
-            applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
-            for identity in applied.keys() & masked.keys() & found.keys():
-                bodies = found[identity], self._objects[identity][0], applied[identity], masked[identity]
-                align = self._mask.aligned_secret if is_secret(bodies[0]) else aligned
-                found[identity] = align(*bodies)
-        return list(found.values())
-
-    def _kind(self, resource: Resource) -> _StoredKind:
-        return _StoredKind(
-            group=resource.group,
-            version=resource.version,
-            kind=resource.kind,
-            plural=resource.plural,
-            namespaced=resource.namespaced,
-            status=resource.group_kind in self._statuses,
-        )
-
-
-def _manifests(plan: Plan) -> dict[Identity, Body]:
-    return {step.identity: step.manifest.body for step in plan.steps if step.manifest is not None}
-
-
-def _stored_query(query: Lookup | Selection, answer: Answer) -> _StoredQuery:
-    named = (query.name, ()) if isinstance(query, Lookup) else ("", query.labels)
-    return _StoredQuery(
-        api_version=query.api_version,
-        kind=query.kind,
-        namespace=query.namespace,
-        name=named[0],
-        labels=named[1],
-        unknown=answer.unknown,
-        absent=answer.absent,
-    )
 
 
 class Snapshot:
@@ -232,7 +74,7 @@ class Snapshot:
         self._children: dict[str, list[LiveObject]] = {}
         for live in self._labelled.values():
             self._children.setdefault(live.parent_uid, []).append(live)
-        self._queries = {_query(each): each for each in stored.queries}
+        self._queries = {query_of(each): each for each in stored.queries}
         self._existing = {live.uid: live.identity for _, live in self._parents}
         self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None)
 
@@ -357,11 +199,6 @@ class Snapshot:
             if name in before and before[name] == self._mask.data_value(str(value))
         }
         return {**body, "data": {**data, **same}} if data else dict(body)
-
-
-def _query(stored: _StoredQuery) -> Lookup | Selection:
-    where = {"api_version": stored.api_version, "kind": stored.kind, "namespace": stored.namespace}
-    return Lookup(**where, name=stored.name) if stored.name else Selection(**where, labels=stored.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -272,7 +272,14 @@ async def test_what_a_snapshot_does_not_hold_is_waited_for(
 
 async def test_a_file_that_is_no_snapshot_is_a_one_line_error(templates: Path, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
-    for file, words in (("a.json", "is no snapshot of `ssa-operator plan --save`"), ("b.json", "can't be read")):
+    empty = {"taken": 0, "salt": "", "kinds": [], "parents": [], "objects": [], "queries": []}
+    (tmp_path / "c.json").write_text(json.dumps({"version": 2, **empty}))
+    cases = {
+        "a.json": "is no snapshot of `ssa-operator plan --save`",
+        "b.json": "can't be read",
+        "c.json": "is a snapshot of version 2; this program reads version 1",
+    }
+    for file, words in cases.items():
         code, _, err = await run("plan", f"--against={tmp_path / file}", f"--templates={templates}")
         assert code == 2
         assert f"{file} {words}" in err

@@ -1,0 +1,126 @@
+"""Records what the plans of parents read, for a snapshot.
+
+Promises:
+- A snapshot holds no content of a Secret.
+- The templates that were planned render from the snapshot what they render from the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ssa_operator.controller.preview import Planned
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.snapshot_file import VERSION, StoredKind, StoredParent, StoredSnapshot, stored_query
+from ssa_operator.controller.snapshots import Snapshot
+from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned, is_secret
+from ssa_operator.kube.api.resource import Resource
+
+ALIGNMENT_ROUNDS = 10
+"""The longest chain of objects that are made of each other's content and of a Secret."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotRecorder:
+    """Records what the plans of parents read. `write` gives the file."""
+
+    cluster: ClusterAccess
+    salt: bytes
+    taken: float
+    """The time of the plans, in seconds since the epoch."""
+    _mask: SnapshotMask = field(init=False)
+    _parents: list[tuple[str, LiveObject, Redactor]] = field(default_factory=list)
+    _objects: dict[Identity, tuple[Body, Redactor]] = field(default_factory=dict)
+    _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
+    _statuses: set[GroupKind] = field(default_factory=set)
+    _plans: dict[str, Planned] = field(default_factory=dict)
+    """The plans that read a Secret, by the parent's uid."""
+
+    def __post_init__(self) -> None:
+        self._mask = SnapshotMask(salt=self.salt)
+
+    def record(self, planned: Planned) -> None:
+        """Record what the plan of one parent read."""
+        observed, redactor = planned.observed, planned.redactor
+        self._parents.append((planned.parent.folder.name, planned.parent.live, redactor))
+        children = observed.children
+        rendered = (children.objects.get(step.identity) for step in planned.plan.steps)
+        for live in (*children.own, *children.unlabelled.values(), *filter(None, rendered)):
+            self._objects[live.identity] = live.body, redactor
+        for query in planned.rendered.asked:
+            if isinstance(query, Lookup | Selection):
+                answer = self.cluster.lookups.answer(query)
+                self._queries[query] = answer
+                for body in answer.objects:
+                    self._objects.setdefault(LiveObject.of(dict(body)).identity, (body, redactor))
+        if redactor:
+            self._plans[planned.parent.live.uid] = planned
+        self._statuses |= {kind for kind, state in children.kinds.items() if state.reports_status}
+
+    def write(self, resources: Iterable[Resource]) -> bytes:
+        """The file. `resources` are all that the cluster serves."""
+        bodies = [body for body, _ in self._objects.values()]
+        self._mask.learn(body for body in bodies if is_secret(body))
+        stored = StoredSnapshot(
+            version=VERSION,
+            taken=self.taken,
+            salt=self.salt.hex(),
+            kinds=[self._kind(resource) for resource in resources],
+            parents=[
+                StoredParent(folder=folder, object=self._mask.masked(live.body, redactor))
+                for folder, live, redactor in self._parents
+            ],
+            objects=[self._mask.masked(body, redactor) for body, redactor in self._objects.values()],
+            queries=[stored_query(query, answer) for query, answer in self._queries.items()],
+        )
+        return msgspec.json.format(msgspec.json.encode(self._aligned(stored)), indent=1) + b"\n"
+
+    def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
+        """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
+        it. What one object is made of another one is aligned in the next round.
+        """
+        first = {LiveObject.of(body).identity: body for body in stored.objects}
+        for _ in range(ALIGNMENT_ROUNDS):
+            objects = self._aligned_once(first, stored)
+            if objects == stored.objects:
+                break
+            stored = msgspec.structs.replace(stored, objects=objects)
+        return stored
+
+    def _aligned_once(self, first: Mapping[Identity, dict[str, Any]], stored: StoredSnapshot) -> list[dict[str, Any]]:
+        snapshot = Snapshot(stored)
+        folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
+        found = dict(first)
+        for parent in snapshot.parents(folders):
+            planned = self._plans.get(parent.live.uid)
+            if planned is None:
+                continue
+            applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
+            for identity in applied.keys() & masked.keys() & found.keys():
+                bodies = found[identity], self._objects[identity][0], applied[identity], masked[identity]
+                align = self._mask.aligned_secret if is_secret(bodies[0]) else aligned
+                found[identity] = align(*bodies)
+        return list(found.values())
+
+    def _kind(self, resource: Resource) -> StoredKind:
+        return StoredKind(
+            group=resource.group,
+            version=resource.version,
+            kind=resource.kind,
+            plural=resource.plural,
+            namespaced=resource.namespaced,
+            status=resource.group_kind in self._statuses,
+        )
+
+
+def _manifests(plan: Plan) -> dict[Identity, Body]:
+    return {step.identity: step.manifest.body for step in plan.steps if step.manifest is not None}
