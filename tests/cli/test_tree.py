@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
@@ -84,6 +85,7 @@ async def test_the_pods_of_a_deployment_are_nested_below_their_replica_set(desk:
             out,
         ), out
     data = json.loads(await shown(desk, "echo/web", "--output=json"))
+    assert yaml.safe_load(await shown(desk, "echo/web", "--output=yaml")) == data
     assert kinds(data["resources"]) == {"Deployment": {"ReplicaSet": {"Pod": {}}}}
     pod = data["resources"][0]["objects"][0]["objects"][0]
     assert (pod["state"], pod["restarts"]) == ("Current", 0)
