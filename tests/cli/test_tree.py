@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from ssa_operator.controller.options import Options
-from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from tests.cli.process import run, started
 from tests.controller.harness import ROOT, Desk, config_map, echo, entries, only, operating
 from tests.controller.permissions import allowed, limited
@@ -172,6 +173,28 @@ async def test_a_watch_ends_with_130_when_the_user_interrupts_it(desk: Desk) -> 
         command.process.send_signal(signal.SIGINT)
         assert await command.ended() == 130
         assert "Traceback" not in "".join(command.lines)
+
+
+async def test_a_watch_outlives_the_api_server_and_says_that_it_may_be_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path))
+    cluster = await start(ClusterSpec(name="watched"))
+    try:
+        async with Client(await credentials.load(str(cluster.kubeconfig))) as client:
+            desk = Desk(client, cluster.kubeconfig, "default")
+            await desk.apply(config_map("held"))
+            await desk.hold("configmap", "held")
+        async with started("tree", "cm/held", "--watch", f"--kubeconfig={cluster.kubeconfig}") as command:
+            await command.prints("ConfigMap default/held  Current")
+            await cluster.stop_component("kube-apiserver")
+            await command.prints("This may be out of date: ")
+            cluster = await cluster.start_component("kube-apiserver")
+            await cluster.wait_until_ready()
+            await desk.kubectl("delete", "configmap", "held", "--wait=false")
+            await command.prints("ConfigMap default/held  Terminating")
+    finally:
+        await cluster.stop()
 
 
 async def test_any_object_has_a_tree(desk: Desk, client: Client) -> None:
