@@ -12,12 +12,14 @@ import gc
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth import credentials
+
+T = TypeVar("T")
 
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
@@ -53,13 +55,13 @@ async def _credentials(target: Target) -> credentials.Credentials:
         raise CommandError(str(error)) from error
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a command's work until it ends, or until the user interrupts it. Raises CommandError for errors of the API
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a command's work. It ends when the user interrupts it. Raises CommandError for errors of the API
     server and of credentials.
     """
     collect_rarely()
     try:
-        asyncio.run(work)
+        return asyncio.run(work)
     except (ApiError, credentials.CredentialsError) as error:
         raise CommandError(str(error)) from error
     except KeyboardInterrupt:

@@ -21,19 +21,18 @@ from ssa_operator.cli.options import (
     Context,
     CrdsOfTemplates,
     Kubeconfig,
+    Namespace,
     Templates,
     check_folders,
     crds_of,
     example,
-    namespaces_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.drawn_graph import DrawnGraph
-    from ssa_operator.cli.object_reference import ObjectReference
 
 
 class GraphFormat(StrEnum):
@@ -68,57 +67,37 @@ def graph(
             "examples beside each --templates folder.",
         ),
     ] = None,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
-            help="Namespace of a live parent. Default: that of the kubeconfig's context.",
-        ),
-    ] = "",
+    namespace: Namespace = "",
     output: Annotated[
         GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = GraphFormat.TEXT,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show the dependencies between the manifests of a parent. Edges have the fields that a manifest reads. The nodes
-    of a live parent have the states of its children.
+    """Show which manifests of a parent wait for which.
+
+    Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
+    the states of its children.
     """
-    from ssa_operator.cli import offline_graph
-    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli import connection, offline_graph
     from ssa_operator.cli.object_reference import parse_reference
 
     check_folders(templates)
-    if len(namespaces_of([namespace])) > 1:
-        raise CommandError(f"--namespace is {namespace!r}; name one namespace", code=2)
+    within = namespace_of(namespace)
     files = offline_graph.Files(templates=templates, crds=crds or crds_of(templates), examples=examples)
     if offline_graph.is_file(what):
         graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
     elif len(what) == 1 and "/" not in what[0]:
         graphs = [offline_graph.graph_of_kind(what[0], files)]
     else:
-        graphs = [
-            _live_graph(parse_reference(what), templates, namespace, Target(kubeconfig=kubeconfig, context=context))
-        ]
+        from ssa_operator.cli.live_graph import live_graph
+
+        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        graphs = [connection.run(live_graph(parse_reference(what), templates, within, target))]
     _print(graphs, output)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:
         raise CommandError("\n".join(problems))
-
-
-def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> DrawnGraph:
-    import asyncio
-
-    from ssa_operator.cli.live_graph import live_graph
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
-
-    try:
-        return asyncio.run(live_graph(reference, templates, namespace, target))
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error)) from error
 
 
 def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
