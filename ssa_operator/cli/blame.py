@@ -63,9 +63,7 @@ def blame(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show who wrote each field of a parent's children.
-
-    The children are YAML, and in front of each line is its writer: the template line and the origin of the value, or
+    """Show who wrote each field of a parent's children. A line names the template line and the origin of its value, or
     another field manager, or the API server.
     """
     from ssa_operator.cli import connection
@@ -77,7 +75,8 @@ def blame(
     if len(chain) > 2:
         raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
     target = connection.Target(kubeconfig=kubeconfig, context=context)
-    _print(connection.run(_blamed(chain, templates, within, target)), output)
+    found = connection.run(_blamed(chain, templates, within, target))
+    _print(found, output)
 
 
 async def _blamed(

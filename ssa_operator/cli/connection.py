@@ -2,7 +2,7 @@
 
 Promises:
 - A command closes its connections, also after an error.
-- An error of the API server or of the credentials is one line for the user, and so is an interruption.
+- An error of the API server or of the credentials is one line for the user.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth import credentials
 
-T = TypeVar("T")
-
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
 reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +56,28 @@ async def _credentials(target: Target) -> credentials.Credentials:
         raise CommandError(str(error)) from error
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a command's work. It ends when the user interrupts it. Raises CommandError for errors of the API
-    server and of credentials.
+def run(work: Coroutine[Any, Any, T], *, code: int = 1) -> T:
+    """The result of a command's work. Raises CommandError with this exit code for errors of the API server, of
+    credentials, and of the work.
     """
     collect_rarely()
     try:
         return asyncio.run(work)
-    except (ApiError, credentials.CredentialsError) as error:
-        raise CommandError(str(error)) from error
-    except KeyboardInterrupt:
-        raise CommandError("interrupted", code=130) from None
+    except (*_ERRORS, BaseExceptionGroup) as error:
+        first = _first(error)
+        if not isinstance(first, _ERRORS):
+            raise
+        raise CommandError(str(first), code=code) from error
+
+
+_ERRORS = (ApiError, credentials.CredentialsError, CommandError)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of tasks that ran in parallel."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def collect_rarely() -> None:

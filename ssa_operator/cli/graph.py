@@ -20,19 +20,23 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
+    Examples,
     Kubeconfig,
     Namespace,
     Templates,
     check_folders,
     crds_of,
     example,
+    examples_of,
     namespace_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.drawn_graph import DrawnGraph
+    from ssa_operator.cli.object_reference import ObjectReference
 
 
 class GraphFormat(StrEnum):
@@ -59,14 +63,7 @@ def graph(
     ],
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
-    examples: Annotated[
-        list[Path] | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_EXAMPLES",
-            help="File or folder with example parents (repeatable), for the graph of a kind. Default: the folder "
-            "examples beside each --templates folder.",
-        ),
-    ] = None,
+    examples: Examples = None,
     namespace: Namespace = "",
     output: Annotated[
         GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
@@ -74,30 +71,35 @@ def graph(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show which manifests of a parent wait for which.
-
-    Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
-    the states of its children.
+    """Show the dependencies between the manifests of a parent. Edges have the fields that a manifest reads. The nodes
+    of a live parent have the states of its children.
     """
-    from ssa_operator.cli import connection, offline_graph
+    from ssa_operator.cli import offline_graph
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import parse_reference
 
     check_folders(templates)
     within = namespace_of(namespace)
-    files = offline_graph.Files(templates=templates, crds=crds or crds_of(templates), examples=examples)
+    files = offline_graph.Files(
+        templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates)
+    )
     if offline_graph.is_file(what):
         graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
     elif len(what) == 1 and "/" not in what[0]:
         graphs = [offline_graph.graph_of_kind(what[0], files)]
     else:
-        from ssa_operator.cli.live_graph import live_graph
-
-        target = connection.Target(kubeconfig=kubeconfig, context=context)
-        graphs = [connection.run(live_graph(parse_reference(what), templates, within, target))]
+        graphs = [_live_graph(parse_reference(what), templates, within, Target(kubeconfig=kubeconfig, context=context))]
     _print(graphs, output)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:
         raise CommandError("\n".join(problems))
+
+
+def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> DrawnGraph:
+    from ssa_operator.cli import connection
+    from ssa_operator.cli.live_graph import live_graph
+
+    return connection.run(live_graph(reference, templates, namespace, target))
 
 
 def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
