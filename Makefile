@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-plan bench-status docs transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,8 +49,20 @@ bench: $(INSTALLED) ## Measure objects a second beside the raw limit, and CPU pe
 bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 to 50 children each; ARGS="100x2 200x10" for others
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
+bench-plan: $(INSTALLED) ## Measure `ssa-operator plan` over 1000 parents beside as many dry-run applies; ARGS=--parents=200 for fewer
+	$(BIN)/python -m benchmarks.plan $(ARGS)
+
 bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a short run
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
+	$(BIN)/python -m benchmarks.status $(ARGS)
+
+docs: $(INSTALLED) ## Write docs/commands.md from the help of the commands
+	$(BIN)/python -m docs.generate commands
+
+transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page
+	$(BIN)/python -m docs.generate transcripts $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types and layers
 	$(BIN)/ruff format --check .
@@ -67,7 +79,7 @@ check: lint test ## Run everything that a change must pass: lint and test
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
-	$(COMPILE) pyproject.toml --extra dev --extra test constraints/build.in --output-file constraints/dev.txt \
+	$(COMPILE) pyproject.toml --extra dev --extra graph --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
 clean: ## Remove the environment and all files that tools created

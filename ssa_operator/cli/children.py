@@ -1,4 +1,4 @@
-"""Lists children by the parent label, for their ages and for parents whose status has no children.
+"""Finds the children of parents by the parent label, for their ages and for parents whose status has no children.
 
 Promises:
 - One request for each kind lists the children's metadata. If the readiness of children is needed, one more request for
@@ -8,46 +8,29 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from ssa_operator.controller.informers.crds import RESOURCE as DEFINITIONS
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.listings import FORBIDDEN, Listings
 from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.conditions import resource_entry
-from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 
-PARALLEL_REQUESTS = 16
-"""The limit of parallel requests: a cluster serves some sixty kinds."""
-
 MAX_SELECTED_UIDS = 16
 """The most parents in a label selector. With more, the children of all parents are listed."""
-
-_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-_FORBIDDEN = "listing them is forbidden"
-
-T = TypeVar("T")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListedChild:
-    """A child's metadata, and the scope of the list that has it."""
+    """A child, with its metadata at least, and the scope of the list that has it."""
 
     scope: Scope
     live: LiveObject
@@ -69,19 +52,25 @@ class ListedChildren:
     """The resources that the user can't list, with the reason."""
 
 
-async def list_children(client: Client, uids: Collection[str], within: Iterable[Scope]) -> ListedChildren:
-    """The children of the parents with these uids, within some scopes."""
-    selector = f"{PARENT_UID_LABEL} in ({','.join(uids)})" if len(uids) <= MAX_SELECTED_UIDS else PARENT_UID_LABEL
-    scopes = [replace(scope, label_selector=selector) for scope in dict.fromkeys(within)]
-    answers = await _gather_limited(_list_metadata(client, scope) for scope in scopes)
+async def list_children(
+    listings: Listings, uids: Collection[str], within: Iterable[Scope], *, whole: bool = False
+) -> ListedChildren:
+    """The children of the parents with these uids, within some scopes: their metadata, or with `whole` the objects,
+    without Secrets.
+    """
+    selector = f"{PARENT_UID_LABEL} in ({','.join(sorted(uids))})"
+    if len(uids) > MAX_SELECTED_UIDS:
+        selector = PARENT_UID_LABEL
+    scopes = [
+        replace(scope, label_selector=selector, metadata_only=not whole or scope.resource.confidential)
+        for scope in dict.fromkeys(within)
+    ]
     children: dict[str, dict[str, ListedChild]] = {uid: {} for uid in uids}
     skipped = {}
-    for scope, answer in zip(scopes, answers, strict=True):
-        if isinstance(answer, ApiError):
-            if not answer.not_found:
-                skipped[scope.resource] = _FORBIDDEN if answer.code == 403 else f"{answer}"
-            continue
-        for live in answer:
+    for scope, listing in (await listings.read(scopes)).items():
+        if listing.problem:
+            skipped[scope.resource] = FORBIDDEN if listing.forbidden else listing.problem
+        for live in listing.objects:
             # Kubernetes copies labels, for instance those of a Service to its EndpointSlices. Only an object that the
             # operator has applied is a child. An object that two groups serve has one uid.
             if live.parent_uid in children and live.owned_fields():
@@ -92,19 +81,26 @@ async def list_children(client: Client, uids: Collection[str], within: Iterable[
     )
 
 
-async def status_entries(client: Client, children: Sequence[ListedChild], now: float) -> Mapping[str, dict[str, Any]]:
+async def status_entries(
+    listings: Listings, children: Sequence[ListedChild], now: float
+) -> Mapping[str, dict[str, Any]]:
     """The entries that the operator would write to `status.resources`, by the children's uids. `now` is in seconds
     since the epoch.
 
-    A child that was deleted in the meantime has no entry. Raises ApiError.
+    A child that was deleted in the meantime has no entry. Raises CommandError.
     """
-    scopes = list(dict.fromkeys(child.scope for child in children if not child.scope.resource.confidential))
-    resources = list(dict.fromkeys(child.scope.resource for child in children))
-    lists = await asyncio.gather(*(client.list_scope(scope) for scope in scopes))
-    reporting = dict(
-        zip(resources, await _gather_limited(_reports_status(client, each) for each in resources), strict=True)
-    )
-    bodies: dict[str, Mapping[str, Any]] = {live.uid: live.body for lives, _ in lists for live in lives}
+    whole = {
+        child: replace(child.scope, metadata_only=False) for child in children if not child.scope.resource.confidential
+    }
+    bodies: dict[str, Mapping[str, Any]] = {}
+    for listing in (await listings.read(whole.values())).values():
+        if listing.problem:
+            raise CommandError(listing.problem)
+        bodies |= {live.uid: live.body for live in listing.objects}
+    reporting = {
+        resource: await _reports_status(listings, resource)
+        for resource in dict.fromkeys(child.scope.resource for child in children)
+    }
     entries = {}
     for child in children:
         resource, uid = child.scope.resource, child.live.uid
@@ -112,44 +108,17 @@ async def status_entries(client: Client, children: Sequence[ListedChild], now: f
             metadata = child.live.body["metadata"]
             bodies[uid] = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if uid in bodies:
-            # A user without the permission to read CRDs gets the result of an operator without this permission.
-            result = readiness(bodies[uid], now, reports_status=reporting[resource] is True)
+            result = readiness(bodies[uid], now, reports_status=reporting[resource])
             entries[uid] = resource_entry(ChildStatus(identity=child.identity, uid=uid, readiness=result))
     return entries
 
 
-async def get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | None:
-    """The CRD of a resource, None if it has none. Raises ApiError."""
-    if "." not in resource.group:
-        return None
+async def _reports_status(listings: Listings, resource: Resource) -> bool:
+    """Whether a controller writes the status of a resource's objects. A user without the permission to read CRDs gets
+    the answer of an operator without this permission.
+    """
     try:
-        return (await client.get(DEFINITIONS, resource.name)).body
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-
-
-async def _reports_status(client: Client, resource: Resource) -> bool:
-    definition = await get_crd(client, resource)
+        definition = await listings.crd(resource)
+    except ApiError:
+        return False
     return definition is not None and reports_status(definition)
-
-
-async def _list_metadata(client: Client, scope: Scope) -> list[LiveObject]:
-    request = replace(calls.list_page(scope, limit=0), accept=_METADATA)
-    answer = msgspec.json.decode((await client.send(request)).body, type=_List)
-    return [LiveObject(item) for item in answer.items or ()]
-
-
-async def _gather_limited(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:
-    """The results or errors of the calls, with a limited number of calls in parallel."""
-    limit = asyncio.Semaphore(PARALLEL_REQUESTS)
-
-    async def run(call: Awaitable[T]) -> T | ApiError:
-        async with limit:
-            try:
-                return await call
-            except ApiError as error:
-                return error
-
-    return await asyncio.gather(*map(run, calls))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import Name, OutputFormat, OutputOption, example
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import ClusterStatus
     from ssa_operator.devcluster.progress import Progress, ProgressCallback
 
-app = typer.Typer(
+app = Application(
     help="Start and stop a local control plane. It is real Kubernetes without containers.",
     no_args_is_help=True,
     rich_markup_mode=None,

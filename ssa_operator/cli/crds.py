@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, example
 
-app = typer.Typer(help="Install CRDs and wait until they are served.", no_args_is_help=True)
+app = Application(help="Install CRDs and wait until they are served.")
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))

@@ -52,7 +52,11 @@ def dev(
     listen: Listen = LISTEN,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
-    """Run the operator on a local cluster. It applies the CRDs and examples, and reloads changed templates."""
+    """Run the operator on a local cluster. It applies the CRDs and examples, and reloads changed templates.
+
+    A terminal shows one screen: the tree of all objects, the last Events, and errors with their place in the template.
+    Keys pause a parent, apply it again, open a diff or blame, and quit. Without a terminal the command prints its log.
+    """
     import asyncio
 
     from ssa_operator.cli import logging_setup

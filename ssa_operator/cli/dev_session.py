@@ -2,7 +2,7 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
-- A terminal shows a live tree of parents, children and pods. Without a terminal the command prints plain lines.
+- A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, it fails and names
   the example and the reason.
 """
@@ -17,16 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live as Screen
-from rich.text import Text
-from rich.tree import Tree
+from rich.console import Console
 
 from ssa_operator.cli import session
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
-from ssa_operator.cli.pods import Pods
-from ssa_operator.cli.tree import entry, tree
+from ssa_operator.cli.dev_console import AS_DEV, DevConsole
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.core.objects.identity import split_api_version
@@ -39,10 +35,10 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
-REDRAW = 0.25
-"""Seconds between two updates of the live tree, and between two checks of the examples."""
+CHECK = 0.25
+"""Seconds between two checks of the examples."""
 
-_AS_DEV = request.ApplyOptions(manager="ssa-operator-dev")
+_OPTIONS = request.ApplyOptions(manager=AS_DEV)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -80,7 +76,10 @@ class DevSession:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(session.serve(operator, stop))
                     if console.is_terminal:
-                        group.create_task(_draw(operator, client, console, stop))
+                        dev_console = DevConsole(
+                            operator=operator, client=client, templates=self.templates, kubeconfig=cluster.kubeconfig
+                        )
+                        group.create_task(dev_console.run(console, stop))
                     if self.until_ready is not None:
                         group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
             except* CommandError as errors:
@@ -107,7 +106,7 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             resource = await mapper.resource(group_kind(document), version)
             namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
             body = encode(_as_kubectl(document.body, namespace))
-            await client.send(request.apply(resource, namespace, metadata["name"], body, _AS_DEV))
+            await client.send(request.apply(resource, namespace, metadata["name"], body, _OPTIONS))
         except (ApiError, UnknownKind) as error:
             raise CommandError(f"{document.location}: {error}") from error
 
@@ -154,32 +153,8 @@ def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, s
     return unready
 
 
-async def _draw(operator: Operator, client: Client, console: Console, stop: asyncio.Event) -> None:
-    pods = Pods(client)
-    watching = asyncio.create_task(pods.run())
-    try:
-        with Screen(console=console, auto_refresh=False) as screen:
-            while not await _is_stopped(stop):
-                screen.update(_live_tree(operator, pods), refresh=True)
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-
-
-def _live_tree(operator: Operator, pods: Pods) -> RenderableType:
-    now = time.time()
-    below = pods.by_owner(now)
-    trees: list[Tree] = []
-    for parents in operator.folders.values():
-        for live in sorted(parents, key=lambda live: live.identity):
-            report = parents.report(live)
-            trees.append(tree(entry(live, report.status if report is not None else {}), now, below))
-    waiting = [Text(f"{name} waits: {reason}", "yellow") for name, reason in operator.missing.items()]
-    return Group(*trees, *waiting) if trees or waiting else Text("no parents yet", "dim")
-
-
 async def _is_stopped(stop: asyncio.Event) -> bool:
-    """Wait for `REDRAW` seconds. Returns whether to stop."""
+    """Wait for `CHECK` seconds. Returns whether to stop."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), REDRAW)
+        await asyncio.wait_for(stop.wait(), CHECK)
     return stop.is_set()

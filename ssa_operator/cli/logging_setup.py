@@ -1,4 +1,4 @@
-"""Formats log lines as text or JSON, and writes them to standard error.
+"""Formats log lines as text or JSON, and writes them to standard error, or keeps them for a screen.
 
 Promises:
 - One log record is one line. A traceback follows its line; in JSON it is a field.
@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import msgspec
 
 from ssa_operator.cli.options import LogFormat, LogLevel
+
+KEPT_LINES = 1000
+"""The most log lines that a screen keeps."""
 
 
 class _Text(logging.Formatter):
@@ -49,6 +55,32 @@ class _StandardError(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(self.format(record) + "\n")
+
+
+class _Kept(logging.Handler):
+    """Keeps the newest lines."""
+
+    def __init__(self, lines: deque[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.extend(self.format(record).splitlines())
+
+
+@contextmanager
+def kept() -> Iterator[deque[str]]:
+    """The newest log lines, which are not written while the block runs, because a screen shows them."""
+    lines: deque[str] = deque(maxlen=KEPT_LINES)
+    root = logging.getLogger()
+    before = root.handlers
+    handler = _Kept(lines)
+    handler.setFormatter(before[0].formatter if before else None)
+    root.handlers = [handler]
+    try:
+        yield lines
+    finally:
+        root.handlers = before
 
 
 def configure(form: LogFormat, level: LogLevel) -> None:

@@ -1,28 +1,37 @@
-"""`ssa-operator`: registers the commands.
-
-Promises:
-- A user's mistake is one line on standard error and exit code 2 or 1, never a traceback.
-"""
+"""`ssa-operator`, also as `kubectl ssa`: registers the commands."""
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import Annotated
 
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import cluster, crds, dev, rbac, render, run, status
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli import (
+    application,
+    apply,
+    blame,
+    check,
+    cluster,
+    crds,
+    dev,
+    diff,
+    graph,
+    plan,
+    rbac,
+    render,
+    run,
+    status,
+    tree,
+)
 
-app = typer.Typer(
+app = application.Application(
     name="ssa-operator",
     help="A folder of Jinja templates is a Kubernetes operator.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Plain help, because importing rich takes half of the time of `--help`.
-    rich_markup_mode=None,
+    epilog="Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
+    # kubectl completes its plugins by another program.
+    add_completion=application.program() == "ssa-operator",
 )
 
 
@@ -32,10 +41,21 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _set_debug(wanted: bool) -> None:
+    if wanted:
+        os.environ[application.DEBUG] = "true"
+
+
 @app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", envvar=application.DEBUG, callback=_set_debug, help="Print the traceback of an error, too."
+        ),
     ] = False,
 ) -> None:
     """A folder of Jinja templates is a Kubernetes operator."""
@@ -44,7 +64,14 @@ def _root(
 run.register(app)
 dev.register(app)
 render.register(app)
+check.register(app)
+diff.register(app)
+plan.register(app)
+apply.register(app)
 status.register(app)
+tree.register(app)
+blame.register(app)
+graph.register(app)
 rbac.register(app)
 app.add_typer(crds.app, name="crds")
 app.add_typer(cluster.app, name="cluster")
@@ -52,8 +79,9 @@ app.add_typer(cluster.app, name="cluster")
 
 def main() -> None:
     """Run the command line of this process."""
-    try:
-        app()
-    except CommandError as error:
-        typer.echo(f"ssa-operator: {error}", err=True)
-        sys.exit(error.code)
+    application.run(app)
+
+
+def complete_for_kubectl() -> None:
+    """Complete `kubectl ssa ...`: print the words that can come next, as kubectl asks the programs of its plugins."""
+    application.complete(app)

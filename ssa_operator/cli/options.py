@@ -95,6 +95,19 @@ ShownNamespaces = Annotated[
         help="Show only parents in this namespace (repeatable). Default: all namespaces.",
     ),
 ]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        envvar="SSA_OPERATOR_NAMESPACE",
+        help="Namespace of the object. Default: the namespace of the kubeconfig's context.",
+    ),
+]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show each change until interrupted."),
+]
 Name = Annotated[str, typer.Option(envvar="SSA_OPERATOR_NAME", help="Name of the local cluster.")]
 Timeout = Annotated[float, typer.Option(envvar="SSA_OPERATOR_TIMEOUT", min=0, help="Maximum seconds to wait.")]
 Listen = Annotated[
@@ -121,6 +134,14 @@ def namespaces_of(given: Sequence[str] | None) -> tuple[str, ...]:
         if not _NAMESPACE.fullmatch(name):
             raise CommandError(f"--namespace is {name!r}, which is not a valid name of a namespace", code=2)
     return names
+
+
+def namespace_of(given: str) -> str:
+    """The one name that `--namespace` gives, '' without one. Raises CommandError for an invalid name."""
+    names = namespaces_of([given])
+    if len(names) > 1:
+        raise CommandError(f"--namespace is {given!r}; name one namespace", code=2)
+    return names[0] if names else ""
 
 
 def check_folders(templates: Sequence[Path]) -> None:

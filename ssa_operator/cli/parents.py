@@ -5,27 +5,42 @@ Promises:
 - If the CRD of a parent can't have `status.resources`, the command lists the children by their label, computes their
   readiness by the operator's rules, and shows the reason.
 - The output names what the user has no permission to read.
+- Parents that are not ready come first: those that need a change, then those that may become ready, then the others.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ssa_operator.cli.children import ListedChildren, get_crd, list_children, status_entries
-from ssa_operator.cli.tree import conditions_of, entry
+from ssa_operator.cli.children import ListedChildren, list_children, status_entries
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.listings import Listings
+from ssa_operator.cli.object_reference import (
+    ObjectReference,
+    list_names,
+    matching_resources,
+    nearest,
+    resolve_kind,
+)
+from ssa_operator.cli.parent_events import last_events
+from ssa_operator.cli.tree_view import conditions_of, entry, not_ready_since, urgency
 from ssa_operator.core.objects.crd_schema import has_status, undeclared_reports
 from ssa_operator.core.objects.identity import read_identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.readiness.transition_times import unready_since
 from ssa_operator.core.status.previous_status import reported_children
-from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.sources import Folder
+
+MAX_NAMESPACES = 16
+"""The most namespaces whose children are listed one by one. With more, all namespaces are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,59 +68,129 @@ class MissingReport:
     reason: str = ""
 
 
-async def list_parents(
-    client: Client, mapper: RESTMapper, templates: Sequence[Path], namespaces: Sequence[str], wanted: str
-) -> list[ListedParent]:
-    """The parents of all template folders, or those that `wanted` names as KIND/NAME, in some namespaces (() is all).
+async def parent_resources(mapper: RESTMapper, folders: Iterable[Folder]) -> Mapping[Resource, Folder]:
+    """The resources of the template folders that the cluster serves. Raises ApiError."""
+    found = {}
+    for folder in folders:
+        with contextlib.suppress(UnknownKind):
+            found[await mapper.resource_by_name(folder.name)] = folder
+    return found
 
-    Raises ApiError.
+
+async def list_parents(
+    listings: Listings,
+    mapper: RESTMapper,
+    folders: Sequence[Folder],
+    namespaces: Sequence[str],
+    wanted: Sequence[ObjectReference] = (),
+) -> list[ListedParent]:
+    """The parents of the template folders, or those that `wanted` names, in some namespaces (() is all).
+
+    Raises CommandError if a wanted object or kind does not exist or can't be read, and ApiError.
     """
-    kind, _, name = wanted.rpartition("/")
-    parents: list[ListedParent] = []
-    for folder in load_all(templates).folders.values():
-        try:
-            resource = await mapper.resource_by_name(folder.name)
-        except UnknownKind:
-            continue
-        if kind and kind.lower() not in (resource.kind.lower(), resource.plural, resource.name, *resource.short_names):
-            continue
-        if resource.built_in and not kind:
-            # Their status has nothing of the operator, and there may be thousands. The user names them to see them.
-            continue
-        for namespace in namespaces if namespaces and resource.namespaced else ("",):
-            items, _ = await client.list(resource, namespace)
-            parents += [
-                ListedParent(live=live, resource=resource, cluster_scope=folder.settings.cluster_scope)
-                for live in items
-                if not name or live.identity.name == name
-            ]
+    resources = await parent_resources(mapper, folders)
+    scopes: dict[Scope, Resource] = {}
+    for reference in wanted:
+        for resource in await _wanted_resources(mapper, reference, resources):
+            scopes |= dict.fromkeys(_scopes(resource, namespaces, reference.name), resource)
+    if not wanted:
+        # The status of a built-in kind has nothing of the operator, and there may be thousands of objects. The user
+        # names them to see them.
+        shown = (resource for resource in resources if not resource.built_in)
+        scopes = {scope: resource for resource in shown for scope in _scopes(resource, namespaces)}
+    found = {}
+    for scope, listing in (await listings.read(scopes)).items():
+        if listing.problem:
+            raise CommandError(listing.problem)
+        resource = scopes[scope]
+        for live in listing.objects:
+            found[live.uid] = ListedParent(
+                live=live, resource=resource, cluster_scope=resources[resource].settings.cluster_scope
+            )
+    parents = list(found.values())
+    for reference in wanted:
+        kinds = {resource for resource, _ in matching_resources(reference.kind, resources)}
+        if not any(each.resource in kinds and reference.name in ("", each.live.identity.name) for each in parents):
+            raise CommandError(await _missing_parent(listings, reference, kinds, namespaces))
     return parents
 
 
+async def _wanted_resources(
+    mapper: RESTMapper, reference: ObjectReference, resources: Iterable[Resource]
+) -> list[Resource]:
+    """The resources with a template folder that a user's word for a kind can mean. Raises CommandError."""
+    if found := matching_resources(reference.kind, resources):
+        return [resource for resource, _ in found]
+    other = await resolve_kind(mapper, reference.kind)
+    hint = f"`ssa-operator tree {reference}` shows any object" if reference.name else "name the folder with --templates"
+    raise CommandError(f"there is no template folder {other.name}; {hint}")
+
+
+def _scopes(resource: Resource, namespaces: Sequence[str], name: str = "") -> list[Scope]:
+    within = namespaces if namespaces and resource.namespaced else ("",)
+    return [Scope(resource, namespace, name=name) for namespace in within]
+
+
+async def _missing_parent(
+    listings: Listings, reference: ObjectReference, kinds: Iterable[Resource], namespaces: Sequence[str]
+) -> str:
+    where = f"namespace {' or '.join(namespaces)}" if namespaces else "any namespace"
+    names = [pair for resource in kinds for pair in await list_names(listings.client, resource)]
+    near = nearest(reference.name, {name for namespace, name in names if namespace in (namespaces or (namespace,))})
+    hint = f"; did you mean {' or '.join(near)}?" if reference.name and near else ""
+    return f"there is no {reference} in {where}{hint}"
+
+
 async def parent_entries(
-    client: Client, mapper: RESTMapper, parents: Sequence[ListedParent], namespaces: Sequence[str], now: float
+    listings: Listings,
+    mapper: RESTMapper,
+    parents: Sequence[ListedParent],
+    now: float,
+    *,
+    namespaces: Sequence[str] = (),
+    whole: bool = False,
 ) -> list[dict[str, Any]]:
-    """The data to show of each parent. `now` is in seconds since the epoch. Raises ApiError."""
+    """The data to show of each parent, the parents that are not ready first. `now` is in seconds since the epoch.
+    With `whole` the children's objects are read, which record since when they are not ready.
+
+    Raises ApiError and CommandError.
+    """
     incomplete = {parent.resource: parent for parent in parents if _is_incomplete(parent)}
-    missing = {resource: await _missing_report(client, parent) for resource, parent in incomplete.items()}
-    without_children = [
-        parent
+    missing = {resource: await _missing_report(listings, parent) for resource, parent in incomplete.items()}
+    without_children = {
+        parent.live.uid
         for parent in parents
         if reported_children(parent.live) is None and "resources" in missing[parent.resource].fields
-    ]
-    scopes = [*await _reported_scopes(mapper, parents), *await _possible_scopes(mapper, without_children, namespaces)]
-    children = await list_children(client, [parent.live.uid for parent in parents], scopes)
-    unreported = [child for parent in without_children for child in children.by_parent[parent.live.uid]]
-    states = await status_entries(client, unreported, now)
-    return [
+    }
+    unlisted = [parent for parent in parents if parent.live.uid in without_children]
+    scopes = [*await _reported_scopes(mapper, parents), *await _possible_scopes(mapper, unlisted, namespaces)]
+    children = await list_children(listings, [parent.live.uid for parent in parents], scopes, whole=whole)
+    unreported = [child for uid in without_children for child in children.by_parent[uid]]
+    states = await status_entries(listings, unreported, now)
+    silent = [parent.live for parent in parents if "conditions" in _missing(parent, missing).fields]
+    events, why = await last_events(listings, silent)
+    entries = [
         _entry(
             parent,
             children,
-            missing[parent.resource] if _is_incomplete(parent) else None,
-            states if parent in without_children else None,
+            missing[parent.resource] if parent.resource in missing and _is_incomplete(parent) else None,
+            states if parent.live.uid in without_children else None,
+            now,
         )
         for parent in parents
     ]
+    by_uid = {each["uid"]: each for each in entries}
+    for live in silent:
+        if live.uid in events:
+            by_uid[live.uid]["event"] = events[live.uid]
+        if why:
+            by_uid[live.uid]["notes"].append(f"its Events are not shown, because {why}")
+    return sorted(entries, key=urgency)
+
+
+def _missing(parent: ListedParent, missing: Mapping[Resource, MissingReport]) -> MissingReport:
+    """What the status of a parent lacks and can't have."""
+    return missing.get(parent.resource, MissingReport()) if _is_incomplete(parent) else MissingReport()
 
 
 def _entry(
@@ -113,6 +198,7 @@ def _entry(
     children: ListedChildren,
     missing: MissingReport | None,
     states: Mapping[str, dict[str, Any]] | None,
+    now: float,
 ) -> dict[str, Any]:
     """The data to show of one parent. `missing` is None if its status is complete; `states` has the readiness of the
     children if its status can't list them.
@@ -121,17 +207,37 @@ def _entry(
     shown: Iterable[Mapping[str, Any]] = reported_children(parent.live) or ()
     if states is not None:
         shown = [states[child.live.uid] for child in listed if child.live.uid in states]
-    created = {child.live.uid: child.live.metadata.creation_timestamp for child in listed}
-    resources = [
-        {**each, "creationTimestamp": created[each["uid"]]} if created.get(each.get("uid", "")) else dict(each)
-        for each in shown
-    ]
+    by_uid = {child.live.uid: child.live for child in listed}
+    conditions = conditions_of(parent.live)
+    data = entry(parent.live, {"conditions": conditions})
+    resources = [child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
     if states is not None and missing is not None:
         notes = [f"{missing.reason}; the children were found by their label"]
         notes += [f"children of these kinds are not shown, because {why}" for why in _reasons(children.skipped)]
     else:
         notes = [*_report_notes(missing), *_age_notes(resources, children.skipped)]
-    return entry(parent.live, {"conditions": conditions_of(parent.live), "resources": resources}) | {"notes": notes}
+    return data | {"resources": resources, "notes": notes}
+
+
+def child_data(
+    reported: Mapping[str, Any], live: LiveObject | None, parent_since: str | None, now: float
+) -> dict[str, Any]:
+    """The data to show of a child: its entry in the status, its creation, and since when it is not ready.
+
+    The object itself records the time, if it is not ready for its own sake. A child that the operator could not apply
+    has no time of its own, so the time is that since when the parent is not ready.
+    """
+    data = dict(reported)
+    if live is not None and live.metadata.creation_timestamp:
+        data["creationTimestamp"] = live.metadata.creation_timestamp
+    state = data.get("state")
+    if state == ReadinessState.CURRENT:
+        return data
+    if live is not None and (live.deleting or readiness(live.body, now).state == state):
+        since = unready_since(live.body)
+    else:
+        since = parent_since if live is None or state in (ReadinessState.WAITING, ReadinessState.FAILED) else None
+    return data | {"since": since} if since else data
 
 
 def _report_notes(missing: MissingReport | None) -> Iterable[str]:
@@ -158,11 +264,11 @@ def _is_incomplete(parent: ListedParent) -> bool:
     return reported_children(parent.live) is None or not conditions_of(parent.live)
 
 
-async def _missing_report(client: Client, parent: ListedParent) -> MissingReport:
+async def _missing_report(listings: Listings, parent: ListedParent) -> MissingReport:
     """The fields that the operator can't write to the status of the parents of a kind."""
     resource, everything = parent.resource, ("conditions", "resources")
     try:
-        definition = await get_crd(client, resource)
+        definition = await listings.crd(resource)
     except ApiError as error:
         return MissingReport(everything, f"its status lists no children, and its CRD can't be read ({error})")
     if definition is None:
@@ -182,6 +288,8 @@ async def _reported_scopes(mapper: RESTMapper, parents: Iterable[ListedParent]) 
         for child in reported_children(parent.live) or ()
         if (identity := read_identity(child)) is not None
     }
+    if len({namespace for _, namespace in reported}) > MAX_NAMESPACES:
+        reported = {(kind, "") for kind, _ in reported}
     scopes = []
     for kind, namespace in sorted(reported):
         try:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
 from ssa_operator.cli.options import OutputFormat
+
+if TYPE_CHECKING:
+    from ssa_operator.cli.tree_view import Line
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -23,13 +26,14 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
-    """Print Kubernetes objects."""
+def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: Sequence[str] = ()) -> None:
+    """Print Kubernetes objects. In YAML, each has its comment above it, if there are comments."""
     if output is OutputFormat.JSON:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
-        sys.stdout.write("---\n".join(yaml_text(each) for each in found))
+        heads = [f"# {comment}\n" for comment in comments] or [""] * len(found)
+        sys.stdout.write("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -47,16 +51,38 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     Console(highlight=False, width=width).print(columns)
 
 
-def data(value: Any, output: OutputFormat) -> None:
-    """Print any JSON value as JSON or YAML."""
-    if output is OutputFormat.JSON:
+def lines(found: Iterable[Line]) -> None:
+    """Print the lines of a tree: with styles in a terminal, and otherwise as text without wrapping."""
+    if not sys.stdout.isatty():
+        sys.stdout.write("".join(f"{line}\n" for line in found))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for line in found:
+        console.print(line.text(), soft_wrap=True)
+
+
+def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> None:
+    """Print the lines of a tree, or its data as JSON or YAML."""
+    if output is OutputFormat.TABLE:
+        lines(found)
+    else:
+        data(value, output)
+
+
+def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
+    """Print any JSON value as JSON or YAML. With `document` others follow: JSON is one line, and YAML ends in `---`."""
+    if output is OutputFormat.JSON and document:
+        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    elif output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
-        sys.stdout.write(yaml_text(value))
+        sys.stdout.write(yaml_text(value) + ("---\n" if document else ""))
 
 
 def yaml_text(value: Any) -> str:
-    """A value as one YAML document."""
+    """Any JSON value as YAML."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**20
     )

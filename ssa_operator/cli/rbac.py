@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +32,6 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.cli.needed_permissions import Files, NeededPermissions
-    from ssa_operator.cli.session import Target
     from ssa_operator.core.policies.permissions import PermissionNeed
     from ssa_operator.core.policies.rbac_roles import Account, Role, Rule
 
@@ -157,17 +156,27 @@ def _check(
     context: str | None,
 ) -> None:
     """Print the missing permissions. Raises CommandError if there are any."""
-    import asyncio
+    from ssa_operator.cli import connection
+    from ssa_operator.cli.needed_permissions import needed_permissions
+    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
+    from ssa_operator.kube.api.discovery import RESTMapper
 
-    from ssa_operator.cli.session import Target
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
+    async def work() -> None:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
+            await mapper.discover()
+            needed = needed_permissions(
+                files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
+            )
+            _warn(needed)
+            subject = Subject.of(as_user) if as_user else None
+            _report(await missing_permissions(client, needed.needs, subject), as_user, output)
 
-    target = Target(kubeconfig=kubeconfig, context=context)
-    try:
-        missing = asyncio.run(_missing(files, namespaces, operator_namespace, as_user, target))
-    except* (ApiError, CredentialsError) as errors:
-        raise CommandError(str(_first(errors))) from None
+    connection.run(work())
+
+
+def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputFormat | None) -> None:
+    """Print the missing permissions. Raises CommandError if there are any."""
     who = as_user or "the current account"
     if output is None and not missing:
         typer.echo(f"{who} has all permissions that the templates need")
@@ -177,30 +186,6 @@ def _check(
         count = len({need.permission for need in missing})
         what = "1 permission" if count == 1 else f"{count} permissions"
         raise CommandError(f"{who} lacks {what}; grant what `ssa-operator rbac` prints")
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-async def _missing(
-    files: Files, namespaces: tuple[str, ...], operator_namespace: str, as_user: str, target: Target
-) -> tuple[PermissionNeed, ...]:
-    from ssa_operator.cli.needed_permissions import needed_permissions
-    from ssa_operator.cli.session import connect
-    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
-    from ssa_operator.kube.api.discovery import RESTMapper
-
-    async with connect(target) as client:
-        mapper = RESTMapper(client)
-        await mapper.discover()
-        needed = needed_permissions(
-            files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
-        )
-        _warn(needed)
-        return await missing_permissions(client, needed.needs, Subject.of(as_user) if as_user else None)
 
 
 # Permissions, one a row.

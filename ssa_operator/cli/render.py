@@ -1,45 +1,48 @@
-"""`ssa-operator render`: prints the manifests of a parent without a cluster.
+"""`ssa-operator render`: prints the manifests of parents in files, without a cluster or with the answers of one.
 
 Promises:
 - The command refuses every manifest that the operator refuses, by the operator's own rules, and every object that two
   of the given parents render.
 - The command names all faults at once, each with file and line, and exits with 1.
 - The command renders a parent as the API server returns it: with the defaults of its CRD, if there is a file of it.
+- With `--live` the manifests are those that the operator would apply to the cluster now. Nothing is written.
+- A comment above each YAML document names the template line that renders it.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
+    Context,
     CrdsOfTemplates,
+    Kubeconfig,
     OutputFormat,
     OutputOption,
     Templates,
     check_folders,
     crds_of,
     example,
+    namespaces_of,
 )
 
 if TYPE_CHECKING:
-    from ssa_operator.cli.template_folders import CRDKind
+    from ssa_operator.cli.session import Target
     from ssa_operator.core.objects.identity import GroupKind, Identity
-    from ssa_operator.core.objects.render_result import Document, Rendered
+    from ssa_operator.core.objects.live_object import LiveObject
+    from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
-    from ssa_operator.rendering.folder.sources import Folder, Sources
-
-OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def register(app: typer.Typer) -> None:
@@ -48,9 +51,27 @@ def register(app: typer.Typer) -> None:
 
 
 def render(
-    files: Annotated[list[Path], typer.Argument(help="Files with parents. - is standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
+    ],
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            envvar="SSA_OPERATOR_LIVE",
+            help="Read children and lookups from the cluster, and have its API server complete the parents.",
+        ),
+    ] = False,
+    objects: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--objects",
+            envvar="SSA_OPERATOR_OBJECTS",
+            help="File or folder with objects that child and lookup find (repeatable).",
+        ),
+    ] = None,
     as_applied: Annotated[
         bool,
         typer.Option(
@@ -62,51 +83,132 @@ def render(
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 if a document would wait.")
     ] = False,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            envvar="SSA_OPERATOR_NAMESPACE",
+            help="Namespace of parents without one. Default: default, with --live that of the kubeconfig's context.",
+        ),
+    ] = "",
     output: OutputOption = OutputFormat.YAML,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Print the manifests of parents. The command renders the templates without a cluster."""
-    from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
-    from ssa_operator.rendering.folder.object_files import FileError
-    from ssa_operator.rendering.folder.sources import load_all
+    """Print the manifests of parents. Without --live the command needs no cluster."""
+    from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
-    sources = load_all(templates)
-    kinds = read_crd_kinds(crds or crds_of(templates))
-    offline = _OfflineRender(sources=sources, kinds=kinds, cluster_scoped=cluster_scoped(kinds), now=time.time())
-    try:
-        parents = _parents(files)
-    except FileError as error:
-        raise CommandError("\n".join(map(str, error.problems))) from error
-    if not parents:
-        raise CommandError("there is no object in " + ", ".join(map(str, files)))
-    problems = [str(problem) for problem in sources.problems]
-    for parent in parents:
-        try:
-            offline.render(parent)
-        except CommandError as error:
-            problems.append(f"{parent.location}: {error}")
-    _print(offline.steps, output, as_applied)
-    for wait in offline.waits:
+    namespaces_of([namespace])
+    if live and objects:
+        raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
+    parents = read_parents(files)
+    if live:
+        found = _render_live(parents, templates, namespace, kubeconfig, context)
+    else:
+        found = _render_offline(parents, templates, crds or crds_of(templates), objects or (), namespace or "default")
+    _print(found.steps, output, as_applied)
+    for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.
         typer.echo(f"# {wait}", err=output is OutputFormat.JSON)
-    problems += offline.problems
-    if strict:
-        problems += offline.waits
+    problems = [*found.problems, *(found.waits if strict else ())]
     if problems:
         raise CommandError("\n".join(problems))
 
 
+def _render_offline(
+    parents: Sequence[Document],
+    templates: Sequence[Path],
+    crds: Sequence[Path],
+    objects: Sequence[Path],
+    namespace: str,
+) -> RenderedParents:
+    from ssa_operator.cli.offline_cluster import OfflineCluster
+    from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
+    from ssa_operator.rendering.folder.sources import load_all
+
+    sources, kinds = load_all(templates), read_crd_kinds(crds)
+    now = time.time()
+    offline = OfflineCluster(
+        sources=sources,
+        kinds=kinds,
+        namespace=namespace,
+        objects=_as_live(read_objects(objects), cluster_scoped(kinds), namespace),
+        now=now,
+    )
+    found = RenderedParents(now=now)
+    found.problems += [str(problem) for problem in sources.problems]
+    for parent in parents:
+        try:
+            each = offline.render(parent)
+            found.add(each.observed, each.rendered, each.steps, each.problems)
+        except CommandError as error:
+            found.problems.append(f"{parent.location}: {error}")
+    return found
+
+
+def _as_live(
+    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
+) -> Mapping[Identity, LiveObject]:
+    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    from ssa_operator.cli.offline_parent import OFFLINE_UID
+    from ssa_operator.core.objects.live_object import LiveObject
+    from ssa_operator.core.objects.manifest import group_kind
+
+    found: dict[Identity, LiveObject] = {}
+    for document in documents:
+        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
+        if group_kind(document) not in cluster_scoped:
+            metadata["namespace"] = metadata.get("namespace") or namespace
+        live = LiveObject.of({**document.body, "metadata": metadata})
+        if live.identity in found:
+            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
+        found[live.identity] = live
+    return found
+
+
+def _render_live(
+    parents: Sequence[Document], templates: Sequence[Path], namespace: str, kubeconfig: str | None, context: str | None
+) -> RenderedParents:
+    import asyncio
+
+    from ssa_operator.cli import session
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+
+    target = session.Target(kubeconfig=kubeconfig, context=context)
+    try:
+        return asyncio.run(_plan_live(parents, templates, namespace, target))
+    except (ApiError, CredentialsError, CommandError) as error:
+        raise CommandError(str(error)) from error
+
+
+async def _plan_live(
+    parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
+) -> RenderedParents:
+    from ssa_operator.cli import previews
+    from ssa_operator.controller.options import Options
+    from ssa_operator.core.planning.plan import steps_of
+
+    found = RenderedParents(now=time.time())
+    async with previews.opened(target, Options(templates=tuple(templates))) as opened:
+        for named in await previews.parents_of_files(opened, parents, namespace):
+            planned = await opened.preview.plan_applied(named.parent)
+            hooks = steps_of(planned.observed, planned.rendered.finalizing)
+            standing = [step for step in planned.plan.steps if step.location is not None]
+            problems = [*planned.rendered.problems, *await opened.preview.status_problems(planned)]
+            found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
+    return found
+
+
 @dataclass(slots=True, kw_only=True)
-class _OfflineRender:
-    """The results of rendering one parent after the other."""
-
-    sources: Sources
-
-    kinds: Mapping[GroupKind, CRDKind]
-
-    cluster_scoped: frozenset[GroupKind]
+class RenderedParents:
+    """What one parent after the other renders."""
 
     now: float
+    """Seconds since the epoch."""
 
     steps: list[Step] = field(default_factory=list)
     """The steps of the manifests that the operator would apply."""
@@ -116,93 +218,41 @@ class _OfflineRender:
     waits: list[str] = field(default_factory=list)
     """The documents that would wait, with the objects that they wait for."""
 
-    claims: dict[Identity, Identity] = field(default_factory=dict)
-    """The first parent that renders each object."""
-
-    def render(self, parent: Document) -> None:
-        """Add the results of one parent. Raises CommandError if it has no template folder."""
-        from ssa_operator.cli.template_folders import find_folder
-        from ssa_operator.core.objects.cluster_view import OfflineClusterView
-        from ssa_operator.core.planning.plan import steps_of
-        from ssa_operator.rendering.determinism import verified
-        from ssa_operator.rendering.render import render as render_folder
-        from ssa_operator.rendering.render import render_status
-
-        folder = find_folder(parent.body, self.sources, self.kinds)
-        body = self._as_created(parent, folder)
-        view = OfflineClusterView(now=self.now, cluster_scoped=self.cluster_scoped)
-        rendered = verified(folder, body, view, render_folder(folder, body, view))
-        render_problems = (*rendered.problems, *render_status(folder, body, view).problems)
+    def add(
+        self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
+    ) -> None:
+        """Add what one parent renders, by the steps of its documents and waits."""
         problems = list(dict.fromkeys(map(str, render_problems)))
         waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
-        observed = self._observed(body, rendered, cluster_scope=folder.settings.cluster_scope)
-        for step in (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing)):
-            self._add(step, problems, waits)
-            self.claims.setdefault(step.identity, observed.parent.identity)
-        name = f"{body['kind']} {body['metadata']['name']}"
+        for step in steps:
+            self._add(step, observed, problems, waits)
+        identity = observed.parent.identity
+        name = f"{identity.kind} {identity.name}"
         self.problems += [f"{problem} (for {name})" for problem in problems]
         self.waits += [f"{wait} (for {name})" for wait in waits]
 
-    def _add(self, step: Step, problems: list[str], waits: list[str]) -> None:
+    def _add(self, step: Step, observed: Observed, problems: list[str], waits: list[str]) -> None:
         from ssa_operator.core.planning.step import Action
 
         if step.action is Action.REFUSE:
             problems.append(f"{step.location}: {step.identity} {step.reason}")
-        elif step.action is Action.WAIT:
+        elif step.manifest is None:
             waits.append(f"{step.location}: {step.identity} is {step.reason}")
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after] + [
-                f"{child} to be ready" for child, _ in step.order.missing
-            ]
+            dependencies = [str(edge) for edge in step.order.after if not self._is_ready(edge.target, observed)]
+            dependencies += [f"{child} to be ready" for child, _ in step.order.missing]
             if dependencies:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
 
-    def _as_created(self, parent: Document, folder: Folder) -> dict[str, Any]:
-        """The parent as the API server returns a new object: with metadata, defaults, and a namespace if its kind has
-        one.
-        """
-        from ssa_operator.cli.template_folders import as_served
-        from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.status.conditions import timestamp
+    def _is_ready(self, identity: Identity, observed: Observed) -> bool:
+        from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
-        metadata = {
-            "uid": OFFLINE_UID,
-            "generation": 1,
-            "resourceVersion": "0",
-            "creationTimestamp": timestamp(self.now),
-        }
-        if group_kind(parent) not in self.cluster_scoped:
-            metadata["namespace"] = "default"
-        body = as_served(parent.body, folder, self.kinds)
-        return {**body, "metadata": {**metadata, **body["metadata"]}}
-
-    def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
-        """A cluster that serves every kind. Its only objects are the earlier parents and what they render."""
-        from ssa_operator.core.objects.live_object import LiveObject
-        from ssa_operator.core.objects.manifest import group_kind
-        from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
-        from ssa_operator.core.policies.parent_records import identity_key
-
-        parent = LiveObject.of(body)
-        kinds = {group_kind(document) for document in rendered.documents}
-        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
-        others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
-        return Observed(
-            parent=parent,
-            children=ObservedChildren(
-                objects={},
-                own=(),
-                kinds={kind: KindState(namespaced=kind not in self.cluster_scoped, synced=True) for kind in kinds},
-            ),
-            parents=ObservedParents(
-                existing={identity_key(owner): owner for owner in others.values()},
-                claims={identity: identity_key(owner) for identity, owner in others.items()},
-            ),
-            cluster_scope=cluster_scope,
-            now=self.now,
-        )
+        live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
+        if live is None or kind is None:
+            return False
+        return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:
@@ -215,26 +265,11 @@ def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> Non
             for identity, manifest in manifests
         ]
         printing.table(("KIND", "NAMESPACE", "NAME", "TEMPLATE"), rows)
-    else:
-        printing.objects([manifest.body if as_applied else manifest.document.body for _, manifest in manifests], output)
+        return
+    bodies = [manifest.body if as_applied else manifest.document.body for _, manifest in manifests]
+    comments = [str(manifest.document.location) for _, manifest in manifests]
+    printing.objects(bodies, output, comments)
 
 
 def _line(location: SourceLocation) -> str:
     return f"{location.file}:{location.line}"
-
-
-def _parents(files: list[Path]) -> list[Document]:
-    from ssa_operator.rendering.folder.object_files import load_objects, objects
-
-    return [
-        document
-        for path in files
-        for document in (objects(_standard_input(), "standard input") if str(path) == "-" else load_objects([path]))
-    ]
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CommandError("standard input is not UTF-8 text") from error

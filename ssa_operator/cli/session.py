@@ -1,60 +1,36 @@
-"""Connects a command to a cluster, and runs an operator until a signal stops it.
+"""Runs an operator until a signal stops it.
 
 Promises:
-- A command closes its connections, also after an error.
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.connection import Target, collect_rarely, connect
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth import credentials
 
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server
 
+__all__ = ["Target", "connect", "install", "run_operator", "serve", "stop_on_signal"]
+
 log = logging.getLogger("ssa_operator")
-
-GC_THRESHOLD = 10_000
-"""New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
-reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A kubeconfig file and a context in it, None for the defaults."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-
-
-@asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Client]:
-    """A client of the cluster. Raises CommandError without usable credentials."""
-    try:
-        found = await credentials.load(target.kubeconfig, target.context)
-    except credentials.CredentialsError as error:
-        raise CommandError(str(error)) from error
-    async with Client(found) as client:
-        yield client
 
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
@@ -68,9 +44,7 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
     """Run an operator and its HTTP server until `stop` is set. Raises CommandError if the server can't listen."""
-    # The garbage collector need not search the imported modules, because they stay.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    collect_rarely()
     try:
         async with asyncio.TaskGroup() as group:
             server = group.create_task(_serve_http(operator), name="http")

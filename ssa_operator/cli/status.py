@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -15,6 +14,7 @@ from ssa_operator.cli.options import (
     OutputOption,
     ShownNamespaces,
     Templates,
+    Watch,
     check_folders,
     example,
     namespaces_of,
@@ -23,8 +23,7 @@ from ssa_operator.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-REFRESH = 1.0
-"""Seconds between two updates with --watch. If an update takes longer, the pause is as long as the update."""
+    from ssa_operator.cli.tree_view import Line
 
 
 def register(app: typer.Typer) -> None:
@@ -33,72 +32,58 @@ def register(app: typer.Typer) -> None:
 
 
 def status(
-    parent: Annotated[
-        str,
+    parents: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[KIND/NAME]", help="Show only this parent. Default: all parents of all template folders."
+            metavar="[KIND[/NAME]]...",
+            help="Show only these parents, also as KIND NAME. Default: all parents of all template folders.",
         ),
-    ] = "",
+    ] = None,
     templates: Templates = TEMPLATES,
     namespace: ShownNamespaces = None,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Update every second until interrupted."),
-    ] = False,
+    watch: Watch = False,
     output: OutputOption = OutputFormat.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show parents and their children. Each line has the state, the age, and the reason for waiting."""
-    import asyncio
+    """Show parents and their children, those that are not ready first.
+
+    Each line has the state, the age, and what an object waits for and for how long.
+    """
     import time
 
-    from ssa_operator.cli import session
+    from ssa_operator.cli import connection, live_display, printing
+    from ssa_operator.cli.listings import Listings, Lists, Watches
+    from ssa_operator.cli.object_reference import parse_references
     from ssa_operator.cli.parents import list_parents, parent_entries
     from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
+    from ssa_operator.rendering.folder.sources import load_all
 
     check_folders(templates)
-    namespaces = namespaces_of(namespace)
+    namespaces, wanted = namespaces_of(namespace), parse_references(parents or (), names=False)
+    folders = list(load_all(templates).folders.values())
+
+    async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
+        found = await list_parents(listings, mapper, folders, namespaces, wanted)
+        return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
 
     async def work() -> None:
-        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
-            while True:
-                began = time.monotonic()
-                found = await list_parents(client, mapper, templates, namespaces, parent)
-                if parent and not found:
-                    where = f"namespace {' or '.join(namespaces)}" if namespaces else "any namespace"
-                    raise CommandError(f"there is no {parent} in {where}")
-                now = time.time()
-                _show(await parent_entries(client, mapper, found, namespaces, now), now, output)
-                if not watch:
-                    return
-                await asyncio.sleep(max(REFRESH, time.monotonic() - began))
+            if not watch:
+                found = await entries(Lists(client), mapper)
+                printing.lines_or_data(_draw(found, time.time()), found, output)
+                return
+            async with Watches(client) as watches:
+                await live_display.show_changes(watches, lambda: entries(watches, mapper), _draw, output)
 
-    try:
-        asyncio.run(work())
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error)) from error
+    connection.run(work())
 
 
-def _show(found: Sequence[Mapping[str, Any]], now: float, output: OutputFormat) -> None:
-    from ssa_operator.cli import printing
+def _draw(found: Sequence[Mapping[str, Any]], now: float) -> list[Line]:
+    from ssa_operator.cli.tree_view import Line, lines, totals
 
-    if output is OutputFormat.TABLE:
-        _table(found, now)
-    else:
-        printing.data(found, output)
-
-
-def _table(found: Sequence[Mapping[str, Any]], now: float) -> None:
-    from rich.console import Console
-
-    from ssa_operator.cli.tree import tree
-
-    console = Console(highlight=False)
     if not found:
-        console.print("no parents")
-    for each in found:
-        console.print(tree(each, now))
+        return [Line.of_note("no parents")]
+    drawn = [line for parent in found for line in lines(parent, now)]
+    return drawn if len(found) == 1 else [*drawn, Line.of_note(totals(found))]

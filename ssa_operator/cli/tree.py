@@ -1,90 +1,160 @@
-"""Draws a parent and its children as a tree in the terminal.
+"""`ssa-operator tree`: shows a parent, its children, and the objects that they own, down to pods.
 
 Promises:
-- The tree shows states, reasons and messages exactly as the parent's status has them, and the age of each object.
-- If the status has no condition Ready, the parent's line has the number of Current children.
+- The states of a parent's children are those that the operator reported. The states of other objects are judged by the
+  same rules.
+- Any object can be shown, not only a parent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import contextlib
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
-from rich.tree import Tree
+import typer
 
-from ssa_operator.core.objects.durations import age
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    Namespace,
+    OutputFormat,
+    OutputOption,
+    Templates,
+    Watch,
+    example,
+    namespace_of,
+)
 
-_COLOURS = {
-    "Current": "green",
-    "True": "green",
-    "InProgress": "yellow",
-    "Waiting": "yellow",
-    "False": "yellow",
-    "Terminating": "magenta",
-    "Failed": "red",
-    "NotFound": "red",
-}
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ssa_operator.cli.listings import Listings
+    from ssa_operator.cli.object_reference import FoundObject
+    from ssa_operator.cli.owned_objects import Owner
+    from ssa_operator.cli.tree_view import Line
+    from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.rendering.folder.sources import Folder
 
 
-def tree(parent: Mapping[str, Any], now: float, below: Mapping[str, list[Tree]] | None = None) -> Tree:
-    """The tree of one parent's `entry`. `now` is in seconds since the epoch. `below` has the trees below each child, by
-    the child's uid.
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator tree echo/hello --watch"))(tree)
+
+
+def tree(
+    name: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The object, also as KIND NAME.")],
+    templates: Templates = TEMPLATES,
+    namespace: Namespace = "",
+    watch: Watch = False,
+    output: OutputOption = OutputFormat.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show an object and everything below it, down to pods.
+
+    Each line has the state, the age, the restarts of a pod, and what an object waits for and for how long.
+
+    Below a parent are its children as the operator reported them. Below these are the objects that they own by owner
+    references: ReplicaSets, Jobs, pods and PersistentVolumeClaims, and for a child of a custom kind also the objects
+    that its own status lists.
     """
-    children = parent["resources"]
-    ready = next((each for each in parent["conditions"] if each.get("type") == "Ready"), None)
-    if ready is not None:
-        root = Tree(line(parent, ready.get("reason", "Unknown"), str(ready.get("status")), _cause(ready), now))
-    else:
-        root = Tree(line(parent, *_summary(children), "", now))
-    for child in children:
-        branch = root.add(line(child, child.get("state", ""), child.get("state", ""), child.get("message", ""), now))
-        for leaf in (below or {}).get(child.get("uid", ""), ()):
-            branch.add(leaf)
-    for note in parent.get("notes", ()):
-        root.add(Text(note, "dim"))
-    return root
+    import time
+
+    from ssa_operator.cli import connection, live_display, printing
+    from ssa_operator.cli.listings import Lists, Watches
+    from ssa_operator.cli.object_reference import find_object, parse_reference
+    from ssa_operator.cli.tree_view import lines
+    from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.rendering.folder.sources import load_all
+
+    reference, within = parse_reference(name), namespace_of(namespace)
+    folders = load_all(templates).folders
+
+    async def work() -> None:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
+            found = await find_object(client, mapper, reference, namespace=within, folders=folders)
+            folder = folders.get(found.resource.name)
+            if not watch:
+                data = await object_tree(Lists(client), mapper, found, folder, time.time())
+                printing.lines_or_data(list(lines(data, time.time())), data, output)
+                return
+            async with Watches(client) as watches:
+
+                async def read() -> dict[str, Any]:
+                    return await object_tree(watches, mapper, await _again(watches, found), folder, time.time())
+
+                await live_display.show_changes(watches, read, _draw, output)
+
+    connection.run(work())
 
 
-def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of one parent for the tree and for `--output json`."""
-    identity = live.identity
-    return {
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
-        "creationTimestamp": live.metadata.creation_timestamp,
-        "conditions": status.get("conditions", []),
-        "resources": status.get("resources", []),
-    }
+def _draw(data: Mapping[str, Any], now: float) -> Sequence[Line]:
+    from ssa_operator.cli.tree_view import lines
+
+    return list(lines(data, now))
 
 
-def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
-    """The conditions of an object. Other values in `status.conditions` are ignored."""
-    status = live.body.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+async def _again(listings: Listings, found: FoundObject) -> FoundObject:
+    """The object as it is now. Raises CommandError once it is gone."""
+    from dataclasses import replace
+
+    from ssa_operator.kube.api.request import Scope
+
+    identity = found.live.identity
+    scope = Scope(found.resource, identity.namespace, name=identity.name)
+    listing = (await listings.read([scope]))[scope]
+    if listing.problem:
+        raise CommandError(listing.problem)
+    if not listing.objects:
+        raise CommandError(f"{identity} was deleted")
+    return replace(found, live=listing.objects[0])
 
 
-def line(named: Mapping[str, Any], state: str, colour: str, message: str, now: float) -> Text:
-    """`Kind namespace/name  State  age  message`, without an age if there is no creationTimestamp."""
-    location = f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"]
-    text = Text.assemble((f"{named['kind']} ", "bold"), location, "  ", (state, _COLOURS.get(colour, "")))
-    if created := named.get("creationTimestamp"):
-        text.append(f"  {age(created, now)}")
-    return text.append(f"  {message}", "dim") if message else text
+async def object_tree(
+    listings: Listings, mapper: RESTMapper, found: FoundObject, folder: Folder | None, now: float
+) -> dict[str, Any]:
+    """The data of an object and everything below it; `folder` is its template folder, None without one. `now` is in
+    seconds since the epoch.
+
+    Raises ApiError and CommandError.
+    """
+    from ssa_operator.cli.owned_objects import Owner, object_data, owned_objects
+    from ssa_operator.cli.parents import ListedParent, parent_entries
+    from ssa_operator.cli.tree_view import conditions_of, entry
+    from ssa_operator.core.status.previous_status import reported_children
+
+    live = found.live
+    if folder is None and reported_children(live) is None:
+        below = await owned_objects(listings, mapper, [Owner(live.identity, live.uid, live)], now)
+        own = object_data(live, now) if not found.resource.confidential else {}
+        data = entry(live, {"conditions": conditions_of(live)}) | own
+        return data | {"resources": below.below.get(live.uid, []), "notes": list(below.notes)}
+    cluster_scope = folder is not None and folder.settings.cluster_scope
+    parent = ListedParent(live=live, resource=found.resource, cluster_scope=cluster_scope)
+    (data,) = await parent_entries(listings, mapper, [parent], now, whole=True)
+    owners = await _owners(listings, mapper, data["resources"])
+    below = await owned_objects(listings, mapper, owners, now)
+    resources = [each | {"objects": below.below.get(each.get("uid", ""), [])} for each in data["resources"]]
+    return data | {"resources": resources, "notes": [*data["notes"], *below.notes]}
 
 
-def _summary(children: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The number of Current children, and the colour of the text."""
-    states = [child.get("state") for child in children]
-    if not states:
-        return "Unknown", "False"
-    current = states.count("Current")
-    failed = "Failed" in states
-    return f"{current} of {len(states)} Current", "Failed" if failed else str(current == len(states))
+async def _owners(listings: Listings, mapper: RESTMapper, children: Sequence[Mapping[str, Any]]) -> list[Owner]:
+    """The children as owners. Those of custom kinds are read, because their status may list what they own."""
+    from ssa_operator.cli.owned_objects import Owner
+    from ssa_operator.core.objects.identity import read_identity
+    from ssa_operator.kube.api.discovery import UnknownKind
+    from ssa_operator.kube.api.request import Scope
 
-
-def _cause(ready: Mapping[str, Any]) -> str:
-    return "" if ready.get("status") == "True" else str(ready.get("message", ""))
+    owners = {each["uid"]: identity for each in children if each.get("uid") and (identity := read_identity(each))}
+    scopes: dict[str, Scope] = {}
+    for uid, identity in owners.items():
+        with contextlib.suppress(UnknownKind):
+            resource = await mapper.resource(identity.group_kind)
+            if not resource.built_in:
+                scopes[uid] = Scope(resource, identity.namespace, name=identity.name)
+    found = await listings.read(scopes.values())
+    lives = {live.uid: live for listing in found.values() for live in listing.objects}
+    return [Owner(identity, uid, lives.get(uid)) for uid, identity in owners.items()]

@@ -75,6 +75,12 @@ class FolderControllers:
         """Whether the informer of every folder whose resource the cluster serves has synced."""
         return self._started and all(each.synced for each in self.folders.values())
 
+    @property
+    def sources(self) -> Sources:
+        """The loaded templates."""
+        assert self._sources is not None, "load_templates was not called"
+        return self._sources
+
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
         their CRD declares.
@@ -82,16 +88,16 @@ class FolderControllers:
         parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
         return parents or self.crds.reports_status(kind)
 
-    def load_templates(self) -> None:
+    def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""
         before = self._sources.folders if self._sources is not None else {}
         self._sources = sources = load_all(self._options.templates, self._sources)
-        for problem in sources.problems:
+        for problem in sources.problems if log_problems else ():
             log.error("%s", problem)
         for name, folder in sources.folders.items():
             known = before.get(name)
             if known is None or known.digest != folder.digest or known.problems != folder.problems:
-                for problem in folder.problems:
+                for problem in folder.problems if log_problems else ():
                     log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
                 self._folder_changed(name)
         for name in before.keys() - sources.folders.keys():
@@ -107,13 +113,17 @@ class FolderControllers:
         await self.crds.reflector.synced_or_unavailable()
         while True:
             await self._changed.wait()
-            self._changed.clear()
-            kinds_changed = await self._refresh_kinds()
-            folders_changed = await self._refresh_folders()
-            self._started = True
-            self.permissions.request_review()
-            if kinds_changed or folders_changed:
-                self._requeue_unready()
+            await self._refresh()
+
+    async def start(self) -> None:
+        """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
+
+        `crds` and the files are not followed.
+        """
+        await self.crds.reflector.synced_or_unavailable()
+        await self._refresh()
+        reflectors = [each for parents in self.folders.values() for each in parents.reflectors]
+        await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
     async def rediscover(self) -> None:
         """Repeat discovery for missing kinds, until cancelled: not every kind has a CRD whose event shows it."""
@@ -152,6 +162,16 @@ class FolderControllers:
     def _folder_changed(self, name: str) -> None:
         self._changed_folders.add(name)
         self._changed.set()
+
+    async def _refresh(self) -> None:
+        """Adapt to the changed kinds and folders."""
+        self._changed.clear()
+        kinds_changed = await self._refresh_kinds()
+        folders_changed = await self._refresh_folders()
+        self._started = True
+        self.permissions.request_review()
+        if kinds_changed or folders_changed:
+            self._requeue_unready()
 
     async def _refresh_kinds(self) -> bool:
         """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""

@@ -14,15 +14,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ssa_operator.controller.event_router import EventRouter
-from ssa_operator.controller.folder_controllers import FolderControllers
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
-from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.controller.reconcile.reconciler import Reconciler
+from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.controller.workers import Workers
 from ssa_operator.core.policies.permissions import PermissionNeed
 from ssa_operator.kube.api.client import Client
@@ -40,20 +37,10 @@ class Operator:
         self.options = options
         self.metrics = Metrics()
         self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
-        router = EventRouter(self.queue, lambda: self.ready)
-        self.controllers = FolderControllers(client, mapper, options, router, self.metrics)
-        router.lookups = self.controllers.lookups
-        router.on_kind_changed = self.controllers.on_kind_changed
-        self._recorder = Recorder(client, self.metrics, self.queue.until_empty)
-        cluster = ClusterAccess(
-            client=client,
-            children=self.controllers.children,
-            lookups=self.controllers.lookups,
-            crds=self.controllers.crds,
-            recorder=self._recorder,
-            reports_status=self.controllers.reports_status,
-        )
-        self._reconciler = Reconciler(cluster, router.claims, options, self.queue.has_as_urgent)
+        shared = SharedInformers(client, mapper, options, self.metrics, self.queue)
+        self.controllers = shared.controllers
+        self._recorder = shared.recorder
+        self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent)
 
     @property
     def ready(self) -> bool:

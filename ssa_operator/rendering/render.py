@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
+from ssa_operator.core.objects.field_origin import LITERAL, Origin
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
+from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
@@ -26,7 +28,7 @@ from ssa_operator.rendering.status_redaction import redact_status, redactor_of
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
-from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue
+from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
@@ -34,7 +36,21 @@ if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
 
 
-def render(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
+def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
+    """The same as `render`, with the origin of each field and the fields that each dependency reads.
+
+    It takes longer than `render`. A missing field of the parent, which is a problem there, may be a wait here.
+    """
+    return render(templates, parent, cluster, traced=True)
+
+
+def render(
+    templates: Templates | Folder,
+    parent: Mapping[str, Any],
+    cluster: ClusterView = OFFLINE,
+    *,
+    traced: bool = False,
+) -> Rendered:
     """The documents of one parent, as the API server returned it; `cluster` answers the queries of its templates.
 
     If the files of a folder failed to load, the result has their problems and the documents of the last good templates.
@@ -45,13 +61,13 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], cluster: Cl
             return Rendered(problems=templates.problems)
         failed = tuple(replace(problem, outdated=True) for problem in templates.problems)
         templates = templates.templates
-    api = TemplateAPI(cluster, parent)
+    api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
     no_wait: set[Reference] = set()
     # The annotation `wait` of a child is known only after its manifest is rendered.
     while api.unready and not (more := api.unready & no_wait_children(results)) <= no_wait:
         no_wait |= more
-        api = TemplateAPI(cluster, parent, no_wait=no_wait)
+        api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced)
         results = _render_files(templates, parent, api)
     results = resolve_references(results, api)
     return Rendered(
@@ -71,6 +87,8 @@ def render(templates: Templates | Folder, parent: Mapping[str, Any], cluster: Cl
 
 def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
     variables = _variables(templates, parent, api)
+    if api.traced:
+        variables = _traced_variables(variables, parent, api)
     return [result for file in templates.manifest_files for result in _render_file(templates, file, variables, api)]
 
 
@@ -90,6 +108,27 @@ def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI
     if templates.queries_cluster:
         variables.update(api.functions())
     return variables
+
+
+_TRACED: Mapping[str, tuple[str, ...]] = {
+    "object": (),
+    "metadata": ("metadata",),
+    "spec": ("spec",),
+    "status": ("status",),
+    "name": ("metadata", "name"),
+    "namespace": ("metadata", "namespace"),
+    "labels": ("metadata", "labels"),
+    "annotations": ("metadata", "annotations"),
+}
+"""The variables with values of the parent, each with its field."""
+
+
+def _traced_variables(variables: Mapping[str, Any], parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
+    """The variables, with values that record the fields of the parent that they come from."""
+    return {
+        name: api.traced_parent(parent, value, *_TRACED[name]) if name in _TRACED else value
+        for name, value in variables.items()
+    }
 
 
 def _copyable_annotations(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,7 +153,7 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
         if api.file_provenance:
             file_dependencies = dependencies_of(api.file_provenance)
             results = [_with_file_dependencies(result, file_dependencies) for result in results]
-        return results
+        return [_with_origins(result) for result in results] if api.traced else results
 
     with limits.enforced():
         try:
@@ -125,10 +164,21 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
             dependencies = dependencies_of((*api.file_provenance, *error.unknown.provenance))
             return [Wait(location=location, awaited=error.unknown.awaited, dependencies=dependencies)]
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
-            return [problem_of(error, templates, file.name, variables)]
+            return [
+                problem_of(error, templates, file.name, {name: untracked(value) for name, value in variables.items()})
+            ]
         finally:
             if api.generator:
                 api.generated_values.update(dict.fromkeys(api.generator.values))
+
+
+def _with_origins(result: Result) -> Result:
+    """A traced result; a document without a value of the parent or the cluster consists of literals."""
+    return replace(result, origin_of=_literal) if isinstance(result, Document) and result.origin_of is None else result
+
+
+def _literal(_: FieldPath) -> Origin:
+    return LITERAL
 
 
 def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Result:

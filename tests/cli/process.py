@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pty
 import sys
+import termios
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -14,10 +16,11 @@ from tests.controller.harness import PATIENCE, ROOT
 
 @dataclass(slots=True)
 class Command:
-    """A started command; `lines` is what it has written to standard error so far."""
+    """A started command; `lines` is what it has written to standard error so far, `printed` to standard output."""
 
     process: asyncio.subprocess.Process
     lines: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
     async def says(self, words: str) -> str:
         """The line with these words, once it is written."""
@@ -28,6 +31,16 @@ class Command:
                 assert line, "it ended, after: " + "".join(self.lines)
                 self.lines.append(line.decode())
         return next(line for line in self.lines if words in line)
+
+    async def prints(self, words: str) -> str:
+        """The line on standard output with these words, once it is written."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while not any(words in line for line in self.printed):
+                line = await self.process.stdout.readline()
+                assert line, "it ended, after: " + "".join(self.printed)
+                self.printed.append(line.decode())
+        return next(line for line in self.printed if words in line)
 
     async def ended(self) -> int:
         """The exit code, once it has ended."""
@@ -44,6 +57,36 @@ async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int
     out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
+
+
+async def in_terminal(*arguments: str, **environment: str) -> tuple[int, str]:
+    """Exit code and output of a command that ends by itself, in a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ssa_operator",
+        *arguments,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        env=os.environ | {"TERM": "xterm-256color"} | environment,
+    )
+    os.close(theirs)
+    shown = await asyncio.to_thread(_read_until_closed, ours)
+    return await process.wait(), shown
+
+
+def _read_until_closed(terminal: int) -> str:
+    parts = []
+    # On Linux, the end of a terminal is an error.
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode()
 
 
 @contextlib.asynccontextmanager

@@ -4,51 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from typer.main import get_command
 
-from ssa_operator.cli.main import app
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
 from tests.controller.harness import ROOT, Desk, definition, echo, operating
-
-
-def commands(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
-    """All subcommands of a command, by their words."""
-    if not hasattr(command, "commands"):
-        return {words: command}
-    found = [commands(each, *words, name) for name, each in command.commands.items()]
-    return {words: each for part in found for words, each in part.items()}
-
-
-COMMANDS = commands(get_command(app))
-
-
-async def test_the_help_names_every_command() -> None:
-    _, out, _ = await run("--help")
-    assert {words[0] for words in COMMANDS} == {
-        line.split()[0] for line in out.split("Commands:")[1].splitlines() if line
-    }
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-async def test_every_command_has_help_with_an_example_and_the_variable_of_each_option(words: tuple[str, ...]) -> None:
-    code, out, _ = await run(*words, "--help", COLUMNS="200")
-    assert code == 0
-    assert "Example: " in out
-    options = [parameter for parameter in COMMANDS[words].params if parameter.param_type_name == "option"]
-    for option in options:
-        (name,) = [text for text in option.opts if text.startswith("--")]
-        if name == "--help":
-            continue
-        variable = "SSA_OPERATOR_" + name.removeprefix("--").replace("-", "_").upper()
-        assert option.envvar == variable, name
-        assert f"env var: {variable}" in " ".join(out.split()), name
 
 
 async def test_an_option_can_be_set_in_the_environment() -> None:
@@ -130,6 +94,8 @@ async def test_render_names_a_document_that_would_wait_and_prints_its_manifest(t
     comments = [line for line in out.splitlines() if line.startswith("#")]
     said = "ConfigMap default/{} is waiting for Job/migrate to be ready (for Echo web)"
     assert comments == [
+        "# echoes.example.com/a.yaml.j2:1",
+        "# echoes.example.com/a.yaml.j2:5",
         f"# echoes.example.com/a.yaml.j2:5: {said.format('later')}",
         f"# echoes.example.com/a.yaml.j2:12: {said.format('reads')}",
     ]

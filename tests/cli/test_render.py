@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from ssa_operator.controller.options import Options
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import Credentials
 from tests.cli.process import run
-from tests.controller.harness import config_map, definition, echo
+from tests.controller.harness import ROOT, Desk, administrator, config_map, definition, echo, operating
 
 
 def folder(tmp_path: Path, **files: str) -> Path:
@@ -242,3 +249,136 @@ async def test_a_missing_templates_folder_is_an_error() -> None:
     code, _, err = await run("render", "-", "--templates=nowhere", stdin=EMPTY)
     assert code == 2
     assert "there is no folder nowhere" in err
+
+
+READS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: reads}
+data:
+  shared: "{{ lookup('v1', 'ConfigMap', 'shared').data.word }}"
+  uid: "{{ child('ConfigMap', 'made').metadata.uid }}"
+  count: "{{ lookup_all('v1', 'ConfigMap', labels={'a': 'b'}) | length }}"
+"""
+MADE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\n"
+
+
+async def test_child_and_lookup_find_the_objects_of_files(tmp_path: Path) -> None:
+    templates = folder(tmp_path, reads=READS, made=MADE)
+    _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    words = "ConfigMap default/reads is waiting for ConfigMap default/shared .data.word and ConfigMap/made"
+    assert f"# echoes.example.com/reads.yaml.j2:5: {words}" in out
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "a.yaml").write_text(json.dumps(config_map("shared", word="one")))
+    labelled = config_map("any")
+    labelled["metadata"]["labels"] = {"a": "b"}
+    made = config_map("made")
+    made["metadata"]["uid"] = "u-1"
+    (tmp_path / "more.yaml").write_text(f"{json.dumps(labelled)}\n---\n{json.dumps(made)}\n")
+    objects = (f"--objects={tmp_path / 'objects'}", f"--objects={tmp_path / 'more.yaml'}")
+    code, out, err = await run("render", "-", "--strict", *objects, f"--templates={templates}", stdin=EMPTY)
+    assert (code, err) == (0, "")
+    _, reads = yaml.safe_load_all(out)
+    assert reads["data"] == {"shared": "one", "uid": "u-1", "count": "1"}
+    code, _, err = await run("render", "-", *objects, *objects, f"--templates={templates}", stdin=EMPTY)
+    assert code == 2
+    assert "a.yaml:1: ConfigMap default/shared is given twice" in err
+    code, _, err = await run("render", "-", "--live", *objects, f"--templates={templates}", stdin=EMPTY)
+    assert code == 2
+    assert "--live reads the cluster, and --objects replaces it" in err
+
+
+async def test_an_object_that_another_controller_owns_is_refused_if_it_is_given(tmp_path: Path) -> None:
+    templates = folder(tmp_path, made=MADE)
+    owned = config_map("made")
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other", "uid": "u", "controller": True}
+    owned["metadata"]["ownerReferences"] = [owner]
+    (tmp_path / "owned.yaml").write_text(json.dumps(owned))
+    arguments = ("render", "-", f"--objects={tmp_path / 'owned.yaml'}", f"--templates={templates}")
+    code, _, err = await run(*arguments, stdin=EMPTY)
+    assert code == 1
+    assert "echoes.example.com/made.yaml.j2:1: ConfigMap default/made is controlled by Deployment other" in err
+
+
+async def test_files_and_folders_are_rendered_in_order_with_the_line_of_each_document(tmp_path: Path) -> None:
+    templates = folder(tmp_path, a=f"{manifest('{{ name }}-a')}\n---\n{manifest('{{ name }}-b')}\n")
+    (tmp_path / "parents").mkdir()
+    for name in ("two", "one"):
+        (tmp_path / "parents" / f"{name}.yaml").write_text(json.dumps(echo(name)))
+    (tmp_path / "three.yaml").write_text(json.dumps(echo("three")))
+    files = (str(tmp_path / "three.yaml"), str(tmp_path / "parents"))
+    code, out, err = await run("render", *files, f"--templates={templates}", "--namespace=team", "--as-applied")
+    assert (code, err) == (0, "")
+    found = list(yaml.safe_load_all(out))
+    names = [f"{parent}-{suffix}" for parent in ("three", "one", "two") for suffix in "ab"]
+    assert [body["metadata"]["name"] for body in found] == names
+    assert {body["metadata"]["namespace"] for body in found} == {"team"}
+    comments = [line for line in out.splitlines() if line.startswith("#")]
+    assert comments == ["# echoes.example.com/a.yaml.j2:1", "# echoes.example.com/a.yaml.j2:3"] * 3
+
+
+class Recording(Client):
+    """A client that remembers what it applies to children."""
+
+    def __init__(self, found: Credentials) -> None:
+        super().__init__(found)
+        self.applied: dict[str, bytes] = {}
+
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
+    ) -> Applied:
+        if options.manager == "ssa-operator" and not options.subresource:
+            self.applied[f"{resource.kind}/{name}"] = body
+        return await super().apply(resource, namespace, name, body, options)
+
+
+@pytest.mark.cluster
+async def test_render_live_prints_the_bytes_that_the_operator_applies(
+    cluster: Cluster, desk: Desk, tmp_path: Path
+) -> None:
+    secret = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: "{{ name }}"}
+stringData:
+  password: "{{ generated(20) }}"
+  odd: "é \\u0085 {{ spec.replicas }}"
+"""
+    deployment = (ROOT / "templates/echoes.example.com/deployment.yaml.j2").read_text()
+    texts = {"secret": secret, "deployment": deployment}
+    reads = READS.replace("'made'", "'made-' ~ name").replace("'b'", "namespace")
+    templates = folder(tmp_path, **texts, reads=reads, made=MADE.replace("made", "made-{{ name }}"))
+    shared = config_map("shared", word="one")
+    shared["metadata"]["labels"] = {"a": desk.namespace}
+    await desk.apply(shared)
+    options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)
+    async with Client(await administrator(cluster)) as client, operating(client, options):
+        await desk.apply_until_ready(echo("web", 2))
+    # Another process applies every manifest again.
+    async with Recording(await administrator(cluster)) as client, operating(client, options) as running:
+        await running.reconciled(1)
+    arguments = (f"--templates={templates}", f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run(
+        "render", "-", "--live", "--as-applied", "--output=json", *arguments, stdin=json.dumps(echo("web", 2))
+    )
+    assert (code, err) == (0, "")
+    printed = {f"{body['kind']}/{body['metadata']['name']}": encode(body) for body in json.loads(out)["items"]}
+    assert printed == client.applied
+    assert len(printed) == 4
+
+
+@pytest.mark.cluster
+async def test_render_live_of_a_new_parent_writes_nothing_and_refuses_what_the_cluster_refuses(
+    desk: Desk, tmp_path: Path
+) -> None:
+    templates = folder(tmp_path, a=manifest(), b=manifest(kind="Nothing", api="no.example.com/v1"))
+    arguments = ("-", "--live", f"--templates={templates}", "-n", desk.namespace, f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("render", *arguments, stdin=json.dumps(echo("web")))
+    assert code == 1
+    assert yaml.safe_load(out)["metadata"]["name"] == "a"
+    assert "echoes.example.com/b.yaml.j2:1: Nothing" in err
+    assert "the cluster has no kind" in err
+    assert await desk.find("echoes.example.com", "web") is None
+    code, out, err = await run("render", *arguments, stdin=json.dumps({**echo("web"), "spec": {}}))
+    assert (code, out) == (1, "")
+    assert "spec.replicas: Required value" in err

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from tests.cli.process import run
+from tests.cli.process import run, started
+from tests.cli.terminal import terminal
 from tests.controller.harness import PATIENCE, ROOT, Desk, definition, echo, operating
 from tests.controller.permissions import allowed, limited
+from tests.devcluster.audit import audited
 
 pytestmark = pytest.mark.cluster
 
@@ -159,6 +162,22 @@ async def test_conditions_are_shown_if_the_crd_declares_no_status_resources(
     assert states(entry) == FOUND
 
 
+async def test_what_a_parent_waits_for_is_its_last_event_if_its_status_has_no_conditions(
+    desk: Desk, client: Client, group: str, tmp_path: Path
+) -> None:
+    await define(desk, group)
+    waits = "data: {url: \"{{ lookup('v1', 'ConfigMap', 'missing').data.url }}\"}\n"
+    config = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web}}\n{waits}"
+    templates = folder(tmp_path, f"things.{group}", config)
+    async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
+        await desk.apply(thing(group))
+        event = await desk.until_event("WaitingForDependency", "missing")
+    text, entry = await shown(desk, templates)
+    assert entry["event"]["reason"] == "WaitingForDependency"
+    assert entry["event"]["time"] == event["eventTime"]
+    assert re.search(r"last Event: WaitingForDependency: .*waiting for ConfigMap .*missing .*\(\d+s ago\)\n", text)
+
+
 async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Client, tmp_path: Path) -> None:
     templates = folder(tmp_path, "serviceaccounts", "{% if name == 'own' %}\n" + CHILDREN + "{% endif %}\n")
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
@@ -182,7 +201,8 @@ async def test_a_kind_that_the_user_cannot_list_is_named(
     await desk.apply(*allowed(user, rules, "viewer"))
     _, entry = await shown(desk, templates, kubeconfig=limited(desk.kubeconfig, tmp_path, user))
     assert states(entry) == {"ConfigMap/web": "Current", "Service/web": "Current"}
-    why, skipped = entry["notes"]
+    why, skipped, events = entry["notes"]
+    assert events == "its Events are not shown, because listing them is forbidden"
     assert f"its CRD can't be read (get of CustomResourceDefinition things.{group}" in why
     assert skipped.startswith("children of these kinds are not shown, because listing them is forbidden: ")
     assert {"persistentvolumeclaims", "secrets"} <= set(skipped.partition(": ")[2].split(", "))
@@ -217,3 +237,84 @@ async def test_a_missing_permission_for_parents_is_a_one_line_error(desk: Desk, 
     assert (code, out) == (1, "")
     assert "forbidden" in err
     assert "Traceback" not in err
+
+
+async def test_parents_that_are_not_ready_come_first_and_are_counted(desk: Desk, client: Client) -> None:
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply_until_ready(echo("a-ready"))
+        await desk.apply_until_ready(echo("b-ready"))
+    await desk.apply(echo("unreported"))
+    code, out, err = await run("status", f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    assert (code, err) == (0, "")
+    parents = [line.split()[1].rpartition("/")[2] for line in out.splitlines() if line.startswith("Echo ")]
+    assert parents == ["unreported", "a-ready", "b-ready"]
+    assert out.splitlines()[-1] == "3 parents: 1 Unknown, 2 Ready"
+
+
+@pytest.mark.parametrize("arguments", [("echo", "one"), ("echoes.example.com/one",), ("echo/one", "echo/two"), ("ec",)])
+async def test_parents_are_named_as_for_kubectl(desk: Desk, arguments: tuple[str, ...]) -> None:
+    await desk.apply(echo("one"), echo("two"))
+    target = (f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}", "--output=json")
+    code, out, err = await run("status", *arguments, *target)
+    if arguments == ("ec",):
+        assert code == 1
+        assert "the cluster serves no resource ec; did you mean " in err
+        return
+    assert (code, err) == (0, "")
+    wanted = ["one", "two"] if len(arguments) == 2 and "/" in arguments[0] else ["one"]
+    assert [each["name"] for each in json.loads(out)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("echo/wbe", "there is no echo/wbe in namespace NAMESPACE; did you mean web?"),
+        ("ecoh/web", "the cluster serves no resource ecoh; did you mean echoes.example.com"),
+        ("deploy/web", "there is no template folder deployments.apps; `ssa-operator tree deploy/web` shows any object"),
+    ],
+)
+async def test_a_parent_that_does_not_exist_gets_a_suggestion(desk: Desk, reference: str, message: str) -> None:
+    await desk.apply(echo("web"))
+    code, out, err = await run("status", reference, "-n", desk.namespace, f"--kubeconfig={desk.kubeconfig}")
+    assert (code, out) == (1, "")
+    assert message.replace("NAMESPACE", desk.namespace) in err
+    assert err.count("\n") == 1
+
+
+async def test_watched_status_prints_each_change_without_listing_again(
+    desk: Desk, client: Client, cluster: Cluster, tmp_path: Path
+) -> None:
+    await desk.apply(echo("web"))
+    user = f"watcher-{desk.namespace}"
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    await desk.apply(*allowed(user, rules, "watcher"))
+    kubeconfig = limited(desk.kubeconfig, tmp_path, user)
+    arguments = ("status", "--watch", f"--namespace={desk.namespace}", f"--kubeconfig={kubeconfig}")
+
+    def lists() -> int:
+        mine = (event for event in audited(cluster) if event.get("impersonatedUser", {}).get("username") == user)
+        return sum(event["verb"] == "list" for event in mine)
+
+    async with started(*arguments) as command:
+        await command.prints(f"Echo {desk.namespace}/web  Unknown")
+        before = lists()
+        options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+        async with operating(client, options):
+            await command.prints(f"Echo {desk.namespace}/web  Ready")
+            await command.prints(f"Deployment {desk.namespace}/web  Current")
+        assert lists() == before
+        assert "\x1b" not in "".join(command.printed)
+
+
+async def test_status_in_a_terminal_changes_its_lines_in_place(desk: Desk, client: Client) -> None:
+    await desk.apply(echo("web"))
+    target = (f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+    async with terminal("status", "--watch", *target) as shown:
+        await shown.shows(f"Echo {desk.namespace}/web  Unknown")
+        async with operating(client, options):
+            text = await shown.shows(f"Echo {desk.namespace}/web  Ready", f"Deployment {desk.namespace}/web  Current")
+        assert "Unknown" not in text
+        shown.press("\x03")
+        assert await shown.ended() == 130

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate.transcripts import resource
 from ssa_operator.rendering.folder.sources import load
 from tests.cli.process import run
-from tests.examples.console import resource
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.rendering import golden
 

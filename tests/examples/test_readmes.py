@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
+from docs.generate.transcripts import commands, lasting, resource, type_in
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command as Process
 from tests.controller.harness import PATIENCE, Desk
-from tests.examples.console import commands, lasting, resource
 from tests.examples.example_catalog import GALLERY, NAMES, RESOURCES, ROOT
 
 pytestmark = pytest.mark.cluster
 
 
 async def typed(text: str, cluster: Cluster) -> str:
-    """What a command prints. Raises AssertionError with what it says where it fails."""
-    process = await asyncio.create_subprocess_exec(
-        "bash",
-        "-c",
-        text,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=ROOT,
-        env=os.environ
-        | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-    )
-    try:
-        async with asyncio.timeout(2 * PATIENCE):
-            out, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-    assert process.returncode == 0, f"{text}: {out.decode()}"
-    return out.decode()
+    """What a command prints."""
+    async with asyncio.timeout(2 * PATIENCE):
+        return await type_in(text, ROOT, cluster.kubeconfig)
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ from tests.rendering.template_files import FakeClusterView
 ROOT = Path(__file__).parents[2]
 UID = "0f3b1c52-7f2e-4c39-9c0e-5d8f2a7b6e41"
 ID = UID.replace("-", "")
+BRANCH_UID = "7d1a9a3e-52b7-4e0c-8f2a-3c4b5d6e7f80"
+BRANCH_ID = BRANCH_UID.replace("-", "")
 KEYS: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Secret",
@@ -29,8 +31,9 @@ S3 = {"bucket": "mine", "secret_ref": {"name": "keys"}}
 
 
 @functools.cache
-def templates() -> Templates:
-    folder = load(ROOT / "templates").folders["neondatabases.melenion.com"]
+def templates(kind: str = "NeonDatabase") -> Templates:
+    names = {"NeonDatabase": "neondatabases", "NeonBranch": "neonbranches"}
+    folder = load(ROOT / "templates").folders[f"{names[kind]}.melenion.com"]
     assert folder.problems == ()
     assert folder.templates is not None
     return folder.templates
@@ -45,21 +48,34 @@ def database(name: str = "db", **spec: Any) -> dict[str, Any]:
     }
 
 
+def branch(name: str = "dev", **spec: Any) -> dict[str, Any]:
+    return {
+        **database(name),
+        "kind": "NeonBranch",
+        "metadata": {"name": name, "namespace": "n", "uid": BRANCH_UID, "generation": 1},
+        "spec": {"database": "db", **spec},
+    }
+
+
 @dataclass(slots=True)
 class Stage:
-    """One database; `waves` are the objects that each pass could make, as `Kind/name`."""
+    """One database or branch; `waves` are the objects that each pass could make, as `Kind/name`."""
 
     parent: Mapping[str, Any]
     others: tuple[Mapping[str, Any], ...] = (KEYS,)
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     waves: list[set[str]] = field(default_factory=list)
 
+    @property
+    def templates(self) -> Templates:
+        return templates(self.parent["kind"])
+
     def world(self) -> FakeClusterView:
         return FakeClusterView(children=tuple(self.objects.values()), others=self.others)
 
     def rendered(self) -> Rendered:
-        found = render(templates(), self.parent, self.world())
-        assert found.problems == ()
+        found = render(self.templates, self.parent, self.world())
+        assert found.problems == (), found.problems
         assert graph_of(found, lambda identity: identity).cycles() == ()
         return found
 
@@ -74,14 +90,23 @@ class Stage:
         return bool(changed)
 
     def status(self) -> dict[str, Any]:
-        found = render_status(templates(), self.parent, self.world())
-        assert found.problems == ()
+        found = render_status(self.templates, self.parent, self.world())
+        assert found.problems == (), found.problems
         return dict(found.fields)
 
 
 def made(name: str = "db", **spec: Any) -> Stage:
     """A database of which everything is there and ready."""
-    stage = Stage(database(name, **spec))
+    return finished(Stage(database(name, **spec)))
+
+
+def made_branch(name: str = "dev", *others: Mapping[str, Any], of: Stage | None = None, **spec: Any) -> Stage:
+    """A branch of which everything is there and ready, of a ready database, beside these other objects."""
+    parent = made() if of is None else of
+    return finished(Stage(branch(name, **spec), others=({**parent.parent, "status": parent.status()}, *others)))
+
+
+def finished(stage: Stage) -> Stage:
     while stage.step():
         pass
     assert stage.rendered().complete
@@ -127,7 +152,13 @@ def pods(stage: Stage) -> dict[str, dict[str, Any]]:
 
 
 def container(stage: Stage, component: str) -> dict[str, Any]:
-    """The only container of a component."""
-    (found,) = pods(stage)[component]["spec"]["containers"]
-    assert isinstance(found, dict)
-    return found
+    """The container that has the name of its component."""
+    found = pods(stage)[component]["spec"]["containers"]
+    (own,) = (each for each in found if each["name"] == component)
+    assert isinstance(own, dict)
+    return own
+
+
+def containers(stage: Stage) -> list[dict[str, Any]]:
+    """All containers of all components."""
+    return [each for pod in pods(stage).values() for each in pod["spec"]["containers"]]

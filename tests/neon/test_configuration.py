@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.neon.fake_ready_cluster import ID, KEYS, S3, Stage, container, database, made
+from tests.neon.fake_ready_cluster import ID, KEYS, S3, Stage, container, database, made, pods
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +69,45 @@ def test_the_pageserver_is_configured_as_upstream_does_it(stage: Stage) -> None:
             "bucket_region": "eu-north-1",
             "prefix_in_bucket": "/pageserver",
         },
-        "control_plane_api": "http://0.0.0.0:6666",
+        "control_plane_api": "http://127.0.0.1:6666",
         "control_plane_emergency_mode": True,
         "virtual_file_io_mode": "buffered",
+        # Upstream's default asks for 2 GB, which a small volume never has free.
+        "disk_usage_based_eviction": {"max_usage_pct": 80, "min_avail_bytes": 0, "period": "60s"},
     }
+
+
+def test_the_generation_validator_listens_where_the_pageserver_asks(stage: Stage) -> None:
+    (_, validator) = pods(stage)["pageserver"]["spec"]["containers"]
+    assert validator["command"] == ["perl", "/etc/neon/validate-generation.pl"]
+    told = {each["name"]: each.get("value", each.get("valueFrom")) for each in validator["env"]}
+    assert pageserver(stage)["control_plane_api"] == f"http://127.0.0.1:{told['PORT']}"
+    assert told["POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    mounts = {each["mountPath"]: each for each in validator["volumeMounts"]}
+    # It proves that the pod holds the volume of the tenants by writing to it.
+    assert told["HOLDER_FILE"].startswith("/volume/")
+    assert mounts["/volume"]["name"] == "data"
+    assert mounts["/etc/neon/validate-generation.pl"]["subPath"] in stage.objects["ConfigMap/db-pageserver"]["data"]
+    # The images of the database: no other image has to be there.
+    assert validator["image"] == container(stage, "pageserver")["image"]
+
+
+def test_the_compute_stops_postgres_before_compute_ctl_is_signalled(stage: Stage) -> None:
+    compute = container(stage, "compute")
+    shell, flag, script = compute["lifecycle"]["preStop"]["exec"]["command"]
+    assert (shell, flag) == ("/bin/sh", "-c")
+    words = script.split()
+    assert words[:2] == ["pg_ctl", "stop"]
+    told = words_of_compute_ctl(stage)
+    assert f"--pgdata={told['--pgdata']}" in words
+    assert "--mode=fast" in words
+    seconds = int(next(word for word in words if word.startswith("--timeout=")).partition("=")[2])
+    assert seconds < pods(stage)["compute"]["spec"]["terminationGracePeriodSeconds"]
+
+
+def words_of_compute_ctl(stage: Stage) -> dict[str, str]:
+    found = words(stage, "compute")[1:]
+    return dict(zip(found[::2], found[1::2], strict=True))
 
 
 def test_the_pageserver_finds_its_files_and_keeps_its_tenants(stage: Stage) -> None:
@@ -234,6 +269,11 @@ def test_compute_ctl_is_told_how_to_write_each_setting(stage: Stage) -> None:
         assert re.fullmatch(bare, each["value"])
 
 
+def test_further_libraries_are_loaded_after_neon() -> None:
+    stage = made(compute={"preload": ["pg_stat_statements", "pg_cron"]})
+    assert settings(stage)["shared_preload_libraries"] == "neon,pg_stat_statements,pg_cron"
+
+
 def test_settings_of_the_database_reach_postgres() -> None:
     own = {"log_statement": "all", "work_mem": "8MB", "application_name": 'it\'s "q"'}
     stage = made(compute={"max_connections": 7, "shared_buffers": "1GB", "settings": own})
@@ -300,7 +340,10 @@ def test_the_secret_says_how_to_log_in(stage: Stage) -> None:
     password = login.pop("password")
     host = "db-compute.n.svc"
     assert login == {
+        "type": "postgresql",
+        "provider": "neon",
         "username": "cloud_admin",
+        "user": "cloud_admin",
         "host": host,
         "port": "55433",
         "dbname": "postgres",

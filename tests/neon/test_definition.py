@@ -14,18 +14,18 @@ import yaml
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.rendering.render import render
 from tests.conftest import Kubectl
-from tests.neon.fake_ready_cluster import ROOT, S3, database, made, pods, templates
+from tests.neon.fake_ready_cluster import ROOT, S3, Stage, branch, database, made, made_branch, pods, templates
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def definition(cluster: Cluster) -> None:
-    """The CRD, once it is served."""
+    """The CRDs, once they are served."""
     kubectl = [str(Path(sys.executable).parent / "kubectl"), f"--kubeconfig={cluster.kubeconfig}"]
-    path = ROOT / "crds" / "neondatabases.melenion.com.yaml"
+    files = [f"--filename={ROOT / 'crds' / name}.melenion.com.yaml" for name in ("neondatabases", "neonbranches")]
     for words in (["apply", "--server-side"], ["wait", "--for=condition=Established", "--timeout=60s"]):
-        subprocess.run([*kubectl, *words, f"--filename={path}"], check=True)
+        subprocess.run([*kubectl, *words, *files], check=True)
 
 
 @pytest.fixture
@@ -73,6 +73,16 @@ def test_a_version_is_a_number_or_a_string(apply: Kubectl, version: int | str) -
         ({"compute": {"settings": {"a b": "x"}}}, "settings must have the names of Postgres' settings"),
         ({"compute": {"settings": {"work_mem": 1}}}, "spec.compute.settings.work_mem"),
         ({"postgresVersion": 17}, ".spec.postgresVersion: field not declared in schema"),
+        ({"compute": {"preload": ["neon"]}}, "neon is always the first library"),
+        ({"compute": {"preload": ["a,b"]}}, "spec.compute.preload[0]"),
+        ({"compute": {"settings": {"shared_preload_libraries": "x"}}}, "settings may not set what Neon depends on"),
+        ({"roles": [{"name": "App"}]}, "spec.roles[0].name"),
+        ({"roles": [{"name": "cloud_admin"}]}, "this name belongs to Postgres or Neon"),
+        ({"roles": [{"name": "a"}, {"name": "a"}]}, 'duplicate entries for key [name="a"]'),
+        ({"roles": [{"name": "a", "secretRef": {}}]}, "spec.roles[0].secretRef.name: Required value"),
+        ({"databases": [{"name": "template1"}]}, "choose another name"),
+        ({"databases": [{"name": "a", "owner": "b"}]}, "the owner of a database must be a role of spec.roles"),
+        ({"databases": [{"name": "a", "extensions": ["x; y"]}]}, "spec.databases[0].extensions[0]"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_with_a_reason(apply: Kubectl, spec: dict[str, Any], message: str) -> None:
@@ -124,12 +134,9 @@ def test_all_but_the_version_has_a_default(apply: Kubectl) -> None:
     spec = json.loads(apply(resource(safekeepers={}, minio={}), "--output=json"))["spec"]
     assert spec == {
         "postgres_version": 17,
-        "neon_image_ref": "ghcr.io/neondatabase/neon:latest",
-        "minio_image_ref": "quay.io/minio/minio:RELEASE.2022-10-20T00-55-09Z",
-        "mc_image_ref": "quay.io/minio/mc:latest",
         "deletion_policy": "Retain",
-        "safekeepers": {"count": 3, "storage_size": "10Gi"},
-        "minio": {"storage_size": "10Gi"},
+        "safekeepers": {"count": 3, "storage_size": "20Gi"},
+        "minio": {"storage_size": "50Gi"},
     }
 
 
@@ -143,6 +150,14 @@ def test_the_defaults_of_the_templates_are_those_of_the_crd(apply: Kubectl) -> N
 SPECS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "a string": {"postgres_version": "14", "deletion_policy": "Delete"},
+    "with roles": {
+        "roles": [{"name": "app"}, {"name": "other"}],
+        "databases": [{"name": "shop", "owner": "app", "extensions": ["vector"]}, {"name": "plain"}],
+        "compute": {
+            "preload": ["pg_stat_statements"],
+            "settings": {"neon.max_file_cache_size": "1GB", "neon.file_cache_size_limit": "1GB"},
+        },
+    },
     "external": {"s3": {**S3, "endpoint": "https://s3.example.com"}, "safekeepers": {"count": 1}},
     "everything": {
         "storage_class": "standard",
@@ -163,14 +178,22 @@ def test_the_api_server_takes_every_manifest(apply: Kubectl, spec: dict[str, Any
     assert len(applied.splitlines()) == len(bodies)
 
 
-@pytest.mark.parametrize("spec", [{}, {"s3": S3}], ids=["as it comes", "external"])
+STAGES = {
+    "as it comes": made(),
+    "external": made(s3=S3),
+    "with roles": made(**SPECS["with roles"]),
+    "a branch": made_branch(),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 def test_every_pod_is_admitted_where_pod_security_is_restricted(
-    apply: Kubectl, kubectl: Kubectl, namespace: str, spec: dict[str, Any]
+    apply: Kubectl, kubectl: Kubectl, namespace: str, stage: Stage
 ) -> None:
     kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     made_pods: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": component}, "spec": volumeless(pod["spec"])}
-        for component, pod in pods(made(**spec)).items()
+        for component, pod in pods(stage).items()
     ]
     apply({"apiVersion": "v1", "kind": "List", "items": made_pods}, "--dry-run=server")
     # The API server does look.
@@ -183,20 +206,27 @@ def volumeless(spec: dict[str, Any]) -> dict[str, Any]:
     """A pod as its StatefulSet makes it, with a volume for each claim."""
     volumes = [*spec.get("volumes", ())]
     known = {volume["name"] for volume in volumes}
-    for mount in spec["containers"][0].get("volumeMounts", ()):
+    for mount in (mount for each in spec["containers"] for mount in each.get("volumeMounts", ())):
         if mount["name"] not in known:
             known.add(mount["name"])
             volumes.append({"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}})
     return {**spec, "volumes": volumes}
 
 
-def test_the_crd_has_room_for_all_that_a_status_says(apply: Kubectl, kubectl: Kubectl, namespace: str) -> None:
-    apply(resource())
-    status = made().status()
+def complete(status: dict[str, Any]) -> dict[str, Any]:
+    """A status with the fields that the operator adds."""
     condition = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": 1}
     condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
     resources = [{"group": "", "kind": "Secret", "namespace": "n", "name": "a", "uid": "u", "state": "Current"}]
-    full = {**status, "observedGeneration": 1, "conditions": [condition], "resources": resources}
+    return {**status, "observedGeneration": 1, "conditions": [condition], "resources": resources}
+
+
+def test_the_crd_has_room_for_all_that_a_status_says(apply: Kubectl, kubectl: Kubectl, namespace: str) -> None:
+    apply(resource())
+    stage = made(**SPECS["with roles"])
+    stage.others = (*stage.others, branch("dev"))
+    full = complete(stage.status())
+    assert {"branches", "roles", "storage"} <= set(full)
     body = {**resource(), "status": full}
     assert json.loads(apply(body, "--subresource=status", "--output=json"))["status"] == full
     words = kubectl("get", "nd", f"--namespace={namespace}", "--no-headers", "--output=wide").split()
@@ -208,3 +238,65 @@ def test_the_example_is_taken_and_renders(apply: Kubectl) -> None:
     del example["metadata"]["namespace"]
     live = json.loads(apply(example, "--output=json"))
     assert render(templates(), live).problems == ()
+
+
+def branch_resource(name: str = "dev", **spec: Any) -> dict[str, Any]:
+    """A NeonBranch as its user writes it."""
+    return {**branch(name, **spec), "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"lsn": "16B3748"}, "spec.lsn"),
+        ({"ancestor": "dev"}, "a branch can't be its own ancestor"),
+        ({"compute": {"settings": {"fsync": "on"}}}, "settings may not set what Neon depends on"),
+        ({"from": "x"}, ".spec.from: field not declared in schema"),
+    ],
+)
+def test_a_branch_that_can_not_be_meant_is_refused_with_a_reason(
+    apply: Kubectl, spec: dict[str, Any], message: str
+) -> None:
+    assert message in refusal(apply, branch_resource(**spec))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ({}, {"database": "other"}, "database is immutable"),
+        ({}, {"ancestor": "other"}, "ancestor is immutable"),
+        ({"ancestor": "one"}, {"ancestor": "two"}, "ancestor is immutable"),
+        ({"lsn": "0/1"}, {}, "lsn is immutable"),
+    ],
+)
+def test_a_branch_keeps_its_history(
+    apply: Kubectl, before: dict[str, Any], after: dict[str, Any], message: str
+) -> None:
+    apply(branch_resource(**before))
+    assert message in refusal(apply, branch_resource(**after))
+
+
+def test_the_api_server_takes_every_manifest_of_a_branch(apply: Kubectl) -> None:
+    stage = made_branch(compute={"max_connections": 7, "preload": ["pg_cron"], "resources": {"requests": {"cpu": 1}}})
+    bodies = [document.body for document in stage.rendered().documents]
+    assert {f"{body['kind']}/{body['metadata']['name']}" for body in bodies} == set(stage.objects)
+    applied = apply({"apiVersion": "v1", "kind": "List", "items": bodies}, "--dry-run=server")
+    assert len(applied.splitlines()) == len(bodies)
+
+
+def test_the_crd_of_a_branch_has_room_for_all_that_a_status_says(
+    apply: Kubectl, kubectl: Kubectl, namespace: str
+) -> None:
+    apply(branch_resource(ancestor="one"))
+    full = complete(made_branch().status())
+    body = {**branch_resource(ancestor="one"), "status": full}
+    assert json.loads(apply(body, "--subresource=status", "--output=json"))["status"] == full
+    words = kubectl("get", "nb", f"--namespace={namespace}", "--no-headers", "--output=wide").split()
+    assert words[:7] == ["dev", "db", "one", "Ready", "True", full["connectionString"], "dev-branch-credentials"]
+
+
+def test_the_example_of_a_branch_is_taken_and_renders(apply: Kubectl) -> None:
+    example = yaml.safe_load((ROOT / "examples" / "neonbranch.yaml").read_text())
+    del example["metadata"]["namespace"]
+    live = json.loads(apply(example, "--output=json"))
+    assert render(templates("NeonBranch"), live).problems == ()

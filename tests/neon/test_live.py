@@ -20,6 +20,7 @@ pytestmark = pytest.mark.cluster
 MakeOptions = Callable[..., Options]
 
 PARENTS = "neondatabases.melenion.com"
+BRANCHES = "neonbranches.melenion.com"
 ORDER = [
     "statefulsets/db-minio",
     "jobs/db-bucket",
@@ -39,6 +40,15 @@ def database(name: str = "db", **spec: Any) -> dict[str, Any]:
         "kind": "NeonDatabase",
         "metadata": {"name": name},
         "spec": {"postgres_version": 17, **spec},
+    }
+
+
+def branch(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "melenion.com/v1",
+        "kind": "NeonBranch",
+        "metadata": {"name": name},
+        "spec": {"database": "db", **spec},
     }
 
 
@@ -71,6 +81,85 @@ async def test_a_database_begins_part_by_part(
     assert [each for each in made if each in ORDER] == ORDER
     # One request a child, whatever was waited for.
     assert len(applied(cluster, desk.namespace)) == len(made) == len(set(made)) == len(body["status"]["resources"])
+
+
+async def test_branches_begin_after_their_database_and_it_is_kept_until_they_are_deleted(
+    cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    async with operating(client, options()):
+        # In the wrong order: everything waits for what it needs.
+        await desk.apply(branch("two", ancestor="db"), branch("db"))
+        await desk.until(BRANCHES, "db", not_ready_because("WaitingForDependency", "NeonDatabase"))
+        await desk.apply(database(safekeepers={"count": 1}))
+        bodies = [await desk.ready(BRANCHES, name) for name in ("db", "two")]
+        parent = await desk.ready(PARENTS, "db")
+        assert parent["status"]["branches"] == ["db", "two"]
+        assert bodies[1]["status"]["ancestorTimelineId"] == bodies[0]["status"]["timelineId"]
+        assert bodies[0]["status"]["ancestorTimelineId"] == parent["status"]["timelineId"]
+        made = created(cluster, desk.namespace)
+        order = [*ORDER[:-1], "jobs/db-branch-timeline", "jobs/two-branch-timeline", "deployments/two-branch-compute"]
+        assert [each for each in made if each in order] == order
+        # The database says why it stays; its Postgres goes on meanwhile.
+        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        kept = await desk.until(PARENTS, "db", lambda body: "db, two" in body["status"].get("message", ""))
+        assert kept["status"]["phase"] == "Deleting"
+        await desk.until("deployments.apps", "db-compute", lambda body: "deletionTimestamp" not in body["metadata"])
+        for name in ("two", "db"):
+            await desk.kubectl("delete", "nb", name, "--wait=false")
+            await desk.gone(BRANCHES, name)
+        await desk.gone(PARENTS, "db")
+    # A finalize hook deleted each timeline while the pageserver still ran.
+    made = created(cluster, desk.namespace)
+    assert {"jobs/two-branch-deletion", "jobs/db-branch-deletion"} <= set(made)
+
+
+async def test_a_namespace_with_a_database_and_its_branches_can_be_deleted(
+    client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    """Where a namespace is being deleted, no Job can be created that deletes a timeline."""
+    async with operating(client, options()):
+        await desk.apply(database(safekeepers={"count": 1}), branch("dev"))
+        await desk.ready(BRANCHES, "dev")
+        await desk.kubectl("delete", "namespace", desk.namespace, "--wait=false")
+        await desk.gone(BRANCHES, "dev")
+        await desk.gone(PARENTS, "db")
+
+
+async def test_roles_and_databases_are_created_once_postgres_is_ready(
+    cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
+) -> None:
+    spec: dict[str, Any] = {"safekeepers": {"count": 1}, "databases": [{"name": "shop", "owner": "app"}]}
+    async with operating(client, options()):
+        await desk.apply(database(roles=[{"name": "app"}, {"name": "mine", "secretRef": {"name": "own"}}], **spec))
+        await desk.until(PARENTS, "db", not_ready_because("WaitingForDependency", "Secret", "own"))
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "stringData": {"password": "p"}}
+        await desk.apply(secret)
+        body = await desk.ready(PARENTS, "db")
+        found = await desk.until("secrets", "db-role-mine", lambda _: True)
+    assert base64.b64decode(found["data"]["password"]) == b"p"
+    assert [each["secretName"] for each in body["status"]["roles"]] == ["db-role-app", "db-role-mine"]
+    assert body["status"]["phase"] == "Ready"
+    assert created(cluster, desk.namespace)[-1] == "jobs/db-databases"
+
+
+async def test_a_job_that_failed_is_named_with_what_to_do(client: Client, desk: Desk, options: MakeOptions) -> None:
+    """As after the pageserver lost its volume, when it answers 404 to the Job of the timeline."""
+    huge = {"resources": {"requests": {"cpu": "10000"}}}
+    external = {"bucket": "mine", "secret_ref": {"name": "keys"}}
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    async with operating(client, options()):
+        await desk.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": keys})
+        await desk.apply(database(safekeepers={"count": 1}, s3=external, jobs=huge))
+        await desk.until("jobs.batch", "db-tenant", lambda _: True)
+        await desk.kubectl("patch", "job", "db-tenant", "--type=merge", '--patch={"spec":{"activeDeadlineSeconds":1}}')
+        body = await desk.until(PARENTS, "db", lambda body: body.get("status", {}).get("phase") == "Failed")
+        message = body["status"]["message"]
+        assert message.startswith("Job db-tenant failed: Job was active longer than specified deadline")
+        assert "delete the Job; the operator creates it again" in message
+        await desk.apply(database(safekeepers={"count": 1}, s3=external))
+        ready = await desk.ready(PARENTS, "db")
+    assert ready["status"]["phase"] == "Ready"
+    assert "message" not in ready["status"]
 
 
 @pytest.mark.slow
@@ -315,7 +404,7 @@ async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volu
         first = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
         of_first = [uid_of(first)] if policy == "Delete" else []
         claim = await desk.until("persistentvolumeclaims", CLAIM, lambda body: owners(body) == of_first)
-        await desk.apply(database(**small, pageserver={"storage_size": "20Gi"}))
+        await desk.apply(database(**small, pageserver={"storage_size": "30Gi"}))
         await desk.ready(PARENTS, "db")
         second = await desk.until("statefulsets.apps", "db-pageserver", lambda body: uid_of(body) != uid_of(first))
         # Adopted again: pod and volume belong to the new set.
@@ -333,11 +422,11 @@ async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volu
         )
     await desk.kubectl("delete", "storageclass", name)
     (again,) = third["spec"]["volumeClaimTemplates"]
-    assert again["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    assert again["spec"]["resources"]["requests"]["storage"] == "20Gi"
     assert (uid_of(still), still["spec"]) == (uid_of(grown), grown["spec"])
     (asked,) = second["spec"]["volumeClaimTemplates"]
     for size in (asked, grown):
-        assert size["spec"]["resources"]["requests"]["storage"] == "20Gi"
+        assert size["spec"]["resources"]["requests"]["storage"] == "30Gi"
     assert (uid_of(kept), uid_of(grown)) == (uid_of(pod), uid_of(claim))
     assert "deletionTimestamp" not in grown["metadata"]
 

@@ -9,16 +9,32 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.render import render
-from tests.neon.fake_ready_cluster import S3, Stage, container, database, key, made, pods, templates
+from tests.neon.fake_ready_cluster import (
+    ROOT,
+    S3,
+    Stage,
+    container,
+    containers,
+    database,
+    key,
+    made,
+    pods,
+    templates,
+)
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "small": {"safekeepers": {"count": 1}, "deletion_policy": "Delete", "storage_class": "fast"},
     "external": {"s3": S3},
+    "with roles": {
+        "roles": [{"name": "app"}],
+        "databases": [{"name": "shop", "owner": "app", "extensions": ["vector"]}],
+    },
 }
 STAGES = {name: made(**spec) for name, spec in VARIANTS.items()}
 
@@ -135,7 +151,26 @@ def test_every_image_comes_from_the_database() -> None:
 def test_without_an_image_the_compute_s_is_that_of_its_version() -> None:
     for version in (14, "15", 16, "17"):
         image = container(made(postgres_version=version), "compute")["image"]
-        assert image == f"ghcr.io/neondatabase/compute-node-v{version}:latest"
+        assert image == f"ghcr.io/neondatabase/compute-node-v{version}:release-compute-9073"
+
+
+@each_variant
+def test_no_image_is_the_latest(stage: Stage) -> None:
+    """With `latest` and IfNotPresent, nodes run different builds of one protocol."""
+    tags = {each["image"].rpartition(":")[2] for each in containers(stage)}
+    assert all(re.search(r"\d{4}", tag) for tag in tags)
+
+
+def test_the_example_and_the_page_have_the_images_of_the_templates() -> None:
+    """The templates are the one place to raise the releases; this test tells where they are repeated."""
+    example = yaml.safe_load((ROOT / "examples" / "neondatabase.yaml").read_text())["spec"]
+    refs = {each: example.pop(each) for each in ("compute_image_ref", "neon_image_ref")}
+    stage = made(**example)
+    assert container(stage, "compute")["image"] == refs["compute_image_ref"]
+    assert container(stage, "pageserver")["image"] == refs["neon_image_ref"]
+    page = (ROOT / "docs" / "neondatabase.md").read_text()
+    for ref in refs.values():
+        assert f":{ref.rpartition(':')[2]}`" in page
 
 
 def test_resources_reach_every_component() -> None:
@@ -193,7 +228,8 @@ def test_every_mount_has_its_volume(stage: Stage) -> None:
             continue
         claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())]
         volumes = [volume["name"] for volume in spec["template"]["spec"].get("volumes", ())]
-        mounted = [mount["name"] for mount in spec["template"]["spec"]["containers"][0].get("volumeMounts", ())]
+        mounts = [each.get("volumeMounts", ()) for each in spec["template"]["spec"]["containers"]]
+        mounted = [mount["name"] for each in mounts for mount in each]
         assert set(mounted) == {*claims, *volumes}
         assert (
             spec.get("selector", {}).get("matchLabels", spec["template"]["metadata"]["labels"])
@@ -286,10 +322,12 @@ def test_what_a_secret_has_is_in_nothing_but_secrets(stage: Stage) -> None:
     (role,) = json.loads(config)["spec"]["cluster"]["roles"]
     hidden = {role["encrypted_password"]}
     for data in contents:
-        for field in ("password", "uri", "config.json", "AWS_SECRET_ACCESS_KEY"):
+        for field in ("password", "uri", "config.json", "databases.json", "AWS_SECRET_ACCESS_KEY"):
             if field in data:
                 hidden |= {data[field], base64.b64decode(data[field]).decode()}
-    assert len(hidden) == 9
+        if "databases.json" in data:
+            hidden |= {each["password"] for each in json.loads(base64.b64decode(data["databases.json"]))["roles"]}
+    assert len(hidden) == 9 + 7 * len(stage.parent["spec"].get("roles", ()))
     shown = {name: json.dumps(body) for name, body in stage.objects.items() if not name.startswith("Secret/")}
     shown["status"] = json.dumps(stage.status())
     assert [(name, len(text)) for name, body in shown.items() for text in hidden if text in body] == []
@@ -297,9 +335,9 @@ def test_what_a_secret_has_is_in_nothing_but_secrets(stage: Stage) -> None:
 
 @each_variant
 def test_the_environment_names_no_secret_but_by_reference(stage: Stage) -> None:
-    for component in pods(stage):
-        for each in container(stage, component).get("env", ()):
-            if each["name"].startswith(("AWS_", "MINIO_ROOT_")):
+    for found in containers(stage):
+        for each in found.get("env", ()):
+            if each["name"].startswith(("AWS_", "MINIO_ROOT_", "PGPASSWORD")):
                 assert set(each) == {"name", "valueFrom"}
                 assert set(each["valueFrom"]) == {"secretKeyRef"}
 

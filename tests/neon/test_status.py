@@ -22,6 +22,10 @@ def test_a_database_that_is_ready_says_where_it_is() -> None:
         "timelineId": ID,
         "connectionString": "postgresql://cloud_admin@db-compute.n.svc:55433/postgres",
         "secretName": "db-credentials",
+        "storage": {
+            "pageserver": "db-pageserver",
+            "safekeepers": [f"db-safekeeper-{number}.db-safekeeper.n.svc:5454" for number in (1, 2, 3)],
+        },
         "endpoints": {
             "postgres": "db-compute.n.svc:55433",
             "pageserver": "http://db-pageserver.n.svc:9898",
@@ -32,7 +36,7 @@ def test_a_database_that_is_ready_says_where_it_is() -> None:
     assert {name: each["ready"] for name, each in components.items()} == dict.fromkeys(
         ("minio", "bucket", "broker", "safekeeper", "pageserver", "tenant", "timeline", "compute"), True
     )
-    assert components["compute"]["image"] == "ghcr.io/neondatabase/compute-node-v17:latest"
+    assert components["compute"]["image"] == "ghcr.io/neondatabase/compute-node-v17:release-compute-9073"
 
 
 def test_no_password_is_in_a_status() -> None:

@@ -130,14 +130,14 @@ def test_the_rights_suffice_for_a_database_that_changes(
         kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "nd/db")
 
     ready()
-    ready(neon_image_ref="neon:2", minio={"storage_size": "11Gi"})
+    ready(neon_image_ref="neon:2", minio={"storage_size": "51Gi"})
     image = "jsonpath={.spec.template.spec.containers[0].image}"
     assert kubectl("get", f"--namespace={namespace}", "job/db-tenant", f"--output={image}") == "neon:2"
     size = "jsonpath={.spec.resources.requests.storage}"
-    assert kubectl("get", f"--namespace={namespace}", "pvc/data-db-minio-0", f"--output={size}") == "11Gi"
+    assert kubectl("get", f"--namespace={namespace}", "pvc/data-db-minio-0", f"--output={size}") == "51Gi"
 
-    names = templates / "neondatabases.melenion.com" / "_neon.yaml.j2"
-    names.write_text(names.read_text().replace('(name ~ "-" ~ component)', '(name ~ "-new-" ~ component)'))
+    names = templates / "_shared" / "neon.yaml.j2"
+    names.write_text(names.read_text().replace('else "-") ~ component', 'else "-new-") ~ component'))
     held = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=PruneHeld"
     kubectl("wait", held, PATIENCE, f"--namespace={namespace}", "nd/db")
     assert "forbidden" not in operator.read_text().lower()

@@ -52,7 +52,7 @@ def test_pinned_versions_come_from_wherever_the_user_gets_packages() -> None:
     assert found("://", pinned) == []
 
 
-@pytest.mark.parametrize(("name", "extras"), [("runtime", ()), ("dev", ("dev", "test"))])
+@pytest.mark.parametrize(("name", "extras"), [("runtime", ()), ("dev", ("dev", "graph", "test"))])
 def test_everything_the_project_requires_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
     text = (ROOT / "constraints" / f"{name}.txt").read_text()
     pins = dict(_PIN.findall(text))

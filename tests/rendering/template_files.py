@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssa_operator.core.objects.cluster_view import Answer, ClusterView, Lookup, Selection
+from ssa_operator.core.objects.cluster_view import OFFLINE, Answer, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
 from ssa_operator.rendering.jinja.templates import Templates
-from ssa_operator.rendering.render import render, render_status
+from ssa_operator.rendering.render import render, render_status, render_traced
 
 FOLDER = "echoes.example.com"
 
@@ -108,8 +108,14 @@ def status(text: str, *children: Mapping[str, Any], spec: Mapping[str, Any] | No
 def render_with(
     files: Mapping[str, str], cluster: ClusterView, spec: Mapping[str, Any] | None = None, **more: Any
 ) -> Rendered:
-    """The render of files with this cluster view."""
-    return render(templates(files), parent(spec, **more), cluster)
+    """The render of files with this cluster view. A traced render gives the same documents."""
+    found = render(templates(files), parent(spec, **more), cluster)
+    if not found.generated:  # a traced render would draw other random numbers
+        traced = render_traced(templates(files), parent(spec, **more), cluster)
+        same = {(each.location, repr(each.body)): each.dependencies for each in traced.documents}
+        for each in found.documents:
+            assert {*same[each.location, repr(each.body)]} == {*each.dependencies}
+    return found
 
 
 def manifest(kind: str, name: str, rest: str = "", api_version: str = "v1") -> str:
@@ -129,7 +135,7 @@ def _compiled(files: tuple[tuple[str, str], ...]) -> Templates:
 
 
 def rendered(files: Mapping[str, str], spec: Mapping[str, Any] | None = None, **more: Any) -> Rendered:
-    return render(templates(files), parent(spec, **more))
+    return render_with(files, OFFLINE, spec, **more)
 
 
 def document(text: str, spec: Mapping[str, Any] | None = None, **files: str) -> Document:

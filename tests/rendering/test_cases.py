@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.cli.template_folders import find_folder
 from ssa_operator.rendering.folder.sources import load
 from tests.rendering import golden
 
@@ -19,6 +20,4 @@ def test_a_case_renders_what_it_expects(name: str) -> None:
     sources = load(own if own.exists() else CASES.parent.parent / "templates")
     assert sources.problems == ()
     (owner,) = golden.read(case / "resource.yaml")
-    group = owner["apiVersion"].partition("/")[0]
-    (folder,) = (folder for folder in sources.folders.values() if own.exists() or folder.group == group)
-    golden.check(case, folder)
+    golden.check(case, find_folder(owner, sources, {}))

@@ -58,6 +58,8 @@ def waits(result: Rendered) -> list[str]:
 KNOWN: list[tuple[str, Any]] = [
     ("child('Service', 's').spec.clusterIP", "10.0.0.1"),
     ("child('Service', 's').spec.ports[0].port + 1", 81),
+    ("child('Service', 's').spec.clusterIP[:4]", "10.0"),
+    ("child('Service', 's').spec.ports[1:] | map(attribute='port') | list", [81]),
     ("child('Service', 's').spec.clusterIP | b64encode | b64decode", "10.0.0.1"),
     ("child('Service', 's').spec.ports | map(attribute='port') | join('-')", "80-81"),
     ("lookup('v1', 'ConfigMap', 'x').data.url", "http://x"),
@@ -240,6 +242,14 @@ def test_a_filter_of_a_list_or_a_mapping_has_the_provenance_of_the_items(express
     unknown = render_with({"a.yaml.j2": text}, EMPTY)
     assert names(unknown) == ["s"]
     assert [wait.dependencies for wait in unknown.waits] == [(Dependency(CHILD, awaited=True),)]
+
+
+def test_text_with_a_value_of_the_cluster_can_be_joined() -> None:
+    text = "{% macro m(x) %}a{{ x }}{% endmacro %}" + manifest("ConfigMap", "a", "v: ")
+    text += "{{ '-'.join(['1', m(child('Service', 's').spec.clusterIP)]) }}\n"
+    result = render_with({"a.yaml.j2": text, **SERVICE_FILE}, CLUSTER)
+    assert [str(problem) for problem in result.problems] == []
+    assert result.documents[0].body["v"] == "1-a10.0.0.1"
 
 
 def test_an_item_of_a_list_waits_alone() -> None:

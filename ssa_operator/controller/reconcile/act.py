@@ -4,6 +4,7 @@ Promises:
 - Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
   manifests go after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
+- A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
 - An unexpected error ends all requests of the reconcile before it is raised.
 """
 
@@ -45,6 +46,19 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
     return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
+    """The outcome that every step would have if all that it depends on was there. The outcomes have the order of the
+    steps. Nothing is written.
+    """
+    cluster = replace(cluster, dry_run=True)
+    applied = [step for step in plan.steps if step.action is not Action.PRUNE]
+    outcomes = await _run_all(_perform(step, plan, cluster) for step in applied)
+    prunes = [step for step in plan.steps if step.action is Action.PRUNE]
+    if why := _unfinished(outcomes):
+        return (*outcomes, *(_kept(step, why) for step in prunes))
+    return (*outcomes, *await _run_all(_perform(step, plan, cluster) for step in prunes))
 
 
 async def _run_all(coroutines: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:

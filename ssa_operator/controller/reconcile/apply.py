@@ -17,9 +17,9 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent
+from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent, without_former_fields
 from ssa_operator.core.policies.recreate import Recreation
-from ssa_operator.core.policies.unchanged import is_same_apply
+from ssa_operator.core.policies.unchanged import is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -49,7 +49,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     except ApiError as error:
         return failed_request(step, error)
     try:
-        with cluster.children.writing(manifest.identity):
+        with cluster.writing(manifest.identity):
             if step.live is not None:
                 applied = await _adopt_or_apply(step.live, manifest, resource, cluster)
             else:
@@ -57,21 +57,22 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
                 applied = created
-            cluster.children.written(applied.live)
+            cluster.written(applied.live)
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         return immutable_change(step, manifest, resource, error, cluster) or _refused(step, manifest, error)
-    return _applied(step, manifest, applied)
+    return _applied(step, manifest, applied, dry_run=cluster.dry_run)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied) -> Outcome:
+def _applied(step: Step, manifest: Manifest, applied: Applied, *, dry_run: bool) -> Outcome:
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
-        same = step.live is not None and is_same_apply(step.live, applied.live)
+        is_same = is_same_content if dry_run else is_same_apply
+        same = step.live is not None and is_same(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
     elif step.history.recreation is not None and not step.history.recreation.made:
         recreation = Recreation(digest=manifest.digest, made=True)
@@ -103,6 +104,11 @@ async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resour
     removed."""
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)
+    if cluster.dry_run:
+        # The dry run of a patch would have no effect on the dry run of the apply.
+        applied = await _send(manifest, manifest.encoded, resource, cluster)
+        adopted = without_former_fields(live, applied.live, manifest, cluster.former_managers)
+        return replace(applied, live=adopted)
     await _adopt_fields(live, manifest, resource, cluster)
     applied = await _send(manifest, manifest.encoded, resource, cluster)
     if not live.metadata.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
@@ -123,7 +129,7 @@ async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource
 
 async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
     identity = manifest.identity
-    options = calls.ApplyOptions(redactor=cluster.redactor)
+    options = calls.ApplyOptions(dry_run=cluster.dry_run, redactor=cluster.redactor)
     return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
@@ -133,7 +139,7 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        options = calls.DeleteOptions(uid=live.uid)
+        options = calls.DeleteOptions(uid=live.uid, dry_run=cluster.dry_run)
         remaining = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, options)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
@@ -145,9 +151,9 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
             return _not_deleted(step, f"another object has its name by now ({error.message})")
         return failed_request(step, error)
     if remaining is None:
-        cluster.children.deleted(live)
+        cluster.deleted(live)
     else:
-        cluster.children.written(remaining)
+        cluster.written(remaining)
     return Outcome(step=step, result=Result.PRUNED, live=remaining)
 
 

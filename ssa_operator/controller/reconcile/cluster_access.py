@@ -2,19 +2,22 @@
 
 Promises:
 - It is one value: the client that writes, and the informers whose caches receive what was written.
+- In a dry run no cache receives anything, because nothing was written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.events import Recorder
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 
@@ -37,3 +40,19 @@ class ClusterAccess:
     """Hides the contents of Secrets in messages of the API server."""
     former_managers: AbstractSet[str] = frozenset()
     """The field managers whose fields the operator adopts with an existing object."""
+    dry_run: bool = False
+    """Whether every write is a dry run."""
+
+    def writing(self, identity: Identity) -> AbstractContextManager[None]:
+        """Hold back the watch events of an object while the operator writes it."""
+        return nullcontext() if self.dry_run else self.children.writing(identity)
+
+    def written(self, live: LiveObject) -> None:
+        """Update the caches with an object that a write returned."""
+        if not self.dry_run:
+            self.children.written(live)
+
+    def deleted(self, live: LiveObject) -> None:
+        """Remove from the caches an object that a delete removed at once."""
+        if not self.dry_run:
+            self.children.deleted(live)

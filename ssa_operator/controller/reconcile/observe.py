@@ -37,7 +37,7 @@ from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
-from ssa_operator.rendering.render import render, render_status
+from ssa_operator.rendering.render import render, render_status, render_traced
 
 ROUNDS = 8
 """Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the
@@ -84,6 +84,12 @@ class Observer:
         view = replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
         earlier = make_plan(observed, render(parent.folder, parent.live.body, view))
         return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
+
+    def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
+        """What the templates render, with the origin of each field. Nothing else is watched for it."""
+        unlabelled = observed.children.unlabelled
+        view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
+        return render_traced(parent.folder, parent.live.body, view)
 
     async def get_unlabelled(self, identities: Iterable[Identity]) -> UnlabelledObjects:
         """The objects of these names that exist without the operator's label, so that no informer holds them."""

@@ -114,15 +114,28 @@ async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) ->
     """Record on the parent what has to outlive the process, before it is applied. The returned plan refuses what can't
     be recorded.
     """
-    applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
-    records = replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held_prune=plan.hold)
     try:
-        turn.parent = await save_parent_records(cluster, turn.parent, records)
+        turn.parent = await save_parent_records(cluster, turn.parent, _records_of(plan))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not error.forbidden:
             raise
         return _without_unrecorded(plan, turn.parent, error)
     return plan
+
+
+def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
+    """The plan that refuses what doesn't fit on the parent. Nothing is recorded."""
+    try:
+        parent_records_body(parent.live, _records_of(plan))
+    except ParentRecordsError as error:
+        return _without_unrecorded(plan, parent, error)
+    return plan
+
+
+def _records_of(plan: Plan) -> ParentRecords:
+    """The records that the parent has to have before the plan is carried out."""
+    applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
+    return replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held_prune=plan.hold)
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:

@@ -12,7 +12,6 @@ Promises:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -31,12 +30,12 @@ from ssa_operator.controller.reconcile.parent_records import (
     save_parent_records,
     trim_inventory,
 )
+from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Rendered, StatusFields
+from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
     after_outcomes,
@@ -45,11 +44,11 @@ from ssa_operator.core.planning.child_history import (
     after_warnings,
     next_loop_at,
 )
-from ssa_operator.core.planning.finalization import Finalization, HookContext, advances_deletion, make_finalization
+from ssa_operator.core.planning.finalization import Finalization, advances_deletion
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome
-from ssa_operator.core.planning.plan import Plan, make_plan, render_history_after
+from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
@@ -62,13 +61,8 @@ from ssa_operator.core.status.report import (
     make_suspended_report,
 )
 from ssa_operator.core.status.verdict import Verdict
-from ssa_operator.kube.api.errors import ApiError
-
-log = logging.getLogger("ssa_operator")
 
 Outcomes = tuple[Outcome, ...]
-
-_NAMESPACE = GroupKind("", "Namespace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +91,8 @@ class Reconciler:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
-        self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
+        self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
         self._others_wait = others_wait
         self._now = now
@@ -131,7 +125,7 @@ class Reconciler:
         if is_suspended(live):
             return await self._reconcile_suspended(turn)
         observed, rendered = await self._observer.observe(turn)
-        plan = await self._plan(turn, observed, rendered)
+        plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
         return await self._publish(turn, report)
@@ -139,7 +133,7 @@ class Reconciler:
     async def _reconcile_suspended(self, turn: Turn) -> Report:
         """A reconcile that reports on the children, and applies and deletes nothing."""
         observed, rendered = await self._observer.observe(turn)
-        plan = await self._plan(turn, observed, rendered)
+        plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
         report = await self._report_suspended(turn, observed, outcomes)
         return await self._publish(turn, report)
@@ -147,58 +141,12 @@ class Reconciler:
     async def _reconcile_deletion(self, turn: Turn) -> Report:
         """A reconcile of a parent that is being deleted and that has the operator's finalizer."""
         observed, rendered = await self._observer.observe(turn)
-        deletion = await self._plan_deletion(turn, observed, rendered)
+        deletion = await self._planner.plan_deletion(turn, observed, rendered)
         if deletion.finished:
             return await self._release(turn, deletion)
         outcomes = await self._finalize(turn, deletion)
         report = await self._report_deletion(turn, deletion, outcomes)
         return await self._publish(turn, report)
-
-    # Plan.
-
-    async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
-        """The plan. If the first one shows that other objects have to be read, it is made again."""
-        plan = make_plan(observed, rendered)
-        unseen = set(plan.unseen) - set(rendered.generated)
-        if unseen:
-            more = await self._observer.get_unlabelled(unseen)
-            children = replace(
-                observed.children,
-                unlabelled={**observed.children.unlabelled, **more.objects},
-                unreadable={**observed.children.unreadable, **more.unreadable},
-            )
-            plan = make_plan(replace(observed, children=children), rendered)
-        if plan.held and rendered.aged:
-            earlier = self._observer.rendered_at_creation(turn.parent, plan.observed)
-            rendered_before = plan.observed.rendered_before | earlier
-            plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
-        self._claims.claim(turn.uid, plan)
-        return plan
-
-    async def _plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
-        """The plan. While hooks are not done, it is made again where their namespace is being deleted."""
-        context = HookContext(now=self._now(), failures=turn.state.children.hook_failures)
-        deletion = make_finalization(observed, rendered, context)
-        namespace = turn.parent.live.identity.namespace
-        if not deletion.hooks_done and await self._is_terminating(namespace):
-            deletion = make_finalization(observed, rendered, replace(context, terminating=namespace))
-        self._claims.claim(turn.uid, deletion.plan)
-        return deletion
-
-    async def _is_terminating(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted, so that nothing can be created in it. False without the permission to
-        read it.
-        """
-        if not namespace:
-            return False
-        try:
-            resource = await self._cluster.children.resource(_NAMESPACE, "v1")
-            return (await self._cluster.client.get(resource, namespace)).deleting
-        except ApiError as error:
-            if not error.forbidden:
-                raise
-            log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", namespace, error)
-            return False
 
     # Act.
 

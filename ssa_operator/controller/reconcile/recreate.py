@@ -8,6 +8,7 @@ Promises:
 - Without the annotation `recreate` in the manifest, nothing is deleted.
 - If a check or a request fails, the old object stays as it is, and the outcome names what failed and why.
 - An object is deleted only with its uid as precondition: an object that took its name meanwhile stays.
+- In a dry run, the outcome has the new object as the checks showed it.
 """
 
 from __future__ import annotations
@@ -119,30 +120,39 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
     reason = reason_to_keep(change.manifest, live)
     if reason:
         return _conflict(change, f"{_kept(change)}: {reason} ({change.causes})")
-    invalid = await _dry_run(change, live, cluster)
-    if invalid is not None:
-        return invalid
+    checked = await _dry_run(change, live, cluster)
+    if isinstance(checked, Outcome):
+        return checked
     grown = grown_templates(change.manifest, live)
     if grown:
         too_small = await _grow_volumes(change, live, grown, cluster)
         if too_small is not None:
             return too_small
+    if cluster.dry_run:
+        return Outcome(
+            step=replace(change.step, live=live),
+            result=Result.RECREATED,
+            live=checked,
+            message=f"{change.field} is immutable",
+        )
     return await _delete(change, live, cluster)
 
 
-async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | None:
-    """The outcome if a dry run refuses the new manifest or fails, None if the manifest can be applied."""
+async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | LiveObject | None:
+    """The outcome if a dry run refuses the new manifest or fails. If the manifest can be applied, the object that it
+    would become, under another name; None where only the API server's answer to a real apply can show it.
+    """
     identity, probed = change.manifest.identity, probe(change.manifest, live)
     options = calls.ApplyOptions(dry_run=True, redactor=cluster.redactor)
     try:
-        await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
+        applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
         if error.terminal and proves_nothing(probed, _refusals(error), error.message, change.schema):
             return None
         message = str(error).replace(probed.name, identity.name)
         outcome = failed_request(change.step, error, location_of_error(change.manifest, error) or change.location)
         return replace(outcome, message=f"{_kept(change)}: the new manifest was refused in a dry run: {message}")
-    return None
+    return applied.live
 
 
 async def _grow_volumes(
@@ -155,7 +165,7 @@ async def _grow_volumes(
     claims = await cluster.children.resource(CLAIM, "v1")
     existing, _ = await cluster.client.list(claims, live.identity.namespace)
     all_growths = growths(live, grown, existing)
-    for dry_run in (True, False):
+    for dry_run in (True,) if cluster.dry_run else (True, False):
         for growth in all_growths:
             claim = growth.claim.identity
             request = calls.merge_patch(claims, claim.namespace, claim.name, growth.patch(), dry_run=dry_run)
@@ -184,7 +194,7 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
         old=live if has_generated_values else None,
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending))
-    with cluster.children.writing(identity):
+    with cluster.writing(identity):
         try:
             options = calls.DeleteOptions(
                 uid=live.uid,
@@ -199,9 +209,9 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
                 return _waits(change.step, None, "was changed meanwhile; the operator tries again")
             raise
         if remaining is None:
-            cluster.children.deleted(live)
+            cluster.deleted(live)
             return replace(step, live=None, reason=pending.why)
-        cluster.children.written(remaining)
+        cluster.written(remaining)
     return _waits(step, remaining, deletion_message(remaining, pending))
 
 

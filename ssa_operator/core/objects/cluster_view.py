@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from ssa_operator.core.objects.annotations import Reference
@@ -117,11 +117,15 @@ class ClusterView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OfflineClusterView:
-    """A cluster without objects, in which generated values are the same each time."""
+    """A cluster with some objects or none, in which generated values are the same each time."""
 
     now: float = 0.0
     cluster_scoped: AbstractSet[GroupKind] = frozenset()
     """The kinds that are cluster-scoped; all others are namespaced."""
+    objects: Mapping[Identity, Body] = field(default_factory=dict)
+    """The objects of the cluster."""
+    namespace: str = ""
+    """The parent's namespace: an object there, or a cluster-scoped one, is its child where a template asks for one."""
 
     def synced(self, _: GroupKind, /) -> bool:
         return True
@@ -129,7 +133,10 @@ class OfflineClusterView:
     def namespaced(self, kind: GroupKind, /) -> bool:
         return kind not in self.cluster_scoped
 
-    def child(self, _kind: str, _name: str, /) -> None:
+    def child(self, kind: str, name: str, /) -> Body | None:
+        for identity, body in self.objects.items():
+            if (identity.kind, identity.name) == (kind, name) and identity.namespace in ("", self.namespace):
+                return body
         return None
 
     def done(self, _kind: str, _name: str, /) -> bool:
@@ -138,14 +145,27 @@ class OfflineClusterView:
     def reports_status(self, _: GroupKind, /) -> bool:
         return False
 
-    def lookup(self, _: Identity, /) -> None:
-        return None
+    def lookup(self, identity: Identity, /) -> Body | None:
+        return self.objects.get(identity)
 
-    def answer(self, _: Lookup | Selection, /) -> Answer:
-        return Answer()
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        if isinstance(query, Lookup):
+            found = self.objects.get(query.identity)
+            return Answer(objects=() if found is None else (found,))
+        return Answer(objects=[body for identity, body in self.objects.items() if selects(query, identity, body)])
 
     def random(self, _: int, /) -> int:
         return 0
+
+
+def selects(query: Selection, identity: Identity, body: Body) -> bool:
+    """Whether an object is one that a query asks for."""
+    labels = body["metadata"].get("labels") or {}
+    return (
+        identity.group_kind == query.group_kind
+        and query.namespace in ("", identity.namespace)
+        and all(labels.get(name) == value for name, value in query.labels)
+    )
 
 
 OFFLINE = OfflineClusterView()

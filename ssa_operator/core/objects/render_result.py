@@ -8,14 +8,16 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.core.objects.annotations import is_finalize_hook
 from ssa_operator.core.objects.cluster_view import Body, Query
+from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Dependency:
     """Whether the document only comes after it (`ssa-operator.dev/after`), and reads no value of it."""
     location: SourceLocation | None = field(default=None, compare=False)
     """The template line that makes the query."""
+    fields: tuple[FieldPath, ...] = field(default=(), compare=False)
+    """The fields that the document reads, () for the whole object; only a traced render has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class Document:
     """Its first line."""
     location_of: Callable[[FieldPath], SourceLocation]
     """The line that wrote a field, or the nearest field around it."""
+    origin_of: Callable[[FieldPath], Origin] | None = None
+    """The origin of a field's value; only a traced render has it."""
     dependencies: tuple[Dependency, ...] = ()
     generated_values: tuple[str, ...] = field(default=(), repr=False)
     """The generated values of its file."""
@@ -67,12 +73,28 @@ class Document:
     object.
     """
 
+    def origin(self, path: FieldPath) -> Origin | None:
+        """The origin of a field's value; None if the render isn't traced."""
+        if self.origin_of is None:
+            return None
+        value = value_at(self.body, path)
+        if isinstance(value, str) and any(value_of in value for value_of in _spellings(self.generated_values)):
+            return Origin(OriginKind.GENERATED)
+        return self.origin_of(path)
+
     @property
     def identity(self) -> Identity:
         """Its identity; the namespace is the one in its metadata, '' without one."""
         metadata = self.body["metadata"]
         group = split_api_version(self.body["apiVersion"])[0]
         return Identity(group, self.body["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def _spellings(values: Iterable[str]) -> Iterator[str]:
+    """The values as they are and in base64."""
+    for value in values:
+        yield value
+        yield base64.b64encode(value.encode()).decode().rstrip("=")[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

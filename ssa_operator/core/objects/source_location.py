@@ -9,8 +9,9 @@ Promises:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 """A field of an object: names of mappings and positions of lists, outermost first."""
@@ -54,7 +55,7 @@ def parse_field(text: str, body: object = None) -> FieldPath:
             parts.append(key)
             continue
         inner = bracket[1:-1]
-        position = int(inner) if inner.isdigit() else _position_of(inner, _value_at(body, parts))
+        position = int(inner) if inner.isdigit() else _position_of(inner, value_at(body, tuple(parts)))
         if position is None and _SELECTOR.search(inner):
             break
         parts.append(inner.strip('"') if position is None else position)
@@ -76,12 +77,13 @@ def _position_of(inner: str, items: object) -> int | None:
     return None
 
 
-def _value_at(body: object, path: list[str | int]) -> object:
+def value_at(body: object, path: FieldPath, absent: object = None) -> Any:
+    """The value of a field in plain data; `absent` where the data lacks the field."""
     for part in path:
-        if isinstance(body, dict) and isinstance(part, str):
-            body = body.get(part)
-        elif isinstance(body, list) and isinstance(part, int) and part < len(body):
+        if isinstance(body, Mapping):
+            body = body.get(part, absent)
+        elif isinstance(body, list) and isinstance(part, int) and 0 <= part < len(body):
             body = body[part]
         else:
-            return None
+            return absent
     return body

@@ -39,6 +39,7 @@ HOOK_BACKOFF_OFFSET = 5
 own backoffLimit before."""
 
 _JOB = GroupKind("batch", "Job")
+_AFTER_HOOKS = "is deleted after the finalize hooks"
 _DONE = "done"
 
 
@@ -89,7 +90,10 @@ def make_finalization(observed: Observed, rendered: Rendered, context: HookConte
     running = [step for step in hooks if step.identity not in to_delete]
     running = _order_hooks(running, [*deletions, *others], rendered)
     rendered = replace(rendered, again_at=earliest(rendered.again_at, again_at))
-    awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions)]
+    after_hooks = [step for step in deletions if step.reason == _AFTER_HOOKS]
+    awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions) if step not in after_hooks]
+    if after_hooks:
+        awaited.append(f"children that are deleted after the finalize hooks: {len(after_hooks)}")
     return Finalization(
         plan=Plan(steps=(*running, *deletions, *others), rendered=rendered, observed=observed),
         records=_records_before_acting(observed, hooks, hooks_done=hooks_done and bool(deletions)),
@@ -249,7 +253,7 @@ def _deletion_steps(
     candidates = dict.fromkeys([*recorded, *owned])
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
     if not hooks_done:
-        return [_keep(step, "remains until the finalize hooks are done") for step in steps]
+        return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
     return [
         _keep(step, f"is deleted after {earlier[step.identity]}") if step.identity in earlier else step

@@ -87,9 +87,82 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
     candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
-    fields = _union([entry.get("fieldsV1") or {} for entry in joined])
+    fields = union_of_fields([entry.get("fieldsV1") or {} for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
     return _patch(live, [new_own, *(entry for entry in kept if entry not in own)])
+
+
+def without_former_fields(
+    live: LiveObject, applied: LiveObject, manifest: Manifest, former: AbstractSet[str] = frozenset()
+) -> LiveObject:
+    """The answer of a dry run without the fields that only former managers of `live` own and that the manifest lacks: a
+    real apply removes them, because the operator adopts them before it.
+    """
+    adopted, kept = _former_and_others(live, former)
+    obsolete = unkept_fields(union_of_fields(adopted), manifest.body, union_of_fields(kept))
+    return LiveObject.of(without_fields(applied.body, obsolete)) if obsolete else applied
+
+
+def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
+    """The managers whose fields the operator adopts with an object."""
+    entries = live.body["metadata"].get("managedFields") or ()
+    names = [
+        entry.get("manager", "") for entry in entries if not entry.get("subresource") and _is_former(entry, former)
+    ]
+    unmanaged = [UNMANAGED] if any(entry.get("manager") == UNMANAGED for entry in entries) else []
+    return tuple(dict.fromkeys([*names, *unmanaged]))
+
+
+def _former_and_others(
+    live: LiveObject, former: AbstractSet[str]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The fieldsV1 trees of an object's former managers, and those of all others."""
+    adopted: list[Mapping[str, Any]] = []
+    kept: list[Mapping[str, Any]] = []
+    for entry in live.body["metadata"].get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
+        if not entry.get("subresource") and _is_former(entry, former):
+            adopted.append(fields)
+        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
+            recorded, rest = _split(fields, _last_applied(live))
+            adopted.append(recorded)
+            kept.append(rest)
+        else:
+            kept.append(fields)
+    return adopted, kept
+
+
+def unkept_fields(fields: Mapping[str, Any], body: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The outermost fields of a fieldsV1 tree that neither a body nor the tree `kept` has."""
+    found: dict[str, Any] = {}
+    for name, below in fields.items():
+        items = list(items_at(name, body))
+        if name == ".":
+            continue
+        if not items and name not in kept:
+            found[name] = {}
+        elif below and (inner := unkept_fields(below, items[0] if items else None, kept.get(name, {}))):
+            found[name] = inner
+    return found
+
+
+def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
+    """A part of a body without the leaves of a fieldsV1 tree."""
+    if isinstance(value, Mapping):
+        result = dict(value)
+        for name, below in fields.items():
+            key = name.partition(":")[2]
+            if key in result:
+                if below:
+                    result[key] = without_fields(result[key], below)
+                else:
+                    del result[key]
+        return result
+    if isinstance(value, list):
+        removed = {id(item) for name, below in fields.items() if not below for item in items_at(name, value)}
+        changed = {id(item): below for name, below in fields.items() if below for item in items_at(name, value)}
+        return [without_fields(item, changed.get(id(item), {})) for item in value if id(item) not in removed]
+    return value
 
 
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
@@ -142,7 +215,7 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
     within: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, below in fields.items():
-        items = list(_items_at(name, body))
+        items = list(items_at(name, body))
         if not items:
             others[name] = below
         elif not below:
@@ -156,7 +229,7 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
     return within, others
 
 
-def _items_at(name: str, body: Any) -> Iterator[Any]:
+def items_at(name: str, body: Any) -> Iterator[Any]:
     """The items of a body that one element of a fieldsV1 path (`f:spec`, `k:{"name":"a"}`, `v:"a"`) selects."""
     kind, _, key = name.partition(":")
     if kind == "f" and isinstance(body, Mapping) and key in body:
@@ -171,7 +244,7 @@ def _items_at(name: str, body: Any) -> Iterator[Any]:
         yield from (item for item in body if item == json.loads(key))
 
 
-def _union(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The fieldsV1 tree with the fields of all these trees."""
     names = dict.fromkeys(name for tree in fields for name in tree)
-    return {name: _union([tree[name] for tree in fields if name in tree]) for name in names}
+    return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}

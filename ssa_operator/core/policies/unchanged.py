@@ -16,6 +16,7 @@ Promises:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
 from ssa_operator.core.objects.managed_fields import changed_fields
@@ -57,6 +58,21 @@ def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
     entry = before.own_entry()
     same = before.uid == after.uid and bool(entry) and entry == after.own_entry()
     return same and not changed_fields(split_entry(entry)[1], before.body, after.body)
+
+
+def is_same_content(before: LiveObject, after: LiveObject) -> bool:
+    """Whether a dry run of an apply would change nothing but the managedFields. Its answer has the resourceVersion of
+    the object that it was tried on.
+    """
+    return _content(before) == _content(after)
+
+
+def _content(live: LiveObject) -> dict[str, Any]:
+    metadata = {key: value for key, value in live.body["metadata"].items() if key not in _BOOKKEEPING}
+    return {**live.body, "metadata": metadata}
+
+
+_BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 def is_untouched(record: ApplyRecord, last_applied: LiveObject | None, live: LiveObject) -> bool:

@@ -4,6 +4,7 @@ Promises:
 - Every call returns an object or a list, or raises an error that names the request.
 - A list is a snapshot of one resourceVersion, however many pages it has.
 - An apply succeeds even if the object's managedFields name an API version that the CRD no longer has.
+- A DryRunClient sends no request that changes the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.api.transport import Transport
+from ssa_operator.kube.api.transport import Response, Transport
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
 
@@ -159,3 +160,13 @@ class Client(Transport):
             return [self.live_object(item, version, kind) for item in page.items or ()], page.metadata
         except msgspec.DecodeError as error:
             raise Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True) from error
+
+
+class DryRunClient(Client):
+    """A client for previews: it reads, and its writes are dry runs."""
+
+    async def send(self, request: Request) -> Response:
+        """`Transport.send`. Raises RuntimeError for a request that would change the cluster, because that is a bug."""
+        if request.writes and not request.dry_run:
+            raise RuntimeError(f"a preview must not send the {request.subject}, which is no dry run")
+        return await super().send(request)

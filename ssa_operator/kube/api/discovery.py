@@ -52,6 +52,7 @@ class _DiscoveredResource(msgspec.Struct, rename="camel"):
     resource: str
     response_kind: _Kind | None = None
     scope: str = "Namespaced"
+    singular_resource: str = ""
     short_names: list[str] = []
     verbs: list[str] = []
     subresources: list[_Subresource] = []
@@ -95,6 +96,7 @@ class _LegacyResource(msgspec.Struct, rename="camel"):
     name: str
     kind: str
     namespaced: bool
+    singular_name: str = ""
     short_names: list[str] | None = None
     verbs: list[str] | None = None
 
@@ -215,6 +217,7 @@ class RESTMapper:
                             plural=each.resource,
                             namespaced=each.scope == "Namespaced",
                             subresources=frozenset(sub.subresource for sub in each.subresources),
+                            singular=each.singular_resource,
                             short_names=tuple(each.short_names),
                             verbs=frozenset(each.verbs),
                         )
@@ -252,6 +255,7 @@ class RESTMapper:
                 plural=entry.name,
                 namespaced=entry.namespaced,
                 subresources=frozenset(subresources.get(entry.name, ())),
+                singular=entry.singular_name,
                 short_names=tuple(entry.short_names or ()),
                 verbs=frozenset(entry.verbs or ()),
             )

@@ -18,6 +18,8 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -47,6 +49,9 @@ class Request:
 
     idempotent: bool = False
     """Whether sending it twice has the same effect as sending it once."""
+
+    dry_run: bool = False
+    """Whether the API server stores nothing of it."""
 
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
@@ -103,6 +108,9 @@ class Scope:
     name: str = ""
     """'' is all names. RBAC allows a list or watch of one name if a rule has it in `resourceNames`."""
 
+    metadata_only: bool = False
+    """Whether only the objects' metadata is read. They have the kind PartialObjectMetadata then."""
+
     redactor: Redactor = NO_SECRETS
     """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
@@ -150,10 +158,15 @@ def _read(scope: Scope, verb: str, query: Parameters) -> Request:
         path=scope.path,
         query=query,
         subject=f"{verb} of {scope}",
+        accept=_accept(verb) if scope.metadata_only else JSON,
         idempotent=True,
         confidential=scope.resource.confidential,
         redactor=scope.redactor,
     )
+
+
+def _accept(verb: str) -> str:
+    return METADATA_LIST if verb == "list" else METADATA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +205,7 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         body=body,
         content_type=APPLY_PATCH,
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
         redactor=options.redactor,
     )
@@ -207,6 +221,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         subject=f"patch of {resource.describe(namespace, name)}",
         body=body,
         content_type=MERGE_PATCH,
+        dry_run=dry_run,
         confidential=resource.confidential,
     )
 
@@ -246,23 +261,29 @@ class DeleteOptions:
 
     resource_version: str = ""
 
+    dry_run: bool = False
+
 
 def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions) -> Request:
     """A DELETE of the object with that uid only. It is idempotent, because it never deletes another object."""
     preconditions = {"uid": options.uid}
     if options.resource_version:
         preconditions["resourceVersion"] = options.resource_version
-    body = {
+    body: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": preconditions,
         "propagationPolicy": options.propagation,
     }
+    if options.dry_run:
+        # The API server ignores the query of a DELETE that has a body.
+        body["dryRun"] = ["All"]
     return Request(
         method="DELETE",
         path=resource.path(namespace, name),
         subject=f"delete of {resource.describe(namespace, name)}",
         body=encode(body),
         idempotent=True,
+        dry_run=options.dry_run,
         confidential=resource.confidential,
     )

@@ -23,6 +23,7 @@ class Resource:
     plural: str
     namespaced: bool
     subresources: frozenset[str] = frozenset()
+    singular: str = ""
     short_names: tuple[str, ...] = ()
     verbs: frozenset[str] = frozenset()
 

@@ -71,6 +71,14 @@ def exists(paths: str) -> bool:
     return bool(_files(paths))
 
 
+def contexts(paths: str) -> list[str]:
+    """The names of all contexts of some files. Raises CredentialsError."""
+    merged = _Merged()
+    for file in _files(paths):
+        _merge(file, merged)
+    return [name for kind, name in merged.entries if kind == "contexts"]
+
+
 def read(paths: str, context: str | None) -> tuple[ServerConfig, CredentialProvider, TLSContextFactory]:
     """The server, credentials and TLS settings of a context, None for the current one. Raises CredentialsError."""
     files = _files(paths)

@@ -207,7 +207,7 @@ class Environment(ImmutableSandboxedEnvironment):
             except KeyError:
                 return self._missing(obj, attribute)
         if type(obj) is TrackedValue:
-            return obj.field_value(self.getattr(obj.value, attribute))
+            return obj.field_value(self.getattr(obj.value, attribute), attribute)
         if isinstance(obj, Missing):
             return self._missing_below(obj, attribute)
         if isinstance(obj, Mapping):
@@ -232,7 +232,7 @@ class Environment(ImmutableSandboxedEnvironment):
         if isinstance(argument, Missing):
             str(argument)
         if type(obj) is TrackedValue:
-            return obj.field_value(self.getitem(obj.value, argument))
+            return obj.field_value(self.getitem(obj.value, argument), argument)
         if isinstance(obj, Missing):
             return self._missing_below(obj, argument)
         if isinstance(obj, Mapping):
@@ -285,7 +285,7 @@ class Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, BlockReference):
             return context.call(obj, *args, **kwargs)
         if isinstance(obj, BuiltinMethodType) and obj.__name__ == "join":
-            args = tuple(map(track_container, args))
+            args = tuple([_joinable(arg) for arg in args])
         if type(obj) is TrackedValue or (
             (is_tracked(args) or (kwargs and is_tracked(kwargs.values())))
             and not hasattr(obj, ACCEPTS_TRACKED)
@@ -438,6 +438,11 @@ def _track_in_file(value: TrackedValue | UnknownValue) -> None:
 def _written_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments that the template wrote, without those that Jinja adds."""
     return {name: arg for name, arg in kwargs.items() if name not in _SCOPES} if kwargs else kwargs
+
+
+def _joinable(value: Any) -> Any:
+    """The items that `join` gets: template text as strings, and the whole tracked if an item is."""
+    return track_container([text_as_string(item) for item in value] if type(value) is list else value)
 
 
 def _check_bits(bits: int) -> None:

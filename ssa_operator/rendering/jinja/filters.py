@@ -28,10 +28,20 @@ from ssa_operator.rendering.jinja.functions import REMOVED
 from ssa_operator.rendering.jinja.string_formatting import percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.line_marks import EMPTY, RESERVED
-from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, json_data, text_of
+from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED
+from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, json_data, key_text, text_of
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
-from ssa_operator.rendering.values.template_text import Json, Text, ValuePiece, indent, tracked_string, trim
+from ssa_operator.rendering.values.template_text import (
+    OPEN,
+    PLACEHOLDER,
+    Json,
+    Text,
+    TrackedPiece,
+    ValuePiece,
+    indent,
+    tracked_string,
+    trim,
+)
 from ssa_operator.rendering.values.tracked_containers import track_container
 from ssa_operator.rendering.values.tracked_values import (
     AwaitedError,
@@ -43,7 +53,7 @@ from ssa_operator.rendering.values.tracked_values import (
     merge_provenance,
     untracked,
 )
-from ssa_operator.rendering.yaml.to_yaml import yaml_text
+from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_text
 
 _JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
 
@@ -76,6 +86,37 @@ def to_yaml(value: Any) -> Text:
     limits.current().produce(len(text))
     # Template text can't contain the reserved characters of marks; values can.
     return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
+
+
+def traced_yaml(value: TrackedValue) -> Text:
+    """The same text as `to_yaml` in a traced render: each scalar is a value with its own provenance."""
+    if RESERVED.search("".join(map(str, _keys(value.read_untracked())))):
+        return to_yaml(value.value)  # a key could be mistaken for a placeholder
+    leaves: list[TrackedPiece] = []
+
+    def outline(part: TrackedValue) -> Any:
+        if isinstance(part.value, Mapping) and part.value:
+            return {key_text(key): outline(part.field_value(item, key)) for key, item in part.value.items()}
+        if isinstance(part.value, (list, tuple)) and part.value:
+            return [outline(part.field_value(item, at)) for at, item in enumerate(part.value)]
+        data = json_data(untracked(part.value))
+        # Within other text it is the same text as `to_yaml` gives.
+        leaves.append(TrackedPiece(part.derive(Json(data, text=scalar_text(data)))))
+        return leaves[-1]
+
+    outlined = outline(value)
+    if outlined is leaves[0] and isinstance(leaves[0].data.value.data, (dict, list)):
+        return Text((EMPTY[yaml_text(leaves[0].data.value.data)],))
+    numbers = {id(leaf): at for at, leaf in enumerate(leaves)}
+    parts = PLACEHOLDER.split(yaml_text(outlined, lambda leaf: f"{OPEN}{numbers[id(leaf)]}{CLOSE}"))
+    return Text(tuple(leaves[int(part)] if at % 2 else part for at, part in enumerate(parts)))
+
+
+def _keys(value: Any) -> Iterator[Any]:
+    """The keys of all mappings in the value."""
+    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
+        yield from _keys(item)
+    yield from value if isinstance(value, Mapping) else ()
 
 
 def to_json(value: Any, indent: int | None = None) -> Json:
@@ -344,6 +385,8 @@ def _to_yaml(value: Any) -> Any:
 
     In a lenient render the value is empty.
     """
+    if type(value) is TrackedValue and value.traced:
+        return traced_yaml(value)
     found = _layout_filter(to_yaml)(value)
     if isinstance(found, UnknownValue):
         return str(found) if not found.lenient else Text((EMPTY["{}"],))

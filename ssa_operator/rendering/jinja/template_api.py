@@ -62,6 +62,7 @@ class TemplateAPI:
         "objects_with_generated_values",
         "read_unready",
         "secrets",
+        "traced",
         "unready",
     )
 
@@ -71,8 +72,11 @@ class TemplateAPI:
         parent: Mapping[str, Any],
         lenient: bool = False,
         no_wait: AbstractSet[Reference] = frozenset(),
+        traced: bool = False,
     ) -> None:
-        """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready."""
+        """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready. `traced`: the values record
+        the fields that they come from.
+        """
         self.cluster = cluster
         self.asked: dict[Query, SourceLocation | None] = {}
         """The queries, each with the first template line that sent it."""
@@ -94,6 +98,8 @@ class TemplateAPI:
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
+        self.traced = traced
+        """Whether values record the fields that they come from."""
         self.start_file()
 
     def start_file(self, reused_values: Sequence[str] = ()) -> None:
@@ -115,17 +121,23 @@ class TemplateAPI:
             "ready": self._ready,
         }
 
+    def traced_parent(self, parent: Mapping[str, Any], value: Any, *path: str) -> TrackedValue:
+        """A field of the parent for a traced render. Nothing waits for it, and no document depends on it."""
+        source = Provenance(
+            query=_parent_query(parent),
+            body=parent,
+            file_provenance=[],
+            read_unready=set(),
+            awaited=False,
+            path=path,
+            of_parent=True,
+        )
+        return TrackedValue(value, (source,))
+
     def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
         """The current status of the parent, for its next status: a missing field is unknown and no error."""
-        metadata = self._metadata
-        query = Lookup(
-            api_version=parent.get("apiVersion", ""),
-            kind=parent.get("kind", ""),
-            namespace=metadata.get("namespace", ""),
-            name=metadata.get("name", ""),
-        )
         source = Provenance(
-            query=query,
+            query=_parent_query(parent),
             body=parent,
             file_provenance=self.file_provenance,
             read_unready=self.read_unready,
@@ -267,6 +279,7 @@ class TemplateAPI:
             unready=unready,
             unanswered=unanswered,
             location=location,
+            path=() if self.traced else None,
         )
 
     def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
@@ -300,6 +313,16 @@ def creation_time(metadata: Mapping[str, Any]) -> float | None:
     """The creation time of an object in seconds since the epoch; None if the object does not exist yet."""
     text = metadata.get("creationTimestamp")
     return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def _parent_query(parent: Mapping[str, Any]) -> Lookup:
+    metadata = parent.get("metadata") or {}
+    return Lookup(
+        api_version=parent.get("apiVersion", ""),
+        kind=parent.get("kind", ""),
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+    )
 
 
 def _answer_of(asked: Any) -> tuple[Provenance, Any]:

@@ -23,7 +23,7 @@ from jinja2.utils import missing
 
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.render_result import WaitTarget
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
 
@@ -50,6 +50,10 @@ class Provenance:
     """Whether it isn't known if the object exists."""
     location: SourceLocation | None = None
     """The template line that sent the query."""
+    path: FieldPath | None = None
+    """The field of the answer that the template reads; None if the render records no paths."""
+    of_parent: bool = False
+    """Whether the answer is the parent. Only a render that records paths has such a provenance."""
 
 
 class AwaitedError(TemplateRuntimeError):
@@ -115,9 +119,10 @@ class UnknownValue(Missing):
     def field(self, name: str | int) -> UnknownValue:
         """The field of an unknown value."""
         (first, *_) = self.awaited
+        provenance = self.provenance if self.derived else _field_provenance(self.provenance, (name,))
         if self.derived or first.state:
-            return UnknownValue(self.provenance, self.awaited, derived=self.derived)
-        return UnknownValue(self.provenance, [replace(first, field=(*first.field, name))])
+            return UnknownValue(provenance, self.awaited, derived=self.derived)
+        return UnknownValue(provenance, [replace(first, field=(*first.field, name))])
 
     def field_named_by(self, key: TrackedValue) -> UnknownValue:
         """The field with the name that a value of the cluster gives; a Secret's content is never shown as a name."""
@@ -140,7 +145,8 @@ class UnknownValue(Missing):
         owner, name = self._undefined_obj, self._undefined_name
         refuse_mutation(owner, name)
         if isinstance(owner, Mapping) and name in METHODS:
-            return call_tracked(getattr(owner, name), args, kwargs, self.provenance)
+            provenance = _method_provenance(self.provenance, name, args)
+            return call_tracked(getattr(owner, name), args, kwargs, provenance)
         (first, *_) = self.awaited
         if self.derived or first.state:
             return call_tracked(_same_value, (self, *args), kwargs)
@@ -150,12 +156,12 @@ class UnknownValue(Missing):
     def __hash__(self) -> Any:
         return id(self)
 
-    _fail = _fail_with_undefined_error = __call__ = __getitem__ = __str__ = _raise_awaited()
+    _fail = _fail_with_undefined_error = __call__ = __str__ = _raise_awaited()
     __int__ = __float__ = __complex__ = __index__ = _raise_awaited()
     __bool__ = __contains__ = _raise_awaited(lambda: False)
     __len__ = _raise_awaited(lambda: 0)
     __iter__ = _raise_awaited(lambda: iter(()))
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
+    __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_result()
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_result()
 
@@ -219,11 +225,19 @@ class TrackedValue:
         """Another value with the same provenance."""
         return TrackedValue(value, self.provenance)
 
-    def field_value(self, found: Any) -> Any:
+    def field_value(self, found: Any, name: Any) -> Any:
         """The field `found` of this value with its provenance; unknown if it is missing."""
         if isinstance(found, Missing):
             return _missing_as_unknown(found, self.provenance)
-        return TrackedValue(found, self.provenance)
+        provenance = self.provenance
+        if provenance and provenance[0].path is not None:
+            provenance = _item_provenance(provenance, name, found)
+        return TrackedValue(found, provenance)
+
+    @property
+    def traced(self) -> bool:
+        """Whether the render records the paths of the fields that templates read."""
+        return bool(self.provenance) and self.provenance[0].path is not None
 
     @property
     def secret(self) -> bool:
@@ -269,9 +283,15 @@ class TrackedValue:
         return (item.read_untracked() if type(item) is TrackedValue else item) in self.read_untracked()
 
     def __iter__(self) -> Iterator[Any]:
+        if self.traced:
+            for at, item in enumerate(self.read_untracked()):
+                yield call_tracked(_same_value, (item,), {}, _item_provenance(self.provenance, at, item))
+            return
         for item in self.read_untracked():
             yield call_tracked(_same_value, (item,), {}, self.provenance)
 
+    # Jinja compiles a slice, and only a slice, to Python's own operation.
+    __getitem__ = _tracked_operation(operator.getitem)
     __eq__ = _tracked_operation(operator.eq)
     __ne__ = _tracked_operation(operator.ne)
     __lt__ = _tracked_operation(operator.lt)
@@ -296,6 +316,67 @@ class TrackedValue:
 
 def _same_value(value: Any) -> Any:
     return value
+
+
+def _item_provenance(provenance: tuple[Provenance, ...], name: Any, item: Any) -> tuple[Provenance, ...]:
+    """The provenance of an item of a traced value: the path leads to the item if the item is part of the answer."""
+    return tuple(
+        source
+        if (step := _step_to(value_at(source.body, source.path or (), missing), name, item)) is None
+        # A filter may have changed the order of a list, and `items` gives pairs of keys and values.
+        else replace(source, path=(*(source.path or ()), step))
+        for source in provenance
+    )
+
+
+def _field_provenance(provenance: tuple[Provenance, ...], path: FieldPath) -> tuple[Provenance, ...]:
+    """The provenance of a field of an unknown value. Its own query is the last one of which nothing is found."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    for at in range(len(provenance) - 1, -1, -1):
+        source = provenance[at]
+        if value_at(source.body, source.path or (), missing) in (None, missing):
+            deeper = replace(source, path=(*(source.path or ()), *path))
+            return (*provenance[:at], deeper, *provenance[at + 1 :])
+    return provenance
+
+
+def _missing_provenance(provenance: tuple[Provenance, ...], owner: Any, path: FieldPath) -> tuple[Provenance, ...]:
+    """The provenance of the field `path` that `owner` lacks."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    return tuple(
+        replace(source, path=(*(source.path or ()), *path))
+        if value_at(source.body, source.path or (), missing) is owner
+        else source
+        for source in provenance
+    )
+
+
+def _method_provenance(provenance: tuple[Provenance, ...], name: str, args: Sequence[Any]) -> tuple[Provenance, ...]:
+    """The provenance of the result of a mapping's method. Its name was taken for a field before the call."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    key = args[:1] if name == "get" and args and isinstance(args[0], str) else ()
+    return tuple(
+        replace(source, path=(*source.path[:-1], *key)) if source.path and source.path[-1] == name else source
+        for source in provenance
+    )
+
+
+def _step_to(owner: Any, name: Any, item: Any) -> str | int | None:
+    """The key or the position in `owner` at which `item` is; `name` is where the template found it."""
+    if isinstance(owner, Mapping):
+        if isinstance(name, str) and name in owner and owner[name] is item:
+            return name
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and item[0] in owner:
+            return item[0] if owner[item[0]] is item[1] else None
+        return item if isinstance(item, str) and isinstance(name, int) and item in owner else None
+    if isinstance(owner, list):
+        if isinstance(name, int) and -len(owner) <= name < len(owner) and owner[name] is item:
+            return name % len(owner)
+        return next((at for at, each in enumerate(owner) if each is item), None)
+    return None
 
 
 def is_tracked(values: Iterable[Any]) -> bool:
@@ -351,7 +432,7 @@ def _tracked_result(
 ) -> Any:
     """The result `found` of a function of `values`, with their provenance."""
     if isinstance(found, UnknownValue):
-        provenance = merge_provenance(provenance, found.provenance)
+        provenance = merge_provenance(_of_cluster(provenance), found.provenance)
         if unready:
             return UnknownValue(provenance, unready, is_answer=found.is_answer, derived=not found.is_answer)
         return UnknownValue(provenance, found.awaited, is_answer=found.is_answer, derived=not found.is_answer)
@@ -359,8 +440,15 @@ def _tracked_result(
         unfound = None if unready else _missing_elsewhere(found, values, provenance)
         return _missing_as_unknown(found, provenance) if unfound is None else unfound
     if isinstance(found, TrackedValue):
-        return TrackedValue(found.value, merge_provenance(provenance, found.provenance))
+        return TrackedValue(found.value, merge_provenance(_of_cluster(provenance), found.provenance))
     return TrackedValue(found, provenance)
+
+
+def _of_cluster(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
+    """The provenance of arguments that name what a query or a key finds. The parent's fields are no origin of that."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    return tuple(source for source in provenance if not source.of_parent)
 
 
 def untracked(value: Any) -> Any:
@@ -378,12 +466,14 @@ def _missing_elsewhere(found: Missing, values: Sequence[Any], provenance: tuple[
     given = [value._undefined_obj if type(value) is Missing else value for value in values]  # noqa: SLF001 - as above
     if type(found) is not Missing or not any(_is_part_of(owner, value) for value in given):
         return None
-    for source in provenance:
+    for source in _of_cluster(provenance):
         source.file_provenance.append(source)
     return found.without_name() if TrackedValue(None, provenance).secret else found
 
 
 def _is_part_of(owner: Any, value: Any) -> bool:
+    if type(value) is TrackedValue and all(source.of_parent for source in value.provenance):
+        value = value.value
     if isinstance(value, (TrackedValue, UnknownValue)):
         return False
     return owner is value or (
@@ -396,6 +486,7 @@ def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> U
         return found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
+    provenance = _missing_provenance(provenance, owner, path)
     if unready := unready_children(provenance):
         return UnknownValue(provenance, unready, owner, name)
     unknown = _missing_in_answer(owner, path, provenance)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./:@+-]*[\w/])?", re.ASCII)
@@ -23,38 +24,39 @@ _SIMPLE_KEY_LENGTH = 512
 """A longer key gets the mark `?`: without it, YAML looks for the colon only within 1024 characters."""
 
 
-def yaml_text(value: Any) -> str:
-    """Plain data as YAML text."""
-    return "\n".join(_lines(value))
-
-
-def _lines(value: Any) -> list[str]:
-    if isinstance(value, dict) and value:
-        lines = []
-        for key, item in value.items():
-            name = _scalar(key)
-            if len(name) > _SIMPLE_KEY_LENGTH:
-                lines.append(f"? {name}")
-                name = ""
-            if isinstance(item, (dict, list)) and item:
-                lines.append(f"{name}:")
-                lines.extend(f"  {line}" for line in _lines(item))
-            else:
-                lines.append(f"{name}: {_scalar(item)}")
-        return lines
-    if isinstance(value, list) and value:
-        lines = []
-        for item in value:
-            first, *rest = _lines(item)
-            lines.append(f"- {first}")
-            lines.extend(f"  {line}" for line in rest)
-        return lines
-    return [_scalar(value)]
-
-
-def _scalar(value: Any) -> str:
+def scalar_text(value: Any) -> str:
+    """A string, a number, true, false, null, an empty mapping or an empty list as YAML text in one line."""
     if not isinstance(value, str):
         return json.dumps(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def yaml_text(value: Any, scalar: Callable[[Any], str] = scalar_text) -> str:
+    """Plain data as YAML text; `scalar` writes the values that are neither mappings nor lists with content."""
+    return "\n".join(_lines(value, scalar))
+
+
+def _lines(value: Any, scalar: Callable[[Any], str]) -> list[str]:
+    if isinstance(value, dict) and value:
+        lines = []
+        for key, item in value.items():
+            name = scalar_text(key)
+            if len(name) > _SIMPLE_KEY_LENGTH:
+                lines.append(f"? {name}")
+                name = ""
+            if isinstance(item, (dict, list)) and item:
+                lines.append(f"{name}:")
+                lines.extend(f"  {line}" for line in _lines(item, scalar))
+            else:
+                lines.append(f"{name}: {scalar(item)}")
+        return lines
+    if isinstance(value, list) and value:
+        lines = []
+        for item in value:
+            first, *rest = _lines(item, scalar)
+            lines.append(f"- {first}")
+            lines.extend(f"  {line}" for line in rest)
+        return lines
+    return [scalar(value)]

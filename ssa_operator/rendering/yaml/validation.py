@@ -26,6 +26,7 @@ from ssa_operator.rendering.values.tracked_values import (
     merge_provenance,
     untracked,
 )
+from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 
@@ -85,10 +86,14 @@ def _has_text(body: dict[str, Any], field: str, text: str) -> bool:
 
 def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProblem | Wait:
     dependencies: tuple[Dependency, ...] = ()
+    origin_of = None
     if location_of.slots.tracked:
         tracked: list[TrackedValue | UnknownValue] = []
+        traced = body
         body = strip_provenance(body, tracked)
         dependencies = dependencies_of(merge_provenance(*(value.provenance for value in tracked)))
+        if is_traced(tracked):
+            origin_of = FieldOrigins(traced)
         awaited = [awaited for value in tracked if isinstance(value, UnknownValue) for awaited in value.awaited]
         if awaited:
             location = location_of(_first_unknown_field(body) or ())
@@ -109,13 +114,23 @@ def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProbl
         dependencies = merge_dependencies(
             dependencies, _after_dependencies(body["metadata"]["annotations"], location_of)
         )
-    return Document(body=body, location=location_of(()), location_of=location_of, dependencies=dependencies)
+    return Document(
+        body=body,
+        location=location_of(()),
+        location_of=location_of,
+        dependencies=dependencies,
+        origin_of=origin_of,
+    )
 
 
 def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
     """The dependencies that a provenance stands for, each query once."""
     return merge_dependencies(
-        Dependency(source.query, source.awaited, location=source.location) for source in provenance
+        Dependency(
+            source.query, source.awaited, location=source.location, fields=() if source.path is None else (source.path,)
+        )
+        for source in provenance
+        if not source.of_parent
     )
 
 
@@ -126,7 +141,10 @@ def merge_dependencies(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
         known = found.setdefault(dependency.query, dependency)
         if known is not dependency:
             first = dependency if dependency.awaited and not known.awaited else known
-            found[dependency.query] = replace(first, after=dependency.after or known.after)
+            fields = (*known.fields, *dependency.fields)
+            found[dependency.query] = replace(
+                first, after=dependency.after or known.after, fields=tuple(dict.fromkeys(fields)) if fields else ()
+            )
     return tuple(found.values())
 
 

@@ -50,6 +50,7 @@ class Lagging:
 
     def __init__(self, *, refusal: Exception, known: bool) -> None:
         self.children, self.client, self.former = self, self, frozenset[str]()
+        self.dry_run = False
         self._refusal = refusal
         self._known = known
 

@@ -267,6 +267,15 @@ def test_a_hook_waits_for_a_child_that_it_reads_and_that_exists() -> None:
     assert "waiting for Namespace/s to be ready" in finalization.awaited
 
 
+def test_what_keeps_a_parent_are_its_hooks_and_not_each_child_that_remains_until_then() -> None:
+    records = ParentRecords(has_finalizer=True, inventory=dict.fromkeys([space("a"), space("b"), space("s")], 0))
+    cluster = Cluster(records, {each: live(each) for each in records.inventory})
+    finalization = cluster.plan(waits=(waiting("h", Reference("Namespace", "s")),))
+    first, *rest = finalization.awaited.split("; ")
+    assert first == "Job default/h waiting for Namespace/s to be ready"
+    assert rest == ["children that are deleted after the finalize hooks: 3"]
+
+
 def test_a_hook_is_not_skipped_before_the_watch_of_what_it_reads_has_synced() -> None:
     finalization = Cluster(ParentRecords(has_finalizer=True), {}).plan(waits=(waiting("h", Reference("Service", "s")),))
     assert not finalization.hooks_done

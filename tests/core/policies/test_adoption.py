@@ -16,9 +16,11 @@ from ssa_operator.core.policies.adoption import (
     UNMANAGED,
     adopt_fields_patch,
     belongs_to_former_parent,
+    former_managers,
     in_version,
     only_if_absent,
     other_controller,
+    without_former_fields,
 )
 from tests.core.example_objects import OTHER_UID, PARENT_UID, child, config_map, made, observed, parent, rendered
 
@@ -232,3 +234,34 @@ def test_an_object_that_can_not_be_read_is_refused_for_now() -> None:
 def test_an_object_that_no_apply_created_is_not_pruned() -> None:
     theirs = child("theirs", uid="x", ownerReferences=[])
     assert make_plan(observed(theirs, parent=parent(uid=PARENT_UID)), rendered()).steps == ()
+
+
+def test_a_dry_run_of_an_adoption_lacks_what_only_former_managers_wrote() -> None:
+    fields: dict[str, Any] = {"f:a": {}, "f:old": {}, "f:shared": {}}
+    live = unlabelled(
+        entry("kubectl-client-side-apply", fieldsV1={"f:data": fields}),
+        entry("other", fieldsV1={"f:data": {"f:shared": {}, "f:theirs": {}}}),
+    )
+    answer = child(managedFields=[])
+    answer.body["data"] = {"a": "b", "old": "x", "shared": "y", "theirs": "z", "nobodys": "d"}
+    manifest = made(config_map())
+    found = without_former_fields(live, LiveObject.of(answer.body), manifest)
+    assert found.body["data"] == {"a": "b", "shared": "y", "theirs": "z", "nobodys": "d"}
+    assert former_managers(live) == ("kubectl-client-side-apply",)
+
+
+def test_a_dry_run_of_an_adoption_lacks_items_of_list_maps_that_are_not_rendered() -> None:
+    def item(name: str) -> dict[str, Any]:
+        return {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, "f:value": {}}}
+
+    live = unlabelled(entry("kubectl-create", fieldsV1={"f:list": {**item("kept"), **item("old")}}))
+    answer = child(managedFields=[])
+    answer.body["list"] = [{"name": "kept", "value": "1"}, {"name": "old", "value": "1"}, {"name": "theirs"}]
+    manifest = made(config_map(list=[{"name": "kept"}]))
+    found = without_former_fields(live, LiveObject.of(answer.body), manifest)
+    assert found.body["list"] == [{"name": "kept"}, {"name": "theirs"}]
+
+
+def test_an_object_without_former_managers_is_as_the_dry_run_shows_it() -> None:
+    answer = child(managedFields=[])
+    assert without_former_fields(unlabelled(entry("other")), answer, made(config_map())) is answer

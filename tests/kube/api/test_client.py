@@ -10,7 +10,7 @@ from aiohttp import web
 
 from ssa_operator import __version__
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
@@ -75,6 +75,22 @@ async def test_a_create_is_not_sent_twice_when_the_connection_breaks() -> None:
         with pytest.raises(Unreachable, match=r"create of ConfigMap in default failed .* broke"):
             await client.create(CONFIG_MAPS, "default", b"{}")
     assert len(script.asked) == 1
+
+
+async def test_a_dry_run_client_sends_no_request_that_changes_the_cluster() -> None:
+    script = Script(fine(), fine())
+    async with scripted(script) as client, DryRunClient(client.credentials) as previewing:
+        await previewing.get(CONFIG_MAPS, "a", "default")
+        await previewing.apply(CONFIG_MAPS, "default", "a", b"{}", calls.ApplyOptions(dry_run=True))
+        for change in (
+            previewing.apply(CONFIG_MAPS, "default", "a", b"{}"),
+            previewing.create(CONFIG_MAPS, "default", b"{}"),
+            previewing.delete(CONFIG_MAPS, "default", "a", DeleteOptions(uid="u")),
+            previewing.json_patch(CONFIG_MAPS, "default", "a", b"[]"),
+        ):
+            with pytest.raises(RuntimeError, match="is no dry run"):
+                await change
+    assert [each.method for each in script.asked] == ["GET", "PATCH"]
 
 
 async def test_a_transient_error_is_retried_a_few_times_only() -> None:

@@ -1,0 +1,25 @@
+"""`python -m docs.generate`: writes docs/commands.md, or with `transcripts` what the commands of all pages print."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from docs.generate import reference, transcripts
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
+    parser.add_argument("part", choices=("commands", "transcripts"))
+    parser.add_argument("pages", nargs="*", help="pages of transcripts (default: all that have commands)")
+    options = parser.parse_args()
+    if options.part == "transcripts":
+        for page, text in asyncio.run(transcripts.made_again(options.pages)):
+            page.write_text(text, encoding="utf-8")
+            print(f"{page.relative_to(transcripts.ROOT)} has changed")
+    reference.PAGE.write_text(reference.page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Makes docs/commands.md from the commands and from the prose in docs/generate/commands.
+
+Promises:
+- Every command has a section: usage, help, arguments, options with their environment variables, an example, and the
+  prose of its file, if there is one (`cluster-start.md` for `cluster start`).
+- A file of prose that belongs to no command is an error.
+- The page depends on the commands and the prose alone, not on the terminal or the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from typer._click import Context
+from typer.main import get_command
+
+from ssa_operator.cli.application import COMMANDS
+from ssa_operator.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "commands.md"
+PROSE = Path(__file__).parent / "commands"
+INTRODUCTION = "introduction"
+
+_NOTE = "<!-- `make docs` writes this page from the commands' help and from docs/generate/commands. -->"
+_EXTRA = re.compile(r"\s*\[((?:env var|default|required)\b.*)\]$", re.DOTALL)
+_REPLACED = {"--help", "--install-completion", "--show-completion"}
+
+
+def page() -> str:
+    """The text of the page. Raises ValueError for prose without a command."""
+    root: Any = get_command(app)
+    prose = {path.stem: _prose(path) for path in sorted(PROSE.glob("*.md"))}
+    parts = ["# Commands", _NOTE, prose.pop(INTRODUCTION), "\n".join(_summary(root))]
+    for topic_commands in COMMANDS.values():
+        for name in topic_commands:
+            if name in root.commands:
+                parts += _sections(root.commands[name], ("ssa-operator", name), prose)
+    if prose:
+        raise ValueError(f"no command belongs to {', '.join(f'{PROSE.name}/{name}.md' for name in prose)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _prose(path: Path) -> str:
+    """The text of a file of prose, with its links as the page needs them."""
+    return path.read_text(encoding="utf-8").strip().replace("](../../", "](")
+
+
+def _summary(root: Any) -> Iterator[str]:
+    """The table of all commands."""
+    listed = {name for names in COMMANDS.values() for name in names}
+    if missing := [name for name in root.commands if name not in listed]:
+        raise ValueError(f"application.COMMANDS has no topic for {', '.join(missing)}")
+    yield "| | |"
+    yield "|---|---|"
+    for topic, names in COMMANDS.items():
+        shown = [name for name in names if name in root.commands]
+        if shown:
+            yield f"| **{topic}** | |"
+        for name in shown:
+            yield f"| [`{name}`](#{name}) | {_cell(root.commands[name].get_short_help_str(200))} |"
+
+
+def _sections(command: Any, words: tuple[str, ...], prose: dict[str, str]) -> Iterator[str]:
+    """The sections of a command and its subcommands."""
+    context = Context(command, info_name=" ".join(words))
+    yield f"{'#' * len(words)} {' '.join(words[1:])}"
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
+        usage = " ".join([*words, *command.collect_usage_pieces(context)])
+        yield f"```\n{usage}\n```"
+    yield _paragraphs(command.help or "")
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each not in arguments and not set(each.opts) & _REPLACED]
+    if arguments:
+        yield _table(
+            ("argument", "meaning"), ((f"`{_name(each, context)}`", _help(each, context)[0]) for each in arguments)
+        )
+    if options:
+        yield _table(("option", "meaning", "default", "variable"), (_option(each, context) for each in options))
+    if command.epilog:
+        yield "```sh\n" + "\n".join(line.removeprefix("Example: ") for line in command.epilog.splitlines()) + "\n```"
+    if text := prose.pop("-".join(words[1:]), ""):
+        yield text
+    for name, each in (subcommands or {}).items():
+        yield from _sections(each, (*words, name), prose)
+
+
+def _option(option: Any, context: Context) -> tuple[str, str, str, str]:
+    text, extras = _help(option, context)
+    default = extras.get("default", "")
+    limits = [each for each in extras.get("limits", "").split("; ") if each]
+    meaning = f"{text} ({', '.join(limits)})" if limits else text
+    return (
+        f"`{_name(option, context)}`",
+        meaning,
+        f"`{default}`" if default else "",
+        f"`{option.envvar}`" if option.envvar else "",
+    )
+
+
+def _name(parameter: Any, context: Context) -> str:
+    return _cell(str(parameter.get_help_record(context)[0]))
+
+
+def _help(parameter: Any, context: Context) -> tuple[str, dict[str, str]]:
+    """The help of a parameter, and the remarks that its help has in brackets."""
+    record = parameter.get_help_record(context)
+    text = str(record[1])
+    found = _EXTRA.search(text)
+    if found is None:
+        return _cell(text), {}
+    extras: dict[str, str] = {}
+    for each in found[1].split("; "):
+        name, colon, value = each.partition(": ")
+        if colon:
+            extras[name] = value
+        elif name != "required":
+            extras["limits"] = "; ".join(filter(None, (extras.get("limits", ""), name)))
+    return _cell(text[: found.start()]), extras
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |".replace("  ", " ") for cells in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _paragraphs(text: str) -> str:
+    """Help text as Markdown: a paragraph is one line."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text))

@@ -1,0 +1,268 @@
+"""The command line as an application: help grouped by topic, completion, and errors of one line.
+
+Promises:
+- The help lists commands and options by topic, without rich, whose import takes half of the time of `--help`.
+- The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
+- Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
+  unexpected errors, because these may quote a Secret.
+- An argument that names an object, `--namespace` and `--context` are completed from the cluster and the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+# typer 0.28 has click as a part of its own. Its names are imported here alone.
+from typer._click import Command as BareCommand
+from typer._click import Context, HelpFormatter, Parameter
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
+from typer.core import TyperCommand, TyperGroup
+
+from ssa_operator.cli.command_error import CommandError
+
+DEBUG = "SSA_OPERATOR_DEBUG"
+"""The environment variable of `--debug`."""
+
+INTERRUPTED = 130
+"""The exit code after the user interrupted a command, as a shell reports it for SIGINT."""
+
+PLUGIN = "kubectl-ssa"
+"""The name of the program that kubectl starts for `kubectl ssa`."""
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "Run the operator": ("run", "dev", "cluster", "crds", "rbac"),
+    "Write templates": ("new", "render", "graph", "check", "test", "capture", "lsp"),
+    "Change a cluster": ("diff", "plan", "apply", "rollout"),
+    "See and understand": ("status", "tree", "blame"),
+}
+"""The topics of the help, and the commands of each in order. Other commands come last."""
+
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "Templates": ("templates", "crds", "values", "examples"),
+    "Cluster": ("namespace", "context", "kubeconfig", "name"),
+    "Output": ("output", "watch", "as_applied", "log_format", "log_level"),
+}
+"""The topics of options, and the options of each by parameter. Other options come first, and `--help` last."""
+
+
+def program() -> str:
+    """The name under which the user started the command."""
+    return "kubectl ssa" if Path(sys.argv[0]).name.removesuffix(".exe") == PLUGIN else "ssa-operator"
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Group(TyperGroup):
+    """A command with subcommands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        _add_completion(self.params)
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _format_parameters(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        found = {name: self.commands[name] for name in self.list_commands(ctx) if not self.commands[name].hidden}
+        width = max(map(len, found), default=0)
+        topics = COMMANDS if ctx.parent is None else {}
+        for topic, names in _by_topic(topics, found, "Other commands" if topics else "Commands", last=True):
+            rows = [(name.ljust(width), found[name].get_short_help_str(formatter.width - 6 - width)) for name in names]
+            with formatter.section(topic):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _format_epilog(self, ctx, formatter)
+
+
+class Command(TyperCommand):
+    """A command without subcommands."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        _add_completion(self.params)
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _format_parameters(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _format_epilog(self, ctx, formatter)
+
+
+class Application(typer.Typer):
+    """A typer application whose commands have this module's help and completion."""
+
+    def __init__(self, **settings: Any) -> None:
+        defaults: dict[str, Any] = {
+            "cls": Group,
+            "no_args_is_help": True,
+            "add_completion": False,
+            "pretty_exceptions_enable": False,
+            "rich_markup_mode": None,
+        }
+        super().__init__(**defaults | settings)
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Callable[[Function], Function]:
+        return super().command(name, cls=cls or Command, **settings)
+
+
+def _by_topic(
+    topics: Mapping[str, Sequence[str]], found: Iterable[str], others: str, *, last: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """The names that were found, by topic; those without a topic come first, or `last`, as `others`."""
+    found = list(found)
+    grouped = [(topic, [name for name in names if name in found]) for topic, names in topics.items()]
+    rest = (others, [name for name in found if not any(name in names for names in topics.values())])
+    yield from ((topic, names) for topic, names in ([*grouped, rest] if last else [rest, *grouped]) if names)
+
+
+def _format_parameters(command: BareCommand, ctx: Context, formatter: HelpFormatter) -> None:
+    """Write the arguments, and the options by topic."""
+    shown = [(each, record) for each in command.get_params(ctx) if (record := each.get_help_record(ctx)) is not None]
+    arguments = [record for each, record in shown if each.param_type_name == "argument"]
+    options = {str(each.name): record for each, record in shown if each.param_type_name != "argument"}
+    if arguments:
+        with formatter.section("Arguments"):
+            formatter.write_dl(arguments)
+    for topic, names in _by_topic(OPTIONS, options, "Options", last=False):
+        with formatter.section(topic):
+            formatter.write_dl([options[name] for name in names])
+
+
+def _format_epilog(command: BareCommand, ctx: Context, formatter: HelpFormatter) -> None:
+    """Write the examples with the name under which the user started the command."""
+    if command.epilog:
+        name = ctx.find_root().info_name or "ssa-operator"
+        formatter.write_paragraph()
+        with formatter.indentation():
+            for line in command.epilog.splitlines():
+                formatter.write_text(line.replace("ssa-operator ", f"{name} "))
+
+
+def _add_completion(parameters: Iterable[Parameter]) -> None:
+    """Have the values of some parameters completed, if their own declaration completes nothing."""
+    for each in parameters:
+        complete = _completion(each)
+        if complete is not None and each._custom_shell_complete is None:  # noqa: SLF001 - typer sets it at creation only
+            each._custom_shell_complete = complete  # noqa: SLF001
+
+
+Complete = Callable[[Context, Parameter, str], list[Any]]
+
+
+def _completion(parameter: Parameter) -> Complete | None:
+    from ssa_operator.cli import completion
+
+    if parameter.param_type_name == "argument":
+        return completion.objects if "KIND" in (parameter.metavar or "") else None
+    by_name: Mapping[str | None, Complete] = {"namespace": completion.namespaces, "context": completion.contexts}
+    return by_name.get(parameter.name)
+
+
+def run(application: typer.Typer) -> None:
+    """Run the command line of this process, and end the process with the command's exit code."""
+    name = program()
+    try:
+        code = application(prog_name=name, standalone_mode=False)
+    except CommandError as error:
+        _fail(f"{name}: {error}" if error.code != INTERRUPTED else "", error.code, error)
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else name
+        _fail(f"{command}: {_usage(error)} See {command} --help.", error.exit_code, error)
+    except ClickException as error:
+        _fail(f"{name}: {_one_line(error.format_message())}", error.exit_code, error)
+    except typer.Abort:
+        sys.exit(INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - a bug is one line, too
+        _fail(f"{name}: unexpected {type(error).__name__} at {_place(error)}; --debug shows the traceback", 1, error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def complete(application: typer.Typer) -> None:
+    """Print the completions of the arguments of this process, the last one being incomplete, and the directive that
+    kubectl expects after them (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
+    """
+    from typer._click.shell_completion import ShellComplete
+
+    class Completion(ShellComplete):
+        """The completions without a shell."""
+
+        name = "kubectl"
+        source_template = ""
+
+        def source_vars(self) -> dict[str, Any]:
+            return {}
+
+        def get_completion_args(self) -> tuple[list[str], str]:
+            return sys.argv[1:-1], sys.argv[-1] if len(sys.argv) > 1 else ""
+
+        def format_completion(self, item: Any) -> str:
+            return str(item.value)
+
+    command = typer.main.get_command(application)
+    found = Completion(command, {}, "kubectl ssa", "").complete()
+    typer.echo(f"{found}\n:4" if found else ":4")
+
+
+def _one_line(message: str) -> str:
+    text = " ".join(message.split()).removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _usage(error: UsageError) -> str:
+    """The message of a usage error as sentences, with the suggestion that it has."""
+    message = _one_line(error.format_message())
+    if isinstance(error, NoSuchOption):
+        known = " or ".join(sorted(error.possibilities or ()))
+        message = f"no such option {error.option_name}" + (f"; did you mean {known}?" if known else "")
+    message = message.replace(". Did you mean", "; did you mean")
+    return message if message.endswith("?") else f"{message}."
+
+
+def _place(error: BaseException) -> str:
+    """The file and line at which an error was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (
+        f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "an unknown line"
+    )
+
+
+def _fail(message: str, code: int, error: BaseException) -> None:
+    """End the process with a message; with `--debug` the traceback comes before it."""
+    if _debug():
+        _write_traceback(error)
+    if message:
+        typer.echo(message, err=True)
+    sys.exit(code)
+
+
+def _debug() -> bool:
+    return os.environ.get(DEBUG, "").lower() in ("1", "true", "t", "yes", "y", "on")
+
+
+def _write_traceback(error: BaseException | None) -> None:
+    """Write the frames and types of an error and its causes. The message of an unexpected error may quote a Secret, so
+    it is left out.
+    """
+    import traceback
+
+    while error is not None:
+        shown = str(error) if isinstance(error, CommandError | ClickException) else "(message not shown)"
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        sys.stderr.write(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,210 @@
+"""`ssa-operator apply`: applies parents from files, reconciles them, and waits until they are ready.
+
+Promises:
+- If a file, a template or a parent is refused, nothing is applied.
+- A terminal shows a live tree. Without a terminal, each change of a parent's state is one line.
+- The exit code is 0 if all parents are ready, 1 if one is not ready in time or fails, 2 if something is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    OutputFormat,
+    OutputOption,
+    Templates,
+    Timeout,
+    check_folders,
+    example,
+    namespaces_of,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ssa_operator.cli.session import Target
+    from ssa_operator.controller.file_parents import FileParents
+
+REFUSED = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator apply examples/echo.yaml --timeout 120"))(apply)
+
+
+def apply(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
+    ],
+    templates: Templates = TEMPLATES,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            envvar="SSA_OPERATOR_NAMESPACE",
+            help="Namespace of parents without one. Default: that of the kubeconfig's context.",
+        ),
+    ] = "",
+    timeout: Timeout = 300.0,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", envvar="SSA_OPERATOR_PRUNE", help="Confirm that changed templates delete (almost) all children."
+        ),
+    ] = False,
+    output: OutputOption = OutputFormat.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Apply parents from files, reconcile them as the operator does, and wait until they are ready.
+
+    Needs no running operator, and can run beside one. Exit code 0: ready. 1: not ready in time, or failed. 2: refused.
+    """
+    import asyncio
+
+    from ssa_operator.cli import session
+    from ssa_operator.controller.shared_informers import ParentError
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+
+    check_folders(templates)
+    namespaces_of([namespace])
+    run = _Run(
+        files=files,
+        templates=templates,
+        namespace=namespace,
+        seconds=timeout,
+        prune=prune,
+        output=output,
+        target=session.Target(kubeconfig=kubeconfig, context=context),
+    )
+    try:
+        failures = asyncio.run(run.run())
+    except (ApiError, CredentialsError, ParentError, CommandError) as error:
+        raise CommandError(str(error), code=REFUSED) from error
+    if failures:
+        raise CommandError(failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """The options of one `ssa-operator apply`."""
+
+    files: list[str]
+    templates: list[Path]
+    namespace: str
+    seconds: float
+    """How long it waits."""
+    prune: bool
+    output: OutputFormat
+    target: Target
+
+    async def run(self) -> str:
+        """Apply the parents and wait. Returns why parents are not ready, '' if all are."""
+        import logging
+
+        from ssa_operator.cli import printing, session
+        from ssa_operator.cli.parent_files import read_parents
+        from ssa_operator.controller.file_parents import opened
+        from ssa_operator.controller.options import Options
+        from ssa_operator.kube.api.discovery import RESTMapper
+
+        documents = read_parents(self.files)
+        logging.getLogger("ssa_operator").setLevel(logging.ERROR)
+        options = Options(templates=tuple(self.templates), tick_rate=0.0)
+        async with session.connect(self.target) as client, opened(client, RESTMapper(client), options) as parents:
+            namespace = self.namespace or client.credentials.namespace
+            problems = [*parents.problems, *await parents.check(documents, namespace)]
+            if problems:
+                raise CommandError("\n".join(problems))
+            await parents.apply(documents, namespace)
+            with _progress(parents, quiet=self.output is not OutputFormat.TABLE) as on_change:
+                ready = await parents.until_done(self.seconds, prune=self.prune, on_change=on_change)
+            if self.output is not OutputFormat.TABLE:
+                printing.data(_data(parents), self.output)
+            return "" if ready else _failures(parents, self.seconds)
+
+
+def _failures(parents: FileParents, seconds: float) -> str:
+    from ssa_operator.controller.file_parents import PRUNE_HELD
+
+    lines = []
+    for parent in parents.parents.values():
+        if parent.ready:
+            continue
+        when = "is not ready" if parent.failed else f"is not ready after {seconds:g} s"
+        held = parent.report is not None and parent.report.verdict.reason == PRUNE_HELD
+        hint = "; or confirm with `ssa-operator apply --prune`" if held else ""
+        lines.append(f"{parent.document.location}: {parent.live.identity} {when}: {parent.state}{hint}")
+    return "\n".join(lines)
+
+
+def _data(parents: FileParents) -> list[dict[str, object]]:
+    from ssa_operator.cli.tree_view import entry
+
+    return [
+        entry(parent.live, parent.report.status if parent.report is not None else {}) | {"ready": parent.ready}
+        for parent in parents.parents.values()
+    ]
+
+
+@contextlib.contextmanager
+def _progress(parents: FileParents, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Shows the parents at each call: as a live tree in a terminal, and else each change as a line."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if quiet:
+        yield lambda: None
+    elif console.is_terminal:
+        with _live_tree(parents, console) as draw:
+            yield draw
+    else:
+        yield _Lines(parents)
+
+
+@contextlib.contextmanager
+def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], None]]:
+    import time
+
+    from rich.live import Live as Screen
+
+    from ssa_operator.cli.live_display import fitting
+    from ssa_operator.cli.tree_view import entry, lines
+
+    def draw() -> Any:
+        now = time.time()
+        found = parents.parents.values()
+        entries = [entry(each.live, each.report.status if each.report else {}) for each in found]
+        return fitting([line for each in entries for line in lines(each, now)], console.height)
+
+    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        screen.update(draw(), refresh=True)
+        yield lambda: screen.update(draw(), refresh=True)
+
+
+class _Lines:
+    """Prints a line when the state of a parent changes."""
+
+    def __init__(self, parents: FileParents) -> None:
+        self._parents = parents
+        self._shown: dict[object, str] = {}
+
+    def __call__(self) -> None:
+        for key, parent in self._parents.parents.items():
+            if parent.report is not None and self._shown.get(key) != parent.state:
+                self._shown[key] = parent.state
+                typer.echo(f"{parent.live.identity} {parent.state}")

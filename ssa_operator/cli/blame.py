@@ -1,0 +1,122 @@
+"""`ssa-operator blame`: shows the live children of a parent, each field with its writer.
+
+Promises:
+- Every line with a value names its writer: the template line and the value's origin, another field manager, or the API
+  server.
+- The command renders the templates as the operator does, with the cluster's answers, and writes nothing.
+- No output has a Secret's content.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    Templates,
+    check_folders,
+    example,
+    namespaces_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from ssa_operator.cli.blamed_object import BlamedObject
+    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.object_reference import ObjectReference
+
+
+class BlameFormat(StrEnum):
+    """The format of the output."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator blame echo/hello deployment/hello -n default"))(blame)
+
+
+def blame(
+    objects: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND/NAME [KIND/NAME]", help="A parent, and one of its children. Default: all children."
+        ),
+    ],
+    templates: Templates = TEMPLATES,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            envvar="SSA_OPERATOR_NAMESPACE",
+            help="Namespace of the parent. Default: that of the kubeconfig's context.",
+        ),
+    ] = "",
+    output: Annotated[
+        BlameFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+    ] = BlameFormat.TEXT,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show who wrote each field of a parent's children. A line names the template line and the origin of its value, or
+    another field manager, or the API server.
+    """
+    import asyncio
+
+    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.object_reference import parse_chain
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+
+    check_folders(templates)
+    if len(namespaces_of([namespace])) > 1:
+        raise CommandError(f"--namespace is {namespace!r}; name one namespace", code=2)
+    chain = parse_chain(objects)
+    if len(chain) > 2:
+        raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
+    try:
+        found = asyncio.run(_blamed(chain, templates, namespace, Target(kubeconfig=kubeconfig, context=context)))
+    except (ApiError, CredentialsError) as error:
+        raise CommandError(str(error)) from error
+    _print(found, output)
+
+
+async def _blamed(
+    chain: Sequence[ObjectReference], templates: Sequence[Path], namespace: str, target: Target
+) -> list[BlamedObject]:
+    from ssa_operator.cli import previews
+    from ssa_operator.cli.blamed_object import blamed_children, select_child
+    from ssa_operator.controller.options import Options
+
+    options = Options(templates=tuple(templates), namespaces=(namespace,) if namespace else ())
+    async with previews.opened(target, options) as opened:
+        (named,) = await previews.parents_of_references(opened, chain[:1], namespace)
+        children = await blamed_children(opened.preview, named.parent)
+        if len(chain) == 1:
+            return children
+        return [select_child(children, chain[1], await opened.mapper.resources(), named.parent.live.identity)]
+
+
+def _print(found: Iterable[BlamedObject], output: BlameFormat) -> None:
+    from ssa_operator.cli import printing
+    from ssa_operator.cli.options import OutputFormat
+
+    if output is BlameFormat.TEXT:
+        from ssa_operator.cli.blame_text import print_text
+
+        print_text([*found])
+    else:
+        data: list[Any] = [each.data() for each in found]
+        printing.data(data, OutputFormat(output.value))

@@ -1,0 +1,219 @@
+"""The fields of live children with their writers, for `ssa-operator blame`.
+
+Promises:
+- Every live child of the parent is in the result, also one that no template renders now.
+- No value has a Secret's content, also outside of Secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
+from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.preview import Planned, Preview
+from ssa_operator.core.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
+from ssa_operator.core.objects.field_origin import Origin
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.source_location import SourceLocation, field_text
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, Redactor
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.rendering.status_redaction import redactor_of
+
+_SECRET = GroupKind("", "Secret")
+
+_CONFIDENTIAL = ("data", "stringData")
+"""The fields of a Secret whose values are hidden."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlamedObject:
+    """A live child, and the attribution of each of its fields."""
+
+    live: LiveObject
+    body: Mapping[str, Any]
+    """The object without managedFields and without a Secret's content."""
+    fields: tuple[Attribution, ...]
+    """The attributions in the order of the body, without a Secret's content."""
+    note: str = ""
+    """Why the templates don't render the object now, '' if they do."""
+    earlier: str = "applied by an earlier template"
+    """The words for a field that the operator owns and no template line renders."""
+    redact: Callable[[str], str] = str
+    """Hides a Secret's content in a text."""
+
+    def origin(self, field: Attribution) -> str:
+        """The origin of a field's value, '' where it is unknown."""
+        return "" if field.origin is None else self.redact(str(field.origin))
+
+    def data(self) -> dict[str, Any]:
+        """The data for `--output json`."""
+        identity = self.live.identity
+        named = {"apiVersion": self.body["apiVersion"], "kind": identity.kind}
+        named |= {"namespace": identity.namespace, "name": identity.name}
+        found: dict[str, Any] = {"object": named, "fields": [self._field(each) for each in self.fields]}
+        return found | ({"note": self.note} if self.note else {})
+
+    def _field(self, field: Attribution) -> dict[str, Any]:
+        entry: dict[str, Any] = {"path": field_text(field.path), "value": field.value}
+        if field.writer is Writer.TEMPLATE and field.location is not None:
+            entry |= _location(field.location) | self._origin(field)
+        elif field.writer is Writer.API_SERVER:
+            entry["default"] = True
+        elif field.owners:
+            entry |= _owner(next((each for each in field.owners if each.is_operator), field.owners[0]))
+        if field.writer is Writer.EARLIER_TEMPLATE:
+            entry["reason"] = self.earlier
+        elif field.reason and field.reason != "default":
+            entry["reason"] = field.reason
+        if len(field.owners) > 1:
+            entry["owners"] = [_owner(each) for each in field.owners]
+        if field.location is not None and (field.differs or field.writer is not Writer.TEMPLATE):
+            entry["rendered"] = {"value": field.rendered, **_location(field.location), **self._origin(field)}
+        return entry
+
+    def _origin(self, field: Attribution) -> dict[str, str]:
+        return {"origin": self.origin(field)} if field.origin is not None else {}
+
+
+def _location(location: SourceLocation) -> dict[str, Any]:
+    found: dict[str, Any] = {"file": location.file, "line": location.line}
+    chain = [{"file": each.file, "line": each.line} for each in location.included_from]
+    return found | ({"includedFrom": chain} if chain else {})
+
+
+def _owner(owner: FieldOwner) -> dict[str, str]:
+    return {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "subresource": owner.subresource,
+        "time": owner.time,
+    }
+
+
+async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:
+    """All live children of a parent, in the order of the templates; those that no template renders come last.
+
+    Raises ApiError.
+    """
+    planned = await preview.plan(parent)
+    steps = {step.identity: step for step in preview.steps(planned)}
+    own = {live.identity: live for live in planned.observed.children.own}
+    own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
+    ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
+    # The informers may be behind: managedFields and fields must be of one moment.
+    children = [live for identity in ordered if (live := await _read(preview, own[identity])) is not None]
+    redact = _redact_by(_redactors(planned, children))
+    blamed = []
+    for live in children:
+        step = steps.get(live.identity)
+        shown, fields = _redacted(live, step, redact)
+        note, earlier = _note(step)
+        found = BlamedObject(live=live, body=shown, fields=fields, note=redact(note), earlier=earlier, redact=redact)
+        blamed.append(found)
+    return blamed
+
+
+async def _read(preview: Preview, live: LiveObject) -> LiveObject | None:
+    """The child as it is now, None if it is gone."""
+    cluster = preview.cluster
+    resource = await cluster.children.resource(live.identity.group_kind, live.version)
+    try:
+        return await cluster.client.get(resource, live.identity.name, live.identity.namespace)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def _note(step: Step | None) -> tuple[str, str]:
+    """Why the templates don't render an object now, and the words for its fields."""
+    if step is None:
+        return "no template renders it now", "applied by an earlier template"
+    if step.manifest is not None:
+        return "", "applied by an earlier template"
+    if step.action is Action.WAIT:
+        return f"its template is {step.reason}", "applied by an earlier render"
+    return f"its template is refused: it {step.reason}", "applied by an earlier render"
+
+
+def _redactors(planned: Planned, children: Iterable[LiveObject]) -> tuple[Redactor, ...]:
+    """Hide the contents of the Secrets that the templates read and of those among the children."""
+    secrets = [live.body for live in children if live.identity.group_kind == _SECRET]
+    templates = planned.parent.folder.templates
+    own = NO_SECRETS if templates is None else redactor_of(secrets, templates, planned.parent.live.body)
+    return planned.redactor, own
+
+
+def _redact_by(redactors: Sequence[Redactor]) -> Callable[[str], str]:
+    def redact(text: str) -> str:
+        for redactor in redactors:
+            text = redactor.redact(text)
+        return text
+
+    return redact
+
+
+def _redacted(
+    live: LiveObject, step: Step | None, redact: Callable[[str], str]
+) -> tuple[Mapping[str, Any], tuple[Attribution, ...]]:
+    """The body and the attributions of a child without a Secret's content."""
+    found = attribute(live, None if step is None else step.manifest)
+    confidential = live.identity.group_kind == _SECRET
+    from_secrets = {each.path for each in found if each.origin is not None and _reads_secret(each.origin)}
+
+    def hidden(value: Any, *path: str | int) -> Any:
+        if (confidential and path[0] in _CONFIDENTIAL) or path in from_secrets:
+            return HIDDEN
+        return redact(value) if isinstance(value, str) else value
+
+    def body(value: Any, *path: str | int) -> Any:
+        if isinstance(value, Mapping) and value:
+            return {hidden(key, "key"): body(item, *path, key) for key, item in value.items()}
+        if isinstance(value, list) and value:
+            return [body(item, *path, at) for at, item in enumerate(value)]
+        return hidden(value, *path) if path else value
+
+    fields = tuple(
+        replace(
+            each,
+            path=tuple(hidden(part, "key") for part in each.path),
+            value=hidden(each.value, *each.path),
+            rendered=body(each.rendered, *each.path),
+        )
+        for each in found
+    )
+    shown = {field: live.body[field] for field in ("apiVersion", "kind")} | live.body
+    shown["metadata"] = {**live.body["metadata"]}
+    shown["metadata"].pop("managedFields", None)
+    return body(shown), fields
+
+
+def _reads_secret(origin: Origin) -> bool:
+    """Whether a value is, or is made of, the content of a Secret."""
+    secrets = [read for read in origin.reads if read.query is not None and read.query.kind == _SECRET.kind]
+    return any(part == "data" or not read.path for read in secrets for part in (*read.path[:2], ""))
+
+
+def select_child(
+    children: Sequence[BlamedObject], wanted: ObjectReference, resources: Iterable[Resource], parent: Identity
+) -> BlamedObject:
+    """The child that the user named. Raises CommandError with the nearest names if there is none."""
+    known = list(resources)
+    kinds = {resource.group_kind for resource, _ in matching_resources(wanted.kind, known)}
+    if not kinds:
+        raise CommandError(unknown_kind(wanted.kind, known))
+    found = [each for each in children if each.live.identity.group_kind in kinds]
+    for child in found:
+        if child.live.identity.name == wanted.name:
+            return child
+    names = {f"{each.live.identity.kind}/{each.live.identity.name}" for each in children}
+    near = nearest(f"{next(iter(kinds)).kind}/{wanted.name}", names)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"its children are {', '.join(sorted(names)) or 'none'}"
+    raise CommandError(f"{parent} has no child {wanted}; {hint}")

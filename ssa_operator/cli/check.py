@@ -1,0 +1,129 @@
+"""`ssa-operator check`: finds what is wrong with templates and CRDs before a cluster sees them.
+
+Promises:
+- Every finding has a code, a severity, and the file and line where there is one. All findings are printed.
+- The exit code is 1 with errors, with `--strict` also with warnings, and 0 otherwise.
+- The output for machines is stable: a JSON list, SARIF 2.1.0, or workflow commands of GitHub Actions.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import TEMPLATES, CrdsOfTemplates, Templates, check_folders, crds_of, example
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.checks.findings import Finding
+    from ssa_operator.core.objects.render_result import Document
+
+
+class CheckFormat(StrEnum):
+    """The format of findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator check --templates templates --strict"))(check)
+
+
+def check(
+    templates: Templates = TEMPLATES,
+    crds: CrdsOfTemplates = None,
+    examples: Annotated[
+        list[Path] | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_EXAMPLES",
+            help="File or folder with parents to render (repeatable). Default: the folder examples beside each "
+            "--templates folder.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
+    ] = False,
+    explain: Annotated[
+        str, typer.Option(envvar="SSA_OPERATOR_EXPLAIN", metavar="CODE", help="Explain a code and check nothing.")
+    ] = "",
+    output: Annotated[
+        CheckFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+    ] = CheckFormat.TEXT,
+) -> None:
+    """Find what is wrong with templates and CRDs before a cluster sees them.
+
+    Every example is rendered as if its children were ready, so that all of its documents are checked.
+    """
+    from ssa_operator.checks.findings import Severity
+    from ssa_operator.cli.finding_formats import write_findings
+
+    if explain:
+        typer.echo(_explanation(explain))
+        return
+    check_folders(templates)
+    folders = examples if examples is not None else [each for path in templates for each in _beside(path, "examples")]
+    findings = _findings(templates, [path for path in crds or crds_of(templates) if path.exists()], folders)
+    write_findings(findings, output.value)
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    if errors or (strict and findings):
+        raise CommandError(f"check found {errors} errors and {len(findings) - errors} warnings")
+
+
+def _beside(templates: Path, name: str) -> list[Path]:
+    folder = templates.parent / name
+    return [folder] if folder.is_dir() else []
+
+
+def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequence[Path]) -> list[Finding]:
+    import time
+
+    from ssa_operator.checks.crd_rules import check_crds
+    from ssa_operator.cli.example_checks import Project, check_examples
+    from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.template_folders import read_crd_kinds
+    from ssa_operator.rendering.folder.sources import load_all
+
+    definitions: list[Document] = read_objects(list(crds))
+    project = Project(
+        sources=load_all(templates), kinds=read_crd_kinds(crds), examples=read_objects(list(examples)), now=time.time()
+    )
+    findings = [_with_path(finding, templates) for finding in check_examples(project)]
+    return sorted([*check_crds(definitions), *findings], key=_place)
+
+
+def _with_path(finding: Finding, templates: Sequence[Path]) -> Finding:
+    """The finding with the path of its file, as an editor opens it, in place of the path in its templates folder."""
+    from dataclasses import replace
+
+    if finding.location is None:
+        return finding
+    paths = (folder / finding.location.file for folder in templates)
+    path = next((path for path in paths if path.exists()), Path(finding.location.file))
+    return replace(finding, location=replace(finding.location, file=str(path)))
+
+
+def _place(finding: Finding) -> tuple[Any, ...]:
+    location = finding.location
+    return (location is None, location.file if location else "", location.line if location else 0, finding.code)
+
+
+def _explanation(code: str) -> str:
+    import difflib
+
+    from ssa_operator.checks.findings import CODES
+
+    if code not in CODES:
+        near = difflib.get_close_matches(code, CODES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the codes are {', '.join(CODES)}"
+        raise CommandError(f"there is no code {code}; {hint}", code=2)
+    found = CODES[code]
+    return f"{code} ({found.severity}): {found.title}\n\n{found.explanation}"

@@ -1,0 +1,72 @@
+"""Connects a command to a cluster, and runs its work.
+
+Promises:
+- A command closes its connections, also after an error.
+- An error of the API server or of the credentials is one line for the user, and so is an interruption.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.kube.api.client import Client, DryRunClient
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth import credentials
+
+GC_THRESHOLD = 10_000
+"""New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
+reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kubeconfig file and a context in it, None for the defaults."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Client]:
+    """A client of the cluster. Raises CommandError without usable credentials."""
+    async with Client(await _credentials(target)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_for_preview(target: Target) -> AsyncIterator[DryRunClient]:
+    """A client that reads, and whose writes are dry runs. Raises CommandError without usable credentials."""
+    async with DryRunClient(await _credentials(target)) as client:
+        yield client
+
+
+async def _credentials(target: Target) -> credentials.Credentials:
+    try:
+        return await credentials.load(target.kubeconfig, target.context)
+    except credentials.CredentialsError as error:
+        raise CommandError(str(error)) from error
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a command's work until it ends, or until the user interrupts it. Raises CommandError for errors of the API
+    server and of credentials.
+    """
+    collect_rarely()
+    try:
+        asyncio.run(work)
+    except (ApiError, credentials.CredentialsError) as error:
+        raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        raise CommandError("interrupted", code=130) from None
+
+
+def collect_rarely() -> None:
+    """Have Python's garbage collector search rarely, and never the imported modules, because they stay."""
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)

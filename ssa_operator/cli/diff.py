@@ -1,0 +1,124 @@
+"""`ssa-operator diff`: what the API server would change if a parent was reconciled now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    OutputFormat,
+    OutputOption,
+    Templates,
+    check_folders,
+    example,
+    namespaces_of,
+)
+
+if TYPE_CHECKING:
+    from ssa_operator.cli.changes import ParentChanges
+    from ssa_operator.cli.previews import NamedParent, PreviewSession
+    from ssa_operator.cli.session import Target
+
+DIFFERENCES = 1
+ERROR = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator diff examples/echo.yaml"))(diff)
+
+
+def diff(
+    parents: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...|KIND/NAME...",
+            help="Files or folders with parents (- is standard input), or parents in the cluster.",
+        ),
+    ],
+    templates: Templates = TEMPLATES,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            envvar="SSA_OPERATOR_NAMESPACE",
+            help="Namespace of the parents. Default: that of the kubeconfig's context.",
+        ),
+    ] = "",
+    output: OutputOption = OutputFormat.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show what the API server would change if the operator reconciled these parents now, by dry runs.
+
+    Exit code 0: nothing. 1: there are differences. 2: an error, or a manifest that is refused.
+    """
+    import asyncio
+
+    from ssa_operator.cli import session
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+
+    check_folders(templates)
+    namespaces_of([namespace])
+    try:
+        code = asyncio.run(
+            _diff(parents, templates, namespace, output, session.Target(kubeconfig=kubeconfig, context=context))
+        )
+    except (ApiError, CredentialsError) as error:
+        raise CommandError(str(error), code=ERROR) from error
+    except CommandError as error:
+        raise CommandError(str(error), code=ERROR) from error
+    if code:
+        raise typer.Exit(code)
+
+
+async def _diff(
+    arguments: list[str], templates: Templates, namespace: str, output: OutputFormat, target: Target
+) -> int:
+    import secrets
+
+    from rich.console import Console
+
+    from ssa_operator.cli import previews, printing
+    from ssa_operator.cli.changes import changes_data, print_changes
+    from ssa_operator.cli.object_reference import parse_references
+    from ssa_operator.cli.parent_files import read_parents
+    from ssa_operator.controller.options import Options
+
+    documents = read_parents(arguments) if previews.are_files(arguments) else None
+    references = parse_references(arguments) if documents is None else ()
+    async with previews.opened(target, Options(templates=tuple(templates))) as opened:
+        if documents is not None:
+            named = await previews.parents_of_files(opened, documents, namespace)
+        else:
+            named = await previews.parents_of_references(opened, references, namespace)
+        salt = secrets.token_bytes(16)
+        found = [await _changes(opened, each, salt) for each in named]
+    if output is OutputFormat.TABLE:
+        console = Console(highlight=False, soft_wrap=True)
+        for each in found:
+            print_changes(console, each)
+    else:
+        printing.data({"parents": [changes_data(each) for each in found]}, output)
+    if any(each.failed for each in found):
+        return ERROR
+    return DIFFERENCES if any(each.differs for each in found) else 0
+
+
+async def _changes(opened: PreviewSession, named: NamedParent, salt: bytes) -> ParentChanges:
+    from ssa_operator.cli.changes import parent_changes
+
+    preview = opened.preview
+    if named.location is None:
+        planned = await preview.plan(named.parent)
+    else:
+        planned = await preview.plan_applied(named.parent)
+    outcomes = await preview.dry_run(planned, as_resumed=True)
+    return parent_changes(named, planned, outcomes, salt)

@@ -1,0 +1,138 @@
+"""`ssa-operator graph`: shows which manifests of a parent wait for which, and the fields that they read.
+
+Promises:
+- A graph of a file or of a kind needs no cluster.
+- A cycle is shown as such, and the exit code is 1, as for a template that fails.
+- No output has a Secret's content.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    CrdsOfTemplates,
+    Kubeconfig,
+    Templates,
+    check_folders,
+    crds_of,
+    example,
+    namespaces_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.drawn_graph import DrawnGraph
+    from ssa_operator.cli.object_reference import ObjectReference
+
+
+class GraphFormat(StrEnum):
+    """The format of a graph."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator graph examples/echo.yaml --output svg > echo.svg"))(graph)
+
+
+def graph(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND|FILE|KIND/NAME",
+            help="A kind, a file with a parent (- is standard input), or a live parent.",
+        ),
+    ],
+    templates: Templates = TEMPLATES,
+    crds: CrdsOfTemplates = None,
+    examples: Annotated[
+        list[Path] | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_EXAMPLES",
+            help="File or folder with example parents (repeatable), for the graph of a kind. Default: the folder "
+            "examples beside each --templates folder.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            envvar="SSA_OPERATOR_NAMESPACE",
+            help="Namespace of a live parent. Default: that of the kubeconfig's context.",
+        ),
+    ] = "",
+    output: Annotated[
+        GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+    ] = GraphFormat.TEXT,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show the dependencies between the manifests of a parent. Edges have the fields that a manifest reads. The nodes
+    of a live parent have the states of its children.
+    """
+    from ssa_operator.cli import offline_graph
+    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.object_reference import parse_reference
+
+    check_folders(templates)
+    if len(namespaces_of([namespace])) > 1:
+        raise CommandError(f"--namespace is {namespace!r}; name one namespace", code=2)
+    files = offline_graph.Files(templates=templates, crds=crds or crds_of(templates), examples=examples)
+    if offline_graph.is_file(what):
+        graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
+    elif len(what) == 1 and "/" not in what[0]:
+        graphs = [offline_graph.graph_of_kind(what[0], files)]
+    else:
+        graphs = [
+            _live_graph(parse_reference(what), templates, namespace, Target(kubeconfig=kubeconfig, context=context))
+        ]
+    _print(graphs, output)
+    problems = [problem for each in graphs for problem in each.problems]
+    if problems:
+        raise CommandError("\n".join(problems))
+
+
+def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> DrawnGraph:
+    import asyncio
+
+    from ssa_operator.cli.live_graph import live_graph
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+
+    try:
+        return asyncio.run(live_graph(reference, templates, namespace, target))
+    except (ApiError, CredentialsError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
+    from ssa_operator.cli import drawn_graph
+
+    if output is GraphFormat.TEXT:
+        drawn_graph.print_text(graphs)
+        return
+    if len(graphs) > 1:
+        parents = ", ".join(each.title for each in graphs)
+        raise CommandError(f"--output {output} draws one parent, and the files have {len(graphs)}: {parents}", code=2)
+    draw = {
+        GraphFormat.MERMAID: drawn_graph.mermaid,
+        GraphFormat.DOT: drawn_graph.dot,
+        GraphFormat.SVG: drawn_graph.svg,
+    }[output]
+    sys.stdout.write(draw(graphs[0]))

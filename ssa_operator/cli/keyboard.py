@@ -1,0 +1,65 @@
+"""Reads single keys from a terminal.
+
+Promises:
+- A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
+- The terminal is as it was afterwards, also after an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import termios
+import tty
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_SEQUENCES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "g": "home",
+    "G": "end",
+    " ": "pagedown",
+}
+_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
+
+
+def parse_keys(text: str) -> list[str]:
+    """The keys of what a terminal sends: a letter, or a name such as `up`. Other sequences are left out."""
+    found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
+    return [key for key in found if key]
+
+
+@asynccontextmanager
+async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
+    """The keys that the user presses on standard input while the block runs."""
+    keys: asyncio.Queue[str] = asyncio.Queue()
+    descriptor = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(descriptor)
+
+    def read() -> None:
+        data = os.read(descriptor, 1024)
+        if not data:
+            loop.remove_reader(descriptor)
+        for key in parse_keys(data.decode(errors="ignore")):
+            keys.put_nowait(key)
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    try:
+        yield keys
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,89 @@
+"""Shows data again and again with --watch: in place in a terminal, and otherwise the lines that changed.
+
+Promises:
+- The data come from watches. Between two changes no request is sent; a terminal only shows the ages anew.
+- Without a terminal the first output is whole, and then each line that changed follows. JSON and YAML are a whole
+  document after each change.
+- In a terminal, lines that don't fit are cut, and the number of the missing lines is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ssa_operator.cli.listings import Watches
+from ssa_operator.cli.options import OutputFormat
+from ssa_operator.cli.tree_view import Line
+
+REDRAW = 1.0
+"""Seconds after which a terminal shows the ages of objects that did not change."""
+
+Read = Callable[[], Awaitable[Any]]
+Draw = Callable[[Any, float], Sequence[Line]]
+
+
+async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputFormat) -> None:
+    """Read and show data until cancelled: once, and after each change."""
+    from ssa_operator.cli import printing
+
+    if output is OutputFormat.TABLE and sys.stdout.isatty():
+        await _show_in_place(watches, read, draw)
+        return
+    last: Any = None
+    shown: Sequence[Line] | None = None
+    while True:
+        async with watches.round():
+            found = await read()
+        if output is OutputFormat.TABLE:
+            lines = draw(found, time.time())
+            sys.stdout.write("".join(f"{line}\n" for line in (lines if shown is None else changes(shown, lines))))
+            shown = lines
+        elif found != last:
+            printing.data(found, output, document=True)
+        last = found
+        sys.stdout.flush()
+        await watches.change()
+
+
+def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
+    """The lines that changed, without their place in the tree, and those of objects that are gone as deleted."""
+    known, now = {line.change for line in before}, {(line.kind, line.name) for line in after}
+    gone = dict.fromkeys((line.kind, line.name) for line in before if line.kind and (line.kind, line.name) not in now)
+    changed = [line.unindented for line in after if line.change not in known]
+    return [*changed, *(f"{kind} {name}  Deleted" for kind, name in gone)]
+
+
+async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
+    from rich.console import Console
+    from rich.live import Live as Screen
+
+    console = Console(highlight=False)
+    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        while True:
+            async with watches.round():
+                found = await read()
+            changed = asyncio.ensure_future(watches.change())
+            try:
+                while not changed.done():
+                    screen.update(fitting(draw(found, time.time()), console.height), refresh=True)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(asyncio.shield(changed), REDRAW)
+            finally:
+                changed.cancel()
+
+
+def fitting(lines: Sequence[Line], height: int) -> Any:
+    """The lines that fit into a terminal, and the number of those that don't."""
+    from rich.console import Group
+    from rich.text import Text
+
+    room = max(height - 1, 1)
+    if len(lines) <= room:
+        return Group(*(line.text() for line in lines))
+    hidden = len(lines) - room + 1
+    return Group(*(line.text() for line in lines[: room - 1]), Text(f"… {hidden} more lines", "dim"))

@@ -1,0 +1,62 @@
+"""The graph of a live parent, with the states of its children, for `ssa-operator graph`.
+
+Promises:
+- The templates are rendered with the cluster's answers, by the functions of the operator, and nothing is written.
+- The states are those that `ssa-operator status` shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ssa_operator.cli import previews
+from ssa_operator.cli.connection import Target
+from ssa_operator.cli.drawn_graph import ChildState, DrawnGraph
+from ssa_operator.cli.listings import Lists
+from ssa_operator.cli.object_reference import ObjectReference
+from ssa_operator.cli.parents import ListedParent, parent_entries
+from ssa_operator.controller.options import Options
+from ssa_operator.core.objects.identity import read_identity
+from ssa_operator.core.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
+
+
+async def live_graph(
+    reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target
+) -> DrawnGraph:
+    """The graph of the parent that the user named. Raises CommandError and ApiError."""
+    options = Options(templates=tuple(templates), namespaces=(namespace,) if namespace else ())
+    async with previews.opened(target, options) as opened:
+        (named,) = await previews.parents_of_references(opened, [reference], namespace)
+        planned = await opened.preview.plan(named.parent)
+        live, folder = planned.parent.live, planned.parent.folder
+        redact = planned.redactor.redact
+        graph = labelled_graph(opened.preview.render_traced(planned), opened.preview.placed(planned))
+        resource = opened.preview.folder_of(live.identity.group_kind).served.resource
+        parent = ListedParent(live=live, resource=resource, cluster_scope=folder.settings.cluster_scope)
+        within = (live.identity.namespace,) if resource.namespaced else ()
+        (entry,) = await parent_entries(Lists(opened.client), opened.mapper, [parent], time.time(), namespaces=within)
+    problems = [str(problem) for problem in planned.rendered.problems]
+    problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
+    states: Mapping[NodeKey, ChildState] = {
+        identity: ChildState(str(each.get("state", "")), str(each.get("message", "")))
+        for each in entry["resources"]
+        if (identity := read_identity(each)) is not None
+    }
+    return DrawnGraph(
+        title=str(live.identity),
+        graph=_redacted(graph, redact),
+        problems=tuple(dict.fromkeys(map(redact, problems))),
+        states=states,
+    )
+
+
+def _redacted(graph: LabelledGraph, redact: Callable[[str], str]) -> LabelledGraph:
+    """The graph without a Secret's content, which may be part of a name that a template reads."""
+    return LabelledGraph(
+        nodes=tuple(replace(node, label=redact(node.label)) for node in graph.nodes),
+        edges=tuple(replace(edge, label=redact(edge.label)) for edge in graph.edges),
+        cycles=tuple(map(redact, graph.cycles)),
+    )

@@ -1,0 +1,118 @@
+"""Renders and plans parents of files without a cluster, by the operator's own rules.
+
+Promises:
+- The cluster serves every kind. Its only objects are the given ones, the earlier parents, and what these render.
+- Two parents that render the same object are noticed, as the operator notices them.
+- Two renders of the same parent that differ are a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssa_operator.cli.offline_parent import as_created
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder
+from ssa_operator.core.objects.cluster_view import OfflineClusterView
+from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.plan import steps_of
+from ssa_operator.core.planning.step import Step
+from ssa_operator.core.policies.parent_records import identity_key
+from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.rendering.render import render, render_status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineParent:
+    """A rendered and planned parent."""
+
+    folder: Folder
+    observed: Observed
+    rendered: Rendered
+    status: StatusFields
+    """The fields of its `_status.yaml.j2`."""
+    steps: tuple[Step, ...]
+    """A step for each document and wait, finalize hooks included."""
+
+    @property
+    def problems(self) -> tuple[RenderProblem, ...]:
+        """The problems of the manifests and of the status."""
+        return (*self.rendered.problems, *self.status.problems)
+
+
+@dataclass(slots=True, kw_only=True)
+class OfflineCluster:
+    """What takes the place of a cluster."""
+
+    sources: Sources
+
+    kinds: Mapping[GroupKind, CRDKind]
+    """The kinds of the CRDs in files."""
+
+    now: float
+    """Seconds since the epoch."""
+
+    namespace: str = "default"
+    """The namespace of parents without one."""
+
+    objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    """The objects that the cluster has."""
+
+    claims: dict[Identity, Identity] = field(default_factory=dict)
+    """The first parent that renders each object."""
+
+    def created(self, parent: Document) -> tuple[Folder, dict[str, Any]]:
+        """The template folder of a parent, and the parent as the API server returns it.
+
+        Raises CommandError if it has no template folder, or its CRD doesn't serve its version.
+        """
+        folder = find_folder(parent.body, self.sources, self.kinds)
+        return folder, as_created(parent, folder, self.kinds, self.now, self.namespace)
+
+    def render(self, parent: Document, *, verify: bool = True) -> OfflineParent:
+        """Render and plan a parent of a file. Unless `verify` is false, it is rendered twice, and a difference is a
+        problem. Raises CommandError as `created` does.
+        """
+        folder, body = self.created(parent)
+        scoped = cluster_scoped(self.kinds)
+        view = OfflineClusterView(
+            now=self.now,
+            cluster_scoped=scoped,
+            objects={identity: live.body for identity, live in self.objects.items()},
+            namespace=body["metadata"].get("namespace", ""),
+        )
+        rendered = render(folder, body, view)
+        if verify:
+            rendered = verified(folder, body, view, rendered)
+        observed = self._observed(body, rendered, cluster_scope=folder.settings.cluster_scope)
+        steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+        for step in steps:
+            self.claims.setdefault(step.identity, observed.parent.identity)
+        status = render_status(folder, body, view)
+        return OfflineParent(folder=folder, observed=observed, rendered=rendered, status=status, steps=steps)
+
+    def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
+        parent, scoped = LiveObject.of(body), cluster_scoped(self.kinds)
+        kinds = {group_kind(document) for document in rendered.documents}
+        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
+        others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
+        return Observed(
+            parent=parent,
+            children=ObservedChildren(
+                objects=self.objects,
+                own=(),
+                kinds={kind: KindState(namespaced=kind not in scoped, synced=True) for kind in kinds},
+            ),
+            parents=ObservedParents(
+                existing={identity_key(owner): owner for owner in others.values()},
+                claims={identity: identity_key(owner) for identity, owner in others.items()},
+            ),
+            cluster_scope=cluster_scope,
+            now=self.now,
+        )

@@ -1,0 +1,267 @@
+"""Applies parents from files and reconciles them, and no others, until they are ready.
+
+Promises:
+- If the API server refuses one of the parents, none is applied.
+- The operator's own reconciler, queue and workers reconcile the parents. An operator can go on where this ends, and the
+  other way round.
+- A parent counts as ready only after a reconcile of the version that was applied.
+- A failure that only a user can repair ends the wait. Everything else is waited for.
+- A held prune is confirmed only if the user asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.options import Options
+from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.reconcile.observe import RECONCILE_AT, Observer
+from ssa_operator.controller.reconcile.planner import Planner
+from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.shared_informers import ParentError, SharedInformers
+from ssa_operator.controller.workers import Workers
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.status.report import Report
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.clock import SYSTEM
+
+PRUNE_HELD = "PruneHeld"
+
+DRAIN_DEADLINE = 5.0
+"""Seconds that running reconciles have to end."""
+
+_STILL_WAITED_FOR = frozenset({"Progressing", "WaitingForDependency"})
+"""Reasons of Ready that are waited for even if a child has failed, because it may recover."""
+
+
+class _Selected(Queue[ParentKey]):
+    """A work queue that takes some parents only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self.selected: set[ParentKey] = set()
+
+    def add(self, key: ParentKey, cause: Cause) -> None:
+        if key in self.selected:
+            super().add(key, cause)
+
+    def add_after(self, key: ParentKey, cause: Cause, seconds: float) -> None:
+        if key in self.selected:
+            super().add_after(key, cause, seconds)
+
+
+class _RecordingReconciler(Reconciler):
+    """A reconciler that hands on each result."""
+
+    on_reconciled: Callable[[Parent, Reconciled], None]
+
+    async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+        done = await super().reconcile(parent, state, causes)
+        self.on_reconciled(parent, done)
+        return done
+
+
+@dataclass(slots=True, kw_only=True)
+class AppliedParent:
+    """A parent that was applied from a file, and what became of it so far."""
+
+    key: ParentKey
+    document: Document
+    live: LiveObject
+    """The parent as the last reconcile saw it, before that as it was applied."""
+    version: str
+    """The resourceVersion from which on a reconcile counts."""
+    report: Report | None = None
+    """The report of the last reconcile of that version or a later one."""
+    error: str = ""
+    """Why the last reconcile did not come to its end."""
+    confirmed: bool = False
+    """Whether its held prune was confirmed."""
+
+    @property
+    def ready(self) -> bool:
+        return self.report is not None and self.report.verdict.ready and not self.report.suspended
+
+    @property
+    def failed(self) -> bool:
+        """Whether it becomes ready only after a change by a user."""
+        if self.report is None:
+            return False
+        verdict = self.report.verdict
+        return bool(self.report.suspended) or (verdict.stalled and verdict.reason not in _STILL_WAITED_FOR)
+
+    @property
+    def state(self) -> str:
+        """Its state in one line."""
+        if self.report is None:
+            return self.error or "is not reconciled yet"
+        if self.report.suspended:
+            return "Suspended: nothing is applied until it is resumed"
+        text = f"{self.report.verdict.reason}: {self.report.verdict.message}"
+        return f"{text} ({self.error})" if self.error else text
+
+
+class FileParents:
+    """The parents of some files. `opened` gives them when the informers have synced."""
+
+    def __init__(self, client: Client, shared: SharedInformers, options: Options, queue: _Selected) -> None:
+        self._client = client
+        self._shared = shared
+        self._options = options
+        self._queue = queue
+        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options, queue.has_as_urgent)
+        self.reconciler.on_reconciled = self._reconciled
+        self._observer = Observer(shared.cluster, shared.claims, options, time.time)
+        self._planner = Planner(shared.cluster, shared.claims, self._observer, time.time)
+        self._changed = asyncio.Event()
+        self.parents: dict[ParentKey, AppliedParent] = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The template folders and files that don't load."""
+        sources = self._shared.controllers.sources
+        problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
+        return tuple(map(str, problems))
+
+    async def check(self, documents: Sequence[Document], namespace: str) -> list[str]:
+        """Why some parents can't be applied, each with its place in the file; [] where all can. Nothing is written."""
+        return [problem for document in documents for problem in await self._check(document, namespace)]
+
+    async def _check(self, document: Document, namespace: str) -> list[str]:
+        try:
+            await self._send(document, namespace, dry_run=True)
+        except (ParentError, ApiError) as error:
+            return [f"{document.location}: {error}"]
+        return []
+
+    async def apply(self, documents: Sequence[Document], namespace: str) -> None:
+        """Apply the parents, and have the workers reconcile them. Raises ApiError and ParentError."""
+        for document in documents:
+            parents = folder_of(self._shared.controllers, kind_of(document.body))
+            metadata = document.body["metadata"]
+            within = (metadata.get("namespace") or namespace) if parents.served.resource.namespaced else ""
+            key = ParentKey(parents.folder.name, within, metadata["name"])
+            before = parents.find(key.namespace, key.name)
+            if before is not None and not before.deleting:
+                await self._remember_render(parents, before)
+            live = await self._send(document, namespace, dry_run=False)
+            self.parents[key] = AppliedParent(key=key, document=document, live=live, version=live.resource_version)
+            self._queue.selected.add(key)
+            now = parents.find(key.namespace, key.name)
+            if now is not None and _is_as_new(now, live.resource_version):
+                # Its watch event has come already, or there is none because the apply changed nothing.
+                self._queue.add(key, Cause.PARENT)
+
+    async def _send(self, document: Document, namespace: str, *, dry_run: bool) -> LiveObject:
+        parents = folder_of(self._shared.controllers, kind_of(document.body))
+        applied = await apply_parent(self._client, parents.served.resource, document.body, namespace, dry_run=dry_run)
+        return applied.live
+
+    async def _remember_render(self, parents: ParentInformer, live: LiveObject) -> None:
+        """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
+        of changed templates.
+        """
+        turn = Turn(parent=parents.parent(live), state=ParentState(), causes=Cause.PARENT)
+        observed, rendered = await self._observer.observe(turn)
+        plan = await self._planner.plan(turn, observed, rendered)
+        identities = frozenset(step.identity for step in plan.steps if step.location is not None)
+        renders = RenderHistory(digest=rendered.digest, rendered=identities)
+        parents.save_state(live, replace(parents.state(live), renders=renders))
+
+    async def until_done(self, seconds: float, *, prune: bool, on_change: Callable[[], None]) -> bool:
+        """Wait until all parents are ready, or can't become so, for so many seconds at most. `prune` confirms held
+        prunes. `on_change` is called after each reconcile. Returns whether all are ready.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._is_done(prune=prune):
+                    self._changed.clear()
+                    on_change()
+                    if prune:
+                        await self._confirm_prunes()
+                    await self._changed.wait()
+        on_change()
+        return all(parent.ready for parent in self.parents.values())
+
+    def _is_done(self, *, prune: bool) -> bool:
+        parents = self.parents.values()
+        return all(parent.ready or (parent.failed and not (prune and _is_held(parent))) for parent in parents)
+
+    async def _confirm_prunes(self) -> None:
+        """Confirm each held prune once, by a new value of the annotation `reconcile-at`."""
+        for parent in self.parents.values():
+            if not _is_held(parent) or parent.confirmed:
+                continue
+            parent.confirmed = True
+            value = datetime.now(UTC).isoformat(timespec="microseconds")
+            body = encode({"metadata": {"annotations": {RECONCILE_AT: value}, "uid": parent.live.uid}})
+            resource = self._shared.controllers.folders[parent.key.folder].served.resource
+            await self._client.send(calls.merge_patch(resource, parent.key.namespace, parent.key.name, body))
+
+    def _reconciled(self, parent: Parent, done: Reconciled) -> None:
+        identity = parent.live.identity
+        key = ParentKey(parent.folder.name, identity.namespace, identity.name)
+        found = self.parents.get(key)
+        if found is None or not _is_as_new(parent.live, found.version):
+            return
+        found.live = parent.live
+        found.error = done.state.redactor.redact(str(done.error)) if done.error is not None else ""
+        found.report = done.report or found.report
+        self._changed.set()
+
+
+def _is_held(parent: AppliedParent) -> bool:
+    return parent.report is not None and parent.report.verdict.reason == PRUNE_HELD
+
+
+def _is_as_new(live: LiveObject, version: str) -> bool:
+    """Whether an object is not older than a resourceVersion."""
+    if live.resource_version.isdigit() and version.isdigit():
+        return int(live.resource_version) >= int(version)
+    return live.resource_version == version
+
+
+@contextlib.asynccontextmanager
+async def opened(client: Client, mapper: RESTMapper, options: Options) -> AsyncIterator[FileParents]:
+    """Parents of files, and the workers that reconcile them until the end. Raises ApiError and ParentError."""
+    queue, metrics = _Selected(time.monotonic), Metrics()
+    shared = SharedInformers(client, mapper, options, metrics, queue)
+    async with shared.synced(mapper):
+        found = FileParents(client, shared, options, queue)
+        workers = Workers(queue, shared.controllers.folders, found.reconciler, metrics, options, SYSTEM)
+        recording = asyncio.create_task(shared.recorder.run(), name="write events")
+        tasks = [
+            asyncio.create_task(shared.controllers.follow_cluster(), name="follow the cluster"),
+            asyncio.create_task(shared.controllers.rediscover(), name="rediscover"),
+        ]
+        reconciling = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(options.workers)]
+        try:
+            yield found
+        finally:
+            queue.close()
+            await asyncio.wait(reconciling, timeout=DRAIN_DEADLINE)
+            await _cancel([*tasks, *reconciling])
+            await shared.recorder.close(recording)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

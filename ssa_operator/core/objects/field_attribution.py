@@ -1,0 +1,294 @@
+"""Attributes each field of a live object to its writer: a template, the operator itself, another field manager, or the
+API server.
+
+Promises:
+- Every field has exactly one attribution: every scalar, and every mapping and list without content.
+- Ownership follows the object's managedFields. A manager that owns an atomic list or mapping owns everything in it, and
+  a field with several owners names them all.
+- A field that the operator owns leads to the template line that writes it, even if list items have another order in the
+  cluster. If no template line writes it now, the attribution says so.
+- A field that a template renders and another manager owns has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ssa_operator.core.objects.field_origin import Origin
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
+from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
+from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+_IDENTITY: frozenset[FieldPath] = frozenset(
+    {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
+)
+"""Fields that managedFields never list, because an object can't be without them."""
+
+_SERVER_METADATA = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+
+
+class Writer(StrEnum):
+    """Who wrote a field's value."""
+
+    TEMPLATE = "template"
+    OPERATOR = "operator"
+    """The operator, without a template."""
+    EARLIER_TEMPLATE = "earlier template"
+    """The operator, for a template that doesn't render the field any more."""
+    MANAGER = "manager"
+    """Another field manager."""
+    API_SERVER = "API server"
+    """No manager owns the field: it is a default, or the API server sets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOwner:
+    """An entry of managedFields that owns a field."""
+
+    manager: str
+    operation: str
+    """`Apply` or `Update`."""
+    subresource: str
+    """'' for the object itself."""
+    time: str
+    """When the manager last changed its fields of the object."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is the entry of the operator's applies."""
+        return self.manager == MANAGER and self.operation == "Apply" and not self.subresource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """One field of a live object, and its writer."""
+
+    path: FieldPath
+    value: Any
+    writer: Writer
+    owners: tuple[FieldOwner, ...] = ()
+    """The managers that own the field, the latest first."""
+    location: SourceLocation | None = None
+    """The template line that renders the field, None if there is none."""
+    origin: Origin | None = None
+    """The origin of the value that this line renders; None if the render isn't traced."""
+    differs: bool = False
+    """Whether the template line renders another value than the live one."""
+    rendered: Any = None
+    """The value that the template line renders."""
+    reason: str = ""
+    """Why the operator writes the field without a template."""
+
+
+def attribute(live: LiveObject, manifest: Manifest | None) -> tuple[Attribution, ...]:
+    """The attribution of each field of a live object, in its order. `manifest` is what the templates render for the
+    object now, None if they don't render it.
+
+    `managedFields` itself is left out.
+    """
+    trees: _Trees = [(_owner(entry), _decode(bytes(entry.fields_v1)) or _NOTHING) for entry in _latest_first(live)]
+    body = {**live.body, "metadata": {**live.body["metadata"]}}
+    body["metadata"].pop("managedFields", None)
+    sent = None if manifest is None else manifest.body
+    return tuple(
+        _attribution(path, value, owners, sent_path, manifest)
+        for path, value, owners, sent_path in _fields(body, trees, _Place((), () if sent is not None else None, sent))
+    )
+
+
+_Trees: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
+"""The owners around a field, each with its fieldsV1 tree from there on; an empty tree owns everything."""
+
+_NOTHING: Mapping[str, Any] = {"nothing": {}}
+
+_Field: TypeAlias = "tuple[FieldPath, Any, tuple[FieldOwner, ...], FieldPath | None]"
+
+
+def _latest_first(live: LiveObject) -> list[ManagedFields]:
+    return sorted(live.metadata.managed_fields, key=lambda entry: entry.time, reverse=True)
+
+
+def _owner(entry: ManagedFields) -> FieldOwner:
+    return FieldOwner(manager=entry.manager, operation=entry.operation, subresource=entry.subresource, time=entry.time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A field of the live object, and the same field of the manifest."""
+
+    path: FieldPath
+    sent_path: FieldPath | None
+    """None if the manifest lacks it."""
+    sent: Any
+    """The manifest's body."""
+
+    def field(self, step: str | int, sent_step: str | int | None) -> _Place:
+        """The field below; `sent_step` is its name or position in the manifest."""
+        sent_path = None
+        if self.sent_path is not None and sent_step is not None:
+            sent_path = (*self.sent_path, sent_step)
+            sent_path = None if value_at(self.sent, sent_path, _ABSENT) is _ABSENT else sent_path
+        return _Place((*self.path, step), sent_path, self.sent)
+
+
+_ABSENT = object()
+
+
+def _fields(value: Any, trees: _Trees, place: _Place) -> Iterator[_Field]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _fields(item, _below(trees, [f"f:{key}"]), place.field(key, key))
+    elif isinstance(value, list) and value:
+        for at, item in enumerate(value):
+            steps = list(dict.fromkeys(step for _, tree in trees for step in tree if _selects(step, item, at)))
+            position = _sent_position(place, steps, None if _is_keyed(trees) else at)
+            yield from _fields(item, _below(trees, steps), place.field(at, position))
+    else:
+        owners = tuple(owner for owner, tree in trees if not tree or "." in tree)
+        yield place.path, value, owners, place.sent_path
+
+
+def _below(trees: _Trees, steps: Sequence[str]) -> _Trees:
+    """The owners of a field, or of fields below it, that is one step below."""
+    found: _Trees = []
+    for owner, tree in trees:
+        if not tree:
+            found.append((owner, tree))
+            continue
+        found += [(owner, tree[step]) for step in steps if step in tree][:1]
+    return found
+
+
+def _selects(step: str, item: Any, at: int) -> bool:
+    """Whether a step of fieldsV1 selects this item of a list."""
+    kind, _, name = step.partition(":")
+    if kind == "k":
+        keys = msgspec.json.decode(name)
+        return isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items())
+    if kind == "v":
+        return bool(msgspec.json.decode(name) == item)
+    return kind == "i" and name == str(at)
+
+
+def _is_keyed(trees: _Trees) -> bool:
+    """Whether the items of a list are selected by keys or values, so that their positions mean nothing."""
+    return any(step.startswith(("k:", "v:")) for _, tree in trees for step in tree)
+
+
+def _sent_position(place: _Place, steps: Sequence[str], at: int | None) -> int | None:
+    """The position of a live list's item in the manifest's list: of the item with the same keys, otherwise `at`."""
+    items = None if place.sent_path is None else value_at(place.sent, place.sent_path)
+    if not isinstance(items, list):
+        return None
+    for step in steps:
+        if step.startswith("i:"):
+            continue
+        for position, item in enumerate(items):
+            if _selects(step, item, position):
+                return position
+        # The API server may have added a key with its default.
+        partial = [position for position, item in enumerate(items) if _may_select(step, item)]
+        if len(partial) == 1:
+            return partial[0]
+    return at
+
+
+def _may_select(step: str, item: Any) -> bool:
+    """Whether an item has none of a step's keys with another value, and at least one key."""
+    kind, _, name = step.partition(":")
+    if kind != "k" or not isinstance(item, Mapping):
+        return False
+    keys = msgspec.json.decode(name)
+    return any(key in item for key in keys) and all(item.get(key, value) == value for key, value in keys.items())
+
+
+def _attribution(
+    path: FieldPath,
+    value: Any,
+    owners: tuple[FieldOwner, ...],
+    sent_path: FieldPath | None,
+    manifest: Manifest | None,
+) -> Attribution:
+    location, origin, rendered = None, None, None
+    document_path = None if sent_path is None or manifest is None else _document_path(manifest, sent_path)
+    if manifest is not None and sent_path is not None:
+        rendered = value_at(manifest.body, sent_path)
+        if document_path is not None:
+            location = manifest.document.location_of(document_path)
+            origin = manifest.document.origin(document_path)
+    applied = any(owner.is_operator for owner in owners) or (path in _IDENTITY and not owners)
+    if applied:
+        in_document = document_path is not None
+        writer = Writer.EARLIER_TEMPLATE if sent_path is None else Writer.TEMPLATE if in_document else Writer.OPERATOR
+    else:
+        writer = Writer.MANAGER if owners else Writer.API_SERVER
+    return Attribution(
+        path=path,
+        value=value,
+        writer=writer,
+        owners=owners,
+        location=location,
+        origin=origin,
+        differs=sent_path is not None and not _is_same(rendered, value),
+        rendered=rendered,
+        reason=_reason(path, writer),
+    )
+
+
+def _document_path(manifest: Manifest, sent_path: FieldPath) -> FieldPath | None:
+    """The field of the rendered document that became a field of the manifest, None if the operator added it."""
+    body = manifest.document.body
+    if sent_path[:1] == ("data",) and value_at(body, ("stringData", *sent_path[1:]), _ABSENT) is not _ABSENT:
+        return ("stringData", *sent_path[1:])
+    found = value_at(body, sent_path, _ABSENT)
+    if found is _ABSENT or (found is None and value_at(manifest.body, sent_path) is not None):
+        return None
+    if sent_path in (("metadata", "labels", MANAGED_BY_LABEL), ("metadata", "labels", PARENT_UID_LABEL)):
+        return None
+    return sent_path
+
+
+def _is_same(rendered: Any, value: Any) -> bool:
+    """Whether the API server would store the rendered value as the live one."""
+    if rendered == value:
+        return True
+    known = amount(rendered)
+    return known is not None and known == amount(value)
+
+
+def _reason(path: FieldPath, writer: Writer) -> str:
+    """Why the operator or the API server sets a field, '' where there is nothing to say."""
+    if writer is Writer.OPERATOR:
+        return next((why for start, why in _OPERATOR_REASONS.items() if path[: len(start)] == start), _NORMALISED)
+    if writer is Writer.API_SERVER:
+        server_metadata = path[0] == "metadata" and len(path) == 2 and path[1] in _SERVER_METADATA
+        return "set by the API server" if server_metadata else "default"
+    return ""
+
+
+_OPERATOR_REASONS: Mapping[FieldPath, str] = {
+    ("metadata", "labels", MANAGED_BY_LABEL): "label of every child",
+    ("metadata", "labels", PARENT_UID_LABEL): "label of every child: the parent's uid",
+    ("metadata", "ownerReferences"): "owner reference to the parent",
+    ("metadata", "namespace"): "the parent's namespace",
+}
+
+_NORMALISED = "written out, so that a repeated apply changes nothing"

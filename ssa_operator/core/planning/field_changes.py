@@ -1,0 +1,234 @@
+"""What an apply changes in an object, field by field, and whose fields these are.
+
+Promises:
+- A field is named as users write it, and items of list maps by their keys: `spec.containers[name=web].image`.
+- A change by the templates, a field that the apply takes from another manager, and what the API server adds by itself
+  are told apart.
+- A field that the templates no longer render, and that another manager owns too, is reported as left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
+from ssa_operator.core.objects.managed_fields import Path, owned, path_text, value_at
+from ssa_operator.core.objects.source_location import FieldPath
+
+_BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
+"""Fields of the metadata that the API server writes by itself."""
+
+
+class ChangeCause(StrEnum):
+    """Why an apply changes a field."""
+
+    TEMPLATE = "template"
+    """The templates render another value, or no value any more."""
+    TAKEN = "taken"
+    """Another manager wrote the value that the apply replaces."""
+    ADOPTED = "adopted"
+    """A former manager's field, which no template renders, is removed with the adoption of the object."""
+    SERVER = "server"
+    """The API server changes it: by a default, an allocation or admission."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOwner:
+    """A field manager that owns a field."""
+
+    manager: str
+    operation: str
+    subresource: str = ""
+    time: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.manager} ({self.subresource or self.operation})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """A field that an apply changes. Where a whole mapping or list item comes or goes, it is one change."""
+
+    path: Path
+    cause: ChangeCause
+    owners: tuple[FieldOwner, ...] = ()
+    """The other managers of the field before the apply."""
+
+    def __str__(self) -> str:
+        return path_text(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftField:
+    """A field that the operator gives up and that stays, because other managers own it too."""
+
+    path: Path
+    owners: tuple[FieldOwner, ...]
+
+    def __str__(self) -> str:
+        return path_text(self.path)
+
+
+def content(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An object without the fields that the API server writes by itself, and without its status."""
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _BOOKKEEPING}
+    return {**{key: value for key, value in body.items() if key != "status"}, "metadata": metadata}
+
+
+def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[FieldChange, ...]:
+    """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
+    keys = _list_keys((*before.metadata.managed_fields, *after.metadata.managed_fields))
+    ours_before, ours_after = _owned_by(before, manager), _owned_by(after, manager)
+    others = _other_entries(before, manager)
+    changes = []
+    for path, old, new in _differences(content(before.body), content(after.body), keys, ()):
+        owners = tuple(owner for owner, fields in others if _covers(fields, path))
+        changes.append(
+            FieldChange(path=path, cause=_cause(path, old, new, ours_before, ours_after, owners), owners=owners)
+        )
+    return tuple(changes)
+
+
+def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[LeftField, ...]:
+    """The fields that an apply of `manager` gives up, and that other managers keep as they are."""
+    others, given_up = _other_entries(after, manager), _owned_by(before, manager)
+    left = []
+    for path in sorted(given_up - _owned_by(after, manager)):
+        owners = tuple(owner for owner, fields in others if path in fields)
+        if owners and value_at(after.body, path) is not None and _is_leaf(given_up, path):
+            left.append(LeftField(path=path, owners=owners))
+    return tuple(left)
+
+
+def field_path(path: Path, body: Mapping[str, Any]) -> FieldPath:
+    """A path of managedFields as names and positions in a body, up to the last part that the body has."""
+    found: list[str | int] = []
+    value: Any = body
+    for step in path:
+        kind, _, name = step.partition(":")
+        if kind == "f":
+            found.append(name)
+            value = value.get(name) if isinstance(value, Mapping) else None
+        elif kind == "k" and isinstance(value, list):
+            position = _position(value, json.loads(name))
+            if position is None:
+                break
+            found.append(position)
+            value = value[position]
+        else:
+            break
+    return tuple(found)
+
+
+def _cause(
+    path: Path,
+    old: object,
+    new: object,
+    ours_before: frozenset[Path],
+    ours_after: frozenset[Path],
+    owners: Sequence[FieldOwner],
+) -> ChangeCause:
+    if new is None:
+        if _covers(ours_before, path):
+            return ChangeCause.TEMPLATE
+        return ChangeCause.ADOPTED if owners else ChangeCause.SERVER
+    if not _covers(ours_after, path):
+        return ChangeCause.SERVER
+    if old is not None and owners and not _covers(ours_before, path):
+        return ChangeCause.TAKEN
+    return ChangeCause.TEMPLATE
+
+
+def _owned_by(live: LiveObject, manager: str) -> frozenset[Path]:
+    fields: set[Path] = set()
+    for entry in live.metadata.managed_fields:
+        if (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", ""):
+            fields |= owned(bytes(entry.fields_v1))
+    return frozenset(fields)
+
+
+def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, frozenset[Path]]]:
+    return [
+        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), owned(bytes(entry.fields_v1)))
+        for entry in live.metadata.managed_fields
+        if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
+    ]
+
+
+def _covers(fields: frozenset[Path], path: Path) -> bool:
+    """Whether some fields have a path, something below it, or a whole value that it is in."""
+    if any(_is_leaf(fields, path[:length]) for length in range(1, len(path))):
+        return True
+    return any(field[: len(path)] == path for field in fields)
+
+
+def _is_leaf(fields: frozenset[Path], path: Path) -> bool:
+    """Whether nothing below a path is listed: the manager owns the whole value."""
+    return path in fields and not any(len(field) > len(path) and field[: len(path)] == path for field in fields)
+
+
+def _differences(
+    old: Any, new: Any, keys: Mapping[Path, tuple[str, ...]], path: Path
+) -> Iterator[tuple[Path, Any, Any]]:
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in dict.fromkeys((*old, *new)):
+            yield from _differences(old.get(name), new.get(name), keys, (*path, f"f:{name}"))
+        return
+    names = keys.get(_without_values(path))
+    if names and _are_keyed(old, names) and _are_keyed(new, names):
+        before, after = ({_key(item, names): item for item in items} for items in (old, new))
+        if before.keys() == after.keys() and before == after:
+            yield path, old, new  # only the order differs
+            return
+        for key in dict.fromkeys((*before, *after)):
+            yield from _differences(before.get(key), after.get(key), keys, (*path, f"k:{key}"))
+        return
+    yield path, old, new
+
+
+def _list_keys(entries: Sequence[ManagedFields]) -> Mapping[Path, tuple[str, ...]]:
+    """The keys of each list map, by its path without the keys' values."""
+    found: dict[Path, tuple[str, ...]] = {}
+    for tree in {bytes(entry.fields_v1) for entry in entries}:
+        _find_list_keys(json.loads(tree), (), found)
+    return found
+
+
+def _find_list_keys(tree: Mapping[str, Any], path: Path, found: dict[Path, tuple[str, ...]]) -> None:
+    for step, below in tree.items():
+        if step.startswith("k:"):
+            if path not in found:
+                found[path] = tuple(json.loads(step[2:]))
+            _find_list_keys(below, (*path, "k:"), found)
+        elif below:
+            _find_list_keys(below, (*path, step), found)
+
+
+def _without_values(path: Path) -> Path:
+    return tuple("k:" if step.startswith("k:") else step for step in path)
+
+
+def _are_keyed(items: Any, names: Sequence[str]) -> bool:
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return False
+    keys = [_key(item, names) for item in items]
+    return len(set(keys)) == len(keys)
+
+
+def _key(item: Mapping[str, Any], names: Sequence[str]) -> str:
+    return json.dumps({name: item.get(name) for name in names}, separators=(",", ":"))
+
+
+def _position(items: Sequence[Any], keys: Mapping[str, Any]) -> int | None:
+    for position, item in enumerate(items):
+        if isinstance(item, Mapping) and all(
+            item.get(key) == value for key, value in keys.items() if value is not None
+        ):
+            return position
+    return None

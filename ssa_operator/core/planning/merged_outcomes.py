@@ -1,0 +1,173 @@
+"""The outcomes of a plan without an API server: each manifest is merged into its live object.
+
+Promises:
+- The merge follows the live object's managedFields: items of list maps are merged by their keys, and a field that the
+  operator alone owns and no longer renders is removed.
+- Two spellings of one quantity are no change, and neither is an empty mapping or list that the API server drops.
+- What only the API server knows is not guessed: defaults, validation, admission, and whether a field is immutable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.policies.adoption import items_at, union_of_fields, unkept_fields, without_fields
+from ssa_operator.core.policies.unchanged import is_same_content
+
+Fields = Mapping[str, Any]
+"""A tree of fieldsV1."""
+
+_QUANTITIES = frozenset({"requests", "limits", "hard", "capacity"})
+
+
+def merged_outcomes(plan: Plan) -> tuple[Outcome, ...]:
+    """The outcome of each step, in the order of the plan's steps."""
+    outcomes = [_outcome(step) for step in plan.steps]
+    failed = any(outcome.result is Result.FAILED for outcome in outcomes)
+    return tuple(_kept(outcome) if failed and outcome.step.action is Action.PRUNE else outcome for outcome in outcomes)
+
+
+def _kept(outcome: Outcome) -> Outcome:
+    message = "is no longer rendered; kept because an apply failed"
+    return Outcome(step=outcome.step, result=Result.WAITING, live=outcome.step.live, message=message)
+
+
+def _outcome(step: Step) -> Outcome:
+    match step.action:
+        case Action.APPLY if step.manifest is not None:
+            return _applied(step, step.manifest)
+        case Action.APPLY | Action.UNCHANGED | Action.KEEP:
+            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        case Action.PRUNE:
+            return Outcome(step=step, result=Result.PRUNED)
+        case Action.RECREATE:
+            return Outcome(step=step, result=Result.RECREATED, message=step.reason)
+        case Action.WAIT:
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason)
+        case Action.REFUSE:
+            return Outcome(
+                step=step,
+                result=Result.FAILED,
+                live=step.live,
+                message=f"{step.identity} {step.reason}",
+                problem=step.problem or FailureReason.INVALID_MANIFEST,
+            )
+
+
+def _applied(step: Step, manifest: Manifest) -> Outcome:
+    live = step.live
+    if live is None:
+        return Outcome(step=step, result=Result.CREATED, live=LiveObject.of(dict(manifest.body)))
+    after = merged(live, manifest)
+    same = is_same_content(live, after)
+    return Outcome(step=step, result=Result.UNCHANGED if same else Result.CONFIGURED, live=after)
+
+
+def merged(live: LiveObject, manifest: Manifest) -> LiveObject:
+    """A live object as an apply of a manifest would leave it."""
+    entries = live.body["metadata"].get("managedFields") or []
+    own = [entry for entry in entries if _is_own(entry)]
+    others = [entry for entry in entries if not _is_own(entry)]
+    tree = union_of_fields([entry.get("fieldsV1") or {} for entry in entries])
+    body = _merged(live.body, manifest.body, tree, ())
+    owned_before = union_of_fields([entry.get("fieldsV1") or {} for entry in own])
+    owned_by_others = union_of_fields([entry.get("fieldsV1") or {} for entry in others])
+    body = without_fields(body, unkept_fields(owned_before, manifest.body, owned_by_others))
+    # The operator's entry tells which fields it would own.
+    fields = {key: value for key, value in _fields(manifest.body, tree).items() if key not in _IDENTITY}
+    entry = {"manager": MANAGER, "operation": "Apply", "apiVersion": manifest.api_version, "fieldsV1": fields}
+    return LiveObject.of({**body, "metadata": {**body["metadata"], "managedFields": [entry, *others]}})
+
+
+_IDENTITY = frozenset({"f:apiVersion", "f:kind"})
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return (entry.get("manager"), entry.get("operation")) == (MANAGER, "Apply") and not entry.get("subresource")
+
+
+def _merged(live: Any, wanted: Any, tree: Fields, path: tuple[str, ...]) -> Any:
+    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
+        result = dict(live)
+        for key, value in wanted.items():
+            if key not in live and value in ({}, []):
+                continue
+            below = tree.get(f"f:{key}") or {}
+            result[key] = _merged(live[key], value, below, (*path, key)) if key in live else value
+        return result
+    if isinstance(live, list) and isinstance(wanted, list):
+        return _merged_list(live, wanted, tree, path)
+    if live != wanted and _QUANTITIES.intersection(path[:-1]) and _same_amount(live, wanted):
+        return live
+    return wanted
+
+
+def _merged_list(live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path: tuple[str, ...]) -> list[Any]:
+    """Two lists, merged by keys if any manager owns the items of the list one by one; else the wanted one."""
+    names = _key_names(tree)
+    if names:
+        result = list(live)
+        for item in wanted:
+            key = _key(item, names)
+            found = list(items_at(key, result)) if isinstance(item, Mapping) else []
+            if found:
+                position = next(at for at, each in enumerate(result) if each is found[0])
+                result[position] = _merged(found[0], item, tree.get(key) or _below(tree, item), path)
+            else:
+                result.append(item)
+        return result
+    if any(step.startswith("v:") for step in tree):
+        return [*live, *(item for item in wanted if item not in live)]
+    return list(wanted)
+
+
+def _below(tree: Fields, item: Any) -> Fields:
+    """The tree of the item of a list map that has other keys than the manifest writes, as a defaulted protocol."""
+    for step, below in tree.items():
+        if step.startswith("k:") and list(items_at(step, [item])):
+            return below if isinstance(below, Mapping) else {}
+    return {}
+
+
+def _key_names(tree: Fields) -> tuple[str, ...]:
+    for step in tree:
+        if step.startswith("k:"):
+            return tuple(json.loads(step[2:]))
+    return ()
+
+
+def _key(item: Any, names: Iterable[str]) -> str:
+    keys = {name: item[name] for name in names if name in item} if isinstance(item, Mapping) else {}
+    return "k:" + json.dumps(keys, separators=(",", ":"))
+
+
+def _fields(wanted: Any, tree: Fields) -> dict[str, Any]:
+    """The fieldsV1 tree of what a manifest writes; `tree` tells which lists are merged."""
+    if isinstance(wanted, Mapping):
+        return {f"f:{key}": _fields(value, tree.get(f"f:{key}") or {}) for key, value in wanted.items()}
+    if isinstance(wanted, list):
+        return dict(_item_fields(wanted, tree))
+    return {}
+
+
+def _item_fields(wanted: Sequence[Any], tree: Fields) -> Iterator[tuple[str, dict[str, Any]]]:
+    names = _key_names(tree)
+    for item in wanted:
+        if names and isinstance(item, Mapping):
+            key = _key(item, names)
+            yield key, {".": {}, **_fields(item, tree.get(key) or _below(tree, item))}
+        elif any(step.startswith("v:") for step in tree):
+            yield f"v:{json.dumps(item)}", {}
+
+
+def _same_amount(one: Any, other: Any) -> bool:
+    found = amount(one)
+    return found is not None and found == amount(other)

@@ -1,0 +1,168 @@
+"""What a reconcile would change in each object, as `diff` and `plan` show it.
+
+Promises:
+- Each change follows from the outcome of a dry run. No rule decides a second time.
+- No content of a Secret is part of it: a `Mask` hides it.
+- A change names the template line that renders the field, and the managers that the apply takes a field from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.managed_fields import value_at
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.planning.field_changes import (
+    ChangeCause,
+    FieldChange,
+    FieldOwner,
+    content,
+    field_changes,
+    field_path,
+    left_fields,
+)
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.adoption import former_managers
+from ssa_operator.core.redaction.masked_object import Mask
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedField:
+    """One field that would change, with masked values."""
+
+    field: str
+    before: Any
+    """Its value, None where the object lacks it."""
+    after: Any
+    cause: ChangeCause
+    owners: tuple[FieldOwner, ...] = ()
+    """The other managers that own it now."""
+    location: SourceLocation | None = None
+    """The template line that renders it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChange:
+    """What becomes of one object."""
+
+    identity: Identity
+    result: Result
+    message: str = ""
+    """What it waits for, why it fails or is kept, or why it is recreated."""
+    location: SourceLocation | None = None
+    """The template line of its manifest, or of the field that fails."""
+    before: Body | None = None
+    """The object as it is, masked, where it changes; None where it does not exist."""
+    after: Body | None = None
+    """The object as it would be, masked, where it changes; None where it would not exist."""
+    fields: tuple[ChangedField, ...] = ()
+    """The fields that change in an object that stays."""
+    left: tuple[tuple[str, tuple[FieldOwner, ...]], ...] = ()
+    """Fields that the operator gives up and that stay as they are, each with the managers that own it."""
+    adopted: bool = False
+    """Whether the operator takes over an object that it has not applied before."""
+    adopted_from: tuple[str, ...] = ()
+    """The managers whose fields the operator takes over with the object."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the object would not stay as it is, or whether that is not known yet."""
+        return self.result is not Result.UNCHANGED or self.adopted
+
+
+def object_changes(
+    outcomes: Sequence[Outcome], mask: Mask, former: AbstractSet[str] = frozenset()
+) -> tuple[ObjectChange, ...]:
+    """The change of each outcome of a dry run. `former` are the field managers that the folder names as former ones."""
+    return tuple(_change(outcome, mask, former) for outcome in outcomes)
+
+
+def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectChange:
+    step, live = outcome.step, outcome.live
+    before, after = _bodies(outcome)
+    fields: tuple[ChangedField, ...] = ()
+    left: tuple[tuple[str, tuple[FieldOwner, ...]], ...] = ()
+    adopted = step.action is Action.APPLY and step.live is not None and not step.live.owned_fields()
+    if step.action is Action.APPLY and step.live is not None and live is not None:
+        if outcome.result is Result.CONFIGURED:
+            fields = changed_fields(step.live, live, mask, step.manifest)
+        if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
+            left = tuple((mask.text(str(each)), each.owners) for each in left_fields(step.live, live))
+    message = outcome.message or (step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
+    return ObjectChange(
+        identity=_masked_identity(step.identity, mask),
+        result=outcome.result,
+        message=mask.text(message),
+        location=outcome.location or step.location,
+        before=mask.masked(before) if before is not None else None,
+        after=mask.masked(after) if after is not None else None,
+        fields=fields,
+        left=left,
+        adopted=adopted and outcome.result in (Result.CONFIGURED, Result.UNCHANGED),
+        adopted_from=former_managers(step.live, former) if adopted and step.live is not None else (),
+    )
+
+
+def changed_fields(
+    before: LiveObject, after: LiveObject, mask: Mask, manifest: Manifest | None = None, manager: str = MANAGER
+) -> tuple[ChangedField, ...]:
+    """The fields that an apply of `manager` changes, with masked values."""
+    old, new = mask.masked(before.body), mask.masked(after.body)
+    return tuple(
+        ChangedField(
+            field=mask.text(str(change)),
+            before=value_at(old, change.path),
+            after=value_at(new, change.path),
+            cause=change.cause,
+            owners=change.owners,
+            location=_location(change, manifest),
+        )
+        for change in field_changes(before, after, manager)
+    )
+
+
+def _bodies(outcome: Outcome) -> tuple[Body | None, Body | None]:
+    """The object before and after, where it changes."""
+    step, live = outcome.step, outcome.live
+    old = content(step.live.body) if step.live is not None else None
+    match outcome.result:
+        case Result.CREATED | Result.CONFIGURED:
+            return old, content(live.body) if live is not None else None
+        case Result.RECREATED:
+            return old, _recreated(outcome)
+        case Result.PRUNED:
+            return old, None
+        case _:
+            return None, None
+
+
+def _recreated(outcome: Outcome) -> Body | None:
+    """The new object. The dry run showed it under another name."""
+    manifest, live = outcome.step.manifest, outcome.live
+    if manifest is None:
+        return None
+    if live is None:
+        return manifest.body
+    body = content(live.body)
+    return {**body, "metadata": {**body["metadata"], "name": manifest.identity.name}}
+
+
+def _location(change: FieldChange, manifest: Manifest | None) -> SourceLocation | None:
+    if manifest is None or change.cause in (ChangeCause.SERVER, ChangeCause.ADOPTED):
+        return None
+    path = field_path(change.path, manifest.body)
+    # A field that is no longer rendered has no line.
+    return manifest.document.location_of(path) if len(path) == len(change.path) else None
+
+
+def _masked_identity(identity: Identity, mask: Mask) -> Identity:
+    return Identity(identity.group, identity.kind, mask.text(identity.namespace), mask.text(identity.name))

@@ -1,0 +1,178 @@
+"""`ssa-operator apply`: parents of files are applied and reconciled until they are ready."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from tests.cli.process import in_terminal, run
+from tests.controller.harness import (
+    ECHOES,
+    ROLE,
+    ROLES,
+    Desk,
+    config_map,
+    echo,
+    is_ready,
+    map_template,
+    only,
+    operating,
+    ready_condition,
+    requests_for,
+)
+
+pytestmark = pytest.mark.cluster
+
+FINALIZER = "ssa-operator.dev/cleanup"
+INVENTORY = "ssa-operator.dev/inventory"
+
+
+async def apply(
+    desk: Desk, templates: Path, *parents: dict[str, Any], options: tuple[str, ...] = ()
+) -> tuple[int, str, str]:
+    stdin = "---\n".join(json.dumps(parent) + "\n" for parent in parents)
+    arguments = ("apply", "-", *options, f"--templates={templates}", f"--namespace={desk.namespace}")
+    return await run(*arguments, f"--kubeconfig={desk.kubeconfig}", stdin=stdin)
+
+
+def operator(desk: Desk, client: Client, templates: Path) -> Any:
+    return operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None, tick_rate=0.0))
+
+
+async def test_apply_makes_a_parent_ready_without_an_operator(desk: Desk, templates: Path) -> None:
+    code, out, err = await apply(desk, templates, echo("web", 2))
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[-1] == f"Echo {desk.namespace}/web Ready: Deployment {desk.namespace}/web is ready"
+    parent = await desk.read(ECHOES, "web")
+    assert is_ready(parent)
+    deployment = await desk.read("deployments.apps", "web")
+    assert deployment["metadata"]["ownerReferences"][0]["uid"] == parent["metadata"]["uid"]
+    # Without a change, it ends at once.
+    assert (await apply(desk, templates, echo("web", 2)))[0] == 0
+
+
+async def test_children_that_wait_for_each_other_are_applied_one_after_the_other(desk: Desk, templates: Path) -> None:
+    only(
+        templates,
+        a=map_template("a", word="'x'"),
+        b=map_template("b", uid="child('ConfigMap', name ~ '-a').metadata.uid"),
+        c=map_template("c", uid="child('ConfigMap', name ~ '-b').data.uid"),
+    )
+    code, out, err = await apply(desk, templates, echo("web"), options=("--output=json",))
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)
+    assert found["ready"] is True
+    assert [each["state"] for each in found["resources"]] == ["Current"] * 3
+    first, last = await desk.read("configmaps", "web-a"), await desk.read("configmaps", "web-c")
+    assert last["data"]["uid"] == first["metadata"]["uid"]
+
+
+async def test_the_operator_and_apply_take_over_from_each_other(desk: Desk, client: Client, templates: Path) -> None:
+    texts = {"keep": map_template("keep", a="'b'"), "role": ROLE}
+    only(templates, **texts)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    role = f"{desk.namespace}-web"
+    assert (await apply(desk, templates, echo("web")))[0] == 0
+    parent = await desk.read(ECHOES, "web")
+    assert FINALIZER in parent["metadata"]["finalizers"]
+    assert role in parent["metadata"]["annotations"][INVENTORY]
+    (templates / ECHOES / "role.yaml.j2").unlink()
+    async with operator(desk, client, templates):
+        # The operator prunes what apply created, by the records of apply.
+        await desk.gone(ROLES, role)
+        await desk.until(ECHOES, "web", lambda body: "finalizers" not in body["metadata"])
+        (templates / ECHOES / "role.yaml.j2").write_text(ROLE)
+        await desk.until(ECHOES, "web", lambda body: FINALIZER in body["metadata"].get("finalizers", ()))
+        await desk.read(ROLES, role)
+    (templates / ECHOES / "role.yaml.j2").unlink()
+    # And apply prunes what the operator created.
+    assert (await apply(desk, templates, echo("web")))[0] == 0
+    assert await desk.find(ROLES, role) is None
+    assert "finalizers" not in (await desk.read(ECHOES, "web"))["metadata"]
+
+
+async def test_beside_a_running_operator_nothing_is_applied_again_and_again(
+    cluster: Cluster, desk: Desk, client: Client, templates: Path
+) -> None:
+    async with operator(desk, client, templates):
+        await desk.apply_until_ready(echo("web", 1))
+        before = len(requests_for(cluster, desk.namespace, "web"))
+        for replicas in (2, 3):
+            assert (await apply(desk, templates, echo("web", replicas)))[0] == 0
+        parent = await desk.ready(ECHOES, "web")
+        assert parent["spec"]["replicas"] == 3
+    assert (await desk.read("deployments.apps", "web"))["spec"]["replicas"] == 3
+    assert ready_condition(parent)["reason"] == "Ready"
+    patches = [verb for verb in requests_for(cluster, desk.namespace, "web")[before:] if verb == "patch"]
+    # For each change: the parent (tried, then applied), the child and some statuses, by both.
+    assert len(patches) < 25
+
+
+async def test_what_is_not_ready_in_time_is_named_with_exit_code_1(desk: Desk, templates: Path) -> None:
+    only(templates, a=map_template("a", word="lookup('v1', 'ConfigMap', 'later').data.word"))
+    code, out, err = await apply(desk, templates, echo("web"), options=("--timeout=2",))
+    assert code == 1
+    waits = f"waiting for ConfigMap {desk.namespace}/later"
+    assert f"Echo {desk.namespace}/web WaitingForDependency: " in out
+    assert f"standard input:1: Echo {desk.namespace}/web is not ready after 2 s: WaitingForDependency: " in err
+    assert waits in err
+    await desk.apply(config_map("later", word="there"))
+    assert (await apply(desk, templates, echo("web")))[0] == 0
+
+
+async def test_a_template_that_fails_ends_the_wait_at_once(desk: Desk, templates: Path) -> None:
+    (templates / ECHOES / "bad.yaml.j2").write_text(map_template("bad", word="spec.nothing"))
+    code, _, err = await apply(desk, templates, echo("web"))
+    assert code == 1
+    assert f"{ECHOES}/bad.yaml.j2:6: spec.nothing is missing" in err
+    # Everything that does not depend on it is applied.
+    await desk.read("deployments.apps", "web")
+
+
+async def test_if_one_parent_is_refused_none_is_applied(desk: Desk, templates: Path) -> None:
+    bad = {**echo("bad"), "spec": {"replicas": "many", "replicaz": 1}}
+    code, out, err = await apply(desk, templates, echo("good"), bad, config_map("other"))
+    assert (code, out) == (2, "")
+    assert "spec.replicas" in err
+    assert "standard input:5: no template folder that the cluster serves is for ConfigMap" in err
+    assert "Traceback" not in err
+    for name in ("good", "bad"):
+        assert await desk.find(ECHOES, name) is None
+
+
+async def test_a_held_prune_needs_the_option_prune(desk: Desk, client: Client, templates: Path) -> None:
+    only(templates, a=map_template("a", word="'x'"), b=map_template("b", word="'x'"))
+    assert (await apply(desk, templates, echo("web")))[0] == 0
+    only(templates, a="{% if false %}a{% endif %}")
+    code, _, err = await apply(desk, templates, echo("web"))
+    assert code == 1
+    assert "PruneHeld: " in err
+    assert "ssa-operator apply --prune" in err
+    await desk.read("configmaps", "web-a")
+    code, _, err = await apply(desk, templates, echo("web"), options=("--prune",))
+    assert (code, err) == (0, "")
+    for name in ("web-a", "web-b"):
+        await desk.gone("configmaps", name)
+
+
+async def test_data_that_leaves_no_children_need_no_confirmation(desk: Desk, templates: Path) -> None:
+    only(templates, a=f"{{% if spec.replicas %}}\n{map_template('a', word='name')}{{% endif %}}\n")
+    assert (await apply(desk, templates, echo("web", 1)))[0] == 0
+    assert (await apply(desk, templates, echo("web", 0)))[0] == 0
+    await desk.gone("configmaps", "web-a")
+
+
+async def test_a_terminal_shows_a_live_tree(desk: Desk, templates: Path, tmp_path: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(json.dumps(echo("web")))
+    arguments = ("apply", str(tmp_path), f"--templates={templates}", "-n", desk.namespace)
+    code, shown = await in_terminal(*arguments, f"--kubeconfig={desk.kubeconfig}")
+    assert code == 0
+    assert "InProgress" in shown
+    assert "Current" in shown[shown.rindex("Echo") :]

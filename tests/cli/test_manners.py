@@ -1,0 +1,219 @@
+"""What holds for every command: help, environment, errors, completion, colours, and `kubectl ssa`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from ssa_operator.cli.application import COMMANDS as TOPICS
+from ssa_operator.cli.main import app
+from ssa_operator.devcluster.cluster import Cluster
+from tests.cli.process import run
+from tests.cli.terminal import terminal
+from tests.controller.harness import ROOT, Desk, echo
+
+BIN = Path(sys.executable).parent
+NO_VARIABLE = {"--help", "--version", "--install-completion", "--show-completion"}
+"""Options that replace the command's work."""
+
+
+def every_command(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
+    """A command and all its subcommands, by their words."""
+    found = {words: command}
+    for name, each in getattr(command, "commands", {}).items():
+        found |= every_command(each, *words, name)
+    return found
+
+
+EVERY_COMMAND = every_command(get_command(app))
+COMMANDS = {words: each for words, each in EVERY_COMMAND.items() if not hasattr(each, "commands")}
+
+
+async def test_the_help_groups_every_command_by_topic() -> None:
+    _, out, _ = await run("--help")
+    sections = dict(re.findall(r"^([A-Z][^\n]*):\n((?:  .*\n)+)", out, re.MULTILINE))
+    sections.pop("Options")
+    assert set(sections) <= set(TOPICS)
+    for topic, text in sections.items():
+        shown = [line.split()[0] for line in text.splitlines() if re.match(r"  \S", line)]
+        assert shown == [name for name in TOPICS[topic] if (name,) in EVERY_COMMAND]
+    assert {name for names in TOPICS.values() for name in names} >= {words[0] for words in COMMANDS}
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=" ".join)
+async def test_every_option_is_also_an_environment_variable(words: tuple[str, ...]) -> None:
+    code, out, _ = await run(*words, "--help", COLUMNS="200")
+    assert code == 0
+    for option in EVERY_COMMAND[words].params:
+        names = [text for text in option.opts if text.startswith("--")]
+        if option.param_type_name != "option" or set(names) & NO_VARIABLE:
+            continue
+        (name,) = names
+        variable = "SSA_OPERATOR_" + name.removeprefix("--").replace("-", "_").upper()
+        assert option.envvar == variable, name
+        assert f"env var: {variable}" in " ".join(out.split()), name
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+async def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
+    _, out, _ = await run(*words, "--help")
+    example = " ".join(out.split()).partition("Example: ")[2]
+    assert f"ssa-operator {' '.join(words)}" in example
+
+
+async def test_options_are_grouped_by_topic() -> None:
+    _, out, _ = await run("tree", "--help")
+    topics = re.findall(r"^([A-Z]\w+):$", out, re.MULTILINE)
+    assert topics == ["Arguments", "Options", "Templates", "Cluster", "Output"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tre",), "ssa-operator: no such command 'tre'; did you mean 'tree'? See ssa-operator --help.\n"),
+        (
+            ("tree", "a/b", "--outptu"),
+            "ssa-operator tree: no such option --outptu; did you mean --output? See ssa-operator tree --help.\n",
+        ),
+        (("tree",), "ssa-operator tree: missing argument 'KIND/NAME'. See ssa-operator tree --help.\n"),
+        (
+            ("cluster", "stpo"),
+            "ssa-operator cluster: no such command 'stpo'; did you mean 'stop'? See ssa-operator cluster --help.\n",
+        ),
+    ],
+)
+async def test_wrong_usage_is_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
+    assert await run(*arguments) == (2, "", message)
+
+
+BUG = """
+from ssa_operator.cli import application
+app = application.Application()
+@app.callback()
+def root() -> None: ...
+@app.command()
+def work() -> None: raise KeyError("hidden-content")
+application.run(app)
+"""
+
+
+def test_a_bug_is_one_line_without_its_message_and_debug_adds_the_traceback() -> None:
+    environment = {**os.environ, "SSA_OPERATOR_DEBUG": ""}
+    command = [sys.executable, "-c", BUG, "work"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "ssa-operator: unexpected KeyError at <string>:7; --debug shows the traceback\n"
+    environment["SSA_OPERATOR_DEBUG"] = "true"
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback (most recent call last):" in ended.stderr
+    assert ", line 7, in work" in ended.stderr
+    assert "hidden-content" not in ended.stderr
+
+
+async def test_debug_shows_where_an_error_comes_from() -> None:
+    code, _, err = await run("--debug", "tree", "echo/a", "--kubeconfig=nowhere")
+    assert code == 1
+    assert "Traceback (most recent call last):" in err
+    last = err.splitlines()[-1]
+    assert last.startswith("ssa-operator: there is no kubeconfig at nowhere")
+    assert (await run("tree", "echo/a", "--kubeconfig=nowhere"))[2] == last + "\n"
+
+
+def plugin(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The real kubectl, with the programs of this environment on its PATH."""
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [BIN / "kubectl", *arguments],
+        env={**os.environ, "PATH": path, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_kubectl_finds_the_plugin_and_runs_it_under_its_own_name() -> None:
+    assert f"{BIN / 'kubectl-ssa'}\n" in plugin("plugin", "list").stdout
+    shown = plugin("ssa", "tree", "--help").stdout
+    assert shown.startswith("Usage: kubectl ssa tree [OPTIONS]")
+    assert "Example: kubectl ssa tree echo/hello --watch" in shown
+    assert "--install-completion" not in plugin("ssa", "--help").stdout
+    failed = plugin("ssa", "tree", "echo")
+    assert (failed.returncode, failed.stderr) == (
+        2,
+        "kubectl ssa: 'echo' names no object; write echo/NAME or echo NAME\n",
+    )
+
+
+def test_kubectl_completes_the_plugin() -> None:
+    assert plugin("__complete", "ssa", "tr").stdout.splitlines() == ["tree", ":4"]
+    assert plugin("__complete", "ssa", "tree", "--output", "").stdout.splitlines() == ["table", "json", "yaml", ":4"]
+
+
+@pytest.mark.cluster
+async def test_kinds_names_namespaces_and_contexts_are_completed(cluster: Cluster, desk: Desk) -> None:
+    await desk.apply(echo("web"), echo("worker"), echo("other"))
+
+    async def completed(line: str) -> list[str]:
+        words = line.split(" ")
+        environment = {
+            "_SSA_OPERATOR_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+            "KUBECONFIG": str(cluster.kubeconfig),
+        }
+        code, out, err = await run(**environment)
+        assert (code, err) == (0, "")
+        return out.split()
+
+    start = f"ssa-operator tree --namespace {desk.namespace}"
+    assert await completed("ssa-operator sta") == ["status"]
+    assert await completed("ssa-operator tree ec") == ["echoes.example.com"]
+    assert await completed("ssa-operator tree deployment") == ["deployment", "deployments.apps"]
+    assert await completed(f"{start} echo/w") == ["echo/web", "echo/worker"]
+    assert await completed(f"{start} echo wo") == ["worker"]
+    assert await completed(f"{start} nothing/") == []
+    assert await completed(f"ssa-operator tree --namespace {desk.namespace[:-1]}") == [desk.namespace]
+    assert await completed("ssa-operator tree --context ") != []
+    assert await completed("ssa-operator tree --kubeconfig nowhere echo/") == []
+
+
+@pytest.mark.cluster
+async def test_colours_are_for_terminals_and_no_color_switches_them_off(cluster: Cluster, desk: Desk) -> None:
+    await desk.apply(echo("web"))
+    arguments = ("tree", "echo/web", f"--namespace={desk.namespace}", f"--kubeconfig={cluster.kubeconfig}")
+    colour = re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
+    _, plain, _ = await run(*arguments)
+    assert "\x1b" not in plain
+    async with terminal(*arguments, NO_COLOR="") as shown:
+        assert await shown.ended() == 0
+        await shown.shows("Echo")
+        assert colour.search(shown.raw)
+    async with terminal(*arguments, NO_COLOR="1") as shown:
+        assert await shown.ended() == 0
+        await shown.shows("Echo")
+        assert not colour.search(shown.raw)
+
+
+def test_the_completion_script_completes_in_bash() -> None:
+    script = (
+        "source <(ssa-operator --show-completion); COMP_WORDS=(ssa-operator $1); COMP_CWORD=$2; "
+        '_ssa_operator_completion ssa-operator; echo "${COMPREPLY[@]}"'
+    )
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+    def completed(*words: str) -> list[str]:
+        command = ["bash", "-c", script, "bash", " ".join(words), str(len(words))]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert completed("tr") == ["tree"]
+    assert completed("tree", "ec") == ["echoes.example.com"]

@@ -1,0 +1,50 @@
+"""The text of a plan."""
+
+from __future__ import annotations
+
+from ssa_operator.cli.plan_summary import NAMES, PlanSummary, data, markdown, text
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.planning.field_changes import ChangeCause, FieldOwner
+from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.redaction.object_changes import ChangedField, ObjectChange
+
+PARENT = Identity("example.com", "Echo", "default", "web")
+
+
+def changed(name: str, after: str = "b", cause: ChangeCause = ChangeCause.TEMPLATE) -> ObjectChange:
+    owners = (FieldOwner("kubectl", "Update", "scale"),) if cause is ChangeCause.TAKEN else ()
+    field = ChangedField(field="data.a", before="a", after=after, cause=cause, owners=owners)
+    identity = Identity("", "ConfigMap", "default", name)
+    return ObjectChange(identity=identity, result=Result.CONFIGURED, fields=(field,))
+
+
+def summary(*changes: ObjectChange) -> PlanSummary:
+    return PlanSummary(objects=[(PARENT, change) for change in changes])
+
+
+def test_equal_changes_are_one_entry_with_a_few_names() -> None:
+    lines = text(summary(*(changed(f"c{number}") for number in range(NAMES + 3)), changed("other", "c"))).splitlines()
+    assert "change ConfigMap: default/c0, default/c1, default/c2, default/c3, default/c4 and 3 more" in lines
+    assert "change ConfigMap: default/other" in lines
+    assert lines.count("  data.a: a -> b") == 1
+
+
+def test_a_value_that_is_taken_from_another_manager_names_it() -> None:
+    assert "  data.a: a -> b (written by kubectl (scale))" in text(summary(changed("c", cause=ChangeCause.TAKEN)))
+
+
+def test_no_value_ends_the_code_block_or_the_line_of_a_markdown_comment() -> None:
+    found = summary(changed("c", after="```\n</details>"))
+    found.problems.append("a | b <script>\nsecond line")
+    comment = markdown(found)
+    (problem,) = [line for line in comment.splitlines() if line.startswith("- ")]
+    assert problem == "- a \\| b \\<script\\> second line"
+    fence = next(line for line in comment.splitlines() if line.startswith("`"))
+    assert fence == "````"
+    assert comment.splitlines().count(fence) == 2
+    # The value's line break is escaped, so it stays within its line of the block.
+    assert 'data.a: a -> "```\\n</details>"' in comment
+
+
+def test_the_counts_of_the_data_keep_their_names() -> None:
+    assert {"created", "changed", "recreated", "pruned", "unchanged", "waiting", "failed"} <= data(summary()).keys()

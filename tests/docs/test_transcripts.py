@@ -1,0 +1,80 @@
+"""The commands that a page tells its reader to type print what the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.generate import transcripts
+from docs.generate.transcripts import ROOT, lasting, rewritten
+from ssa_operator.devcluster.cluster import Cluster
+
+PAGE = """\
+Text.
+
+```console
+$ kubectl get echo
+NAME   AGE
+a-bcdfg    4s
+$ kubectl delete echo a
+gone
+```
+
+Now add `templates/a/b.yaml.j2`:
+
+```yaml
+a: 1
+```
+
+```console
+$ kubectl get service
+old
+```
+"""
+
+
+async def test_a_page_keeps_its_output_where_only_ages_and_random_names_differ(tmp_path: Path) -> None:
+    typed = []
+
+    async def run(text: str) -> str:
+        typed.append(text)
+        if text == "kubectl get service":
+            assert (tmp_path / "templates/a/b.yaml.j2").read_text() == "a: 1\n"
+            return "new\n"
+        return {"kubectl get echo": "NAME      AGE\na-zzzzz   2m\n", "kubectl delete echo a": "gone\n"}[text]
+
+    assert await rewritten(PAGE, tmp_path, run) == PAGE.replace("old\n", "new\n")
+    assert typed[:2] == ["kubectl get echo", "kubectl delete echo a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("web-7fb96c846b-x2xxk  1/1", "web-7fb96c846b-zzzzz   1/1", True),
+        ("web  3m10s", "web   4s", True),
+        ("web  10.0.0.1", "web  10.1.2.3", True),
+        ("web-hello", "web-world", False),
+        ("Ready", "Failed", False),
+    ],
+)
+def test_lasting_output_is_compared_without_what_passes(one: str, other: str, same: bool) -> None:
+    assert (lasting(one) == lasting(other)) is same
+
+
+def test_pages_outside_the_examples_are_transcripts_too() -> None:
+    assert ROOT / "README.md" in transcripts.pages()
+
+
+TEXTS = {
+    page: page.read_text(encoding="utf-8") for page in transcripts.pages() if ROOT / "examples" not in page.parents
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+async def test_the_commands_of_a_page_print_what_it_shows(page: Path, cluster: Cluster, tmp_path: Path) -> None:
+    folder, text = transcripts.copied(tmp_path), TEXTS[page]
+    async with transcripts.operator(folder, cluster.kubeconfig):
+        assert await transcripts.on_cluster(page, text, folder, cluster.kubeconfig) == text
