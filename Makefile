@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-plan bench-status docs transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all smoke-neon tilt-check bench bench-growth bench-peers bench-plan bench-status docs transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,10 @@ install: $(INSTALLED) ## Create or update the environment in .venv
 
 run: $(INSTALLED) ## Run a local control plane, the examples and the operator, and show the objects live
 	$(BIN)/ssa-operator dev $(ARGS)
+
+rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/
+	$(BIN)/ssa-operator rbac $(ARGS) > deploy/base/rbac.yaml.new
+	mv deploy/base/rbac.yaml.new deploy/base/rbac.yaml
 
 test: $(INSTALLED) ## Run the tests, including those on the local control plane, without the slow ones
 	$(PYTEST) -m "not slow" $(ARGS)

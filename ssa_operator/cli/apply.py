@@ -21,19 +21,20 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
+    Namespace,
     OutputFormat,
     OutputOption,
     Templates,
     Timeout,
     check_folders,
     example,
-    namespaces_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ssa_operator.cli.session import Target
+    from ssa_operator.cli.connection import Target
     from ssa_operator.controller.file_parents import FileParents
 
 REFUSED = 2
@@ -49,15 +50,7 @@ def apply(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
     ],
     templates: Templates = TEMPLATES,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
-            help="Namespace of parents without one. Default: that of the kubeconfig's context.",
-        ),
-    ] = "",
+    namespace: Namespace = "",
     timeout: Timeout = 300.0,
     prune: Annotated[
         bool,
@@ -73,28 +66,19 @@ def apply(
 
     Needs no running operator, and can run beside one. Exit code 0: ready. 1: not ready in time, or failed. 2: refused.
     """
-    import asyncio
-
-    from ssa_operator.cli import session
-    from ssa_operator.controller.shared_informers import ParentError
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
+    from ssa_operator.cli import connection
 
     check_folders(templates)
-    namespaces_of([namespace])
     run = _Run(
         files=files,
         templates=templates,
-        namespace=namespace,
+        namespace=namespace_of(namespace),
         seconds=timeout,
         prune=prune,
         output=output,
-        target=session.Target(kubeconfig=kubeconfig, context=context),
+        target=connection.Target(kubeconfig=kubeconfig, context=context),
     )
-    try:
-        failures = asyncio.run(run.run())
-    except (ApiError, CredentialsError, ParentError, CommandError) as error:
-        raise CommandError(str(error), code=REFUSED) from error
+    failures = connection.run(run.run(), code=REFUSED)
     if failures:
         raise CommandError(failures)
 
@@ -113,10 +97,19 @@ class _Run:
     target: Target
 
     async def run(self) -> str:
-        """Apply the parents and wait. Returns why parents are not ready, '' if all are."""
+        """Apply the parents and wait. Returns why parents are not ready, '' if all are. Raises CommandError."""
+        from ssa_operator.controller.shared_informers import ParentError
+
+        try:
+            return await self._apply()
+        except ParentError as error:
+            raise CommandError(str(error)) from error
+
+    async def _apply(self) -> str:
         import logging
 
-        from ssa_operator.cli import printing, session
+        from ssa_operator.cli import printing
+        from ssa_operator.cli.connection import connect
         from ssa_operator.cli.parent_files import read_parents
         from ssa_operator.controller.file_parents import opened
         from ssa_operator.controller.options import Options
@@ -125,7 +118,7 @@ class _Run:
         documents = read_parents(self.files)
         logging.getLogger("ssa_operator").setLevel(logging.ERROR)
         options = Options(templates=tuple(self.templates), tick_rate=0.0)
-        async with session.connect(self.target) as client, opened(client, RESTMapper(client), options) as parents:
+        async with connect(self.target) as client, opened(client, RESTMapper(client), options) as parents:
             namespace = self.namespace or client.credentials.namespace
             problems = [*parents.problems, *await parents.check(documents, namespace)]
             if problems:

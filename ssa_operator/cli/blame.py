@@ -19,10 +19,11 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
+    Namespace,
     Templates,
     check_folders,
     example,
-    namespaces_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
@@ -55,15 +56,7 @@ def blame(
         ),
     ],
     templates: Templates = TEMPLATES,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
-            help="Namespace of the parent. Default: that of the kubeconfig's context.",
-        ),
-    ] = "",
+    namespace: Namespace = "",
     output: Annotated[
         BlameFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = BlameFormat.TEXT,
@@ -73,23 +66,16 @@ def blame(
     """Show who wrote each field of a parent's children. A line names the template line and the origin of its value, or
     another field manager, or the API server.
     """
-    import asyncio
-
-    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli import connection
     from ssa_operator.cli.object_reference import parse_chain
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
 
     check_folders(templates)
-    if len(namespaces_of([namespace])) > 1:
-        raise CommandError(f"--namespace is {namespace!r}; name one namespace", code=2)
+    within = namespace_of(namespace)
     chain = parse_chain(objects)
     if len(chain) > 2:
         raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
-    try:
-        found = asyncio.run(_blamed(chain, templates, namespace, Target(kubeconfig=kubeconfig, context=context)))
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error)) from error
+    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    found = connection.run(_blamed(chain, templates, within, target))
     _print(found, output)
 
 

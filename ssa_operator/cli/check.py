@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import TEMPLATES, CrdsOfTemplates, Templates, check_folders, crds_of, example
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    CrdsOfTemplates,
+    Examples,
+    Templates,
+    check_folders,
+    crds_of,
+    example,
+    examples_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +50,7 @@ def register(app: typer.Typer) -> None:
 def check(
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
-    examples: Annotated[
-        list[Path] | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_EXAMPLES",
-            help="File or folder with parents to render (repeatable). Default: the folder examples beside each "
-            "--templates folder.",
-        ),
-    ] = None,
+    examples: Examples = None,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
     ] = False,
@@ -70,17 +72,12 @@ def check(
         typer.echo(_explanation(explain))
         return
     check_folders(templates)
-    folders = examples if examples is not None else [each for path in templates for each in _beside(path, "examples")]
-    findings = _findings(templates, [path for path in crds or crds_of(templates) if path.exists()], folders)
+    existing = [path for path in crds or crds_of(templates) if path.exists()]
+    findings = _findings(templates, existing, examples_of(examples, templates))
     write_findings(findings, output.value)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
         raise CommandError(f"check found {errors} errors and {len(findings) - errors} warnings")
-
-
-def _beside(templates: Path, name: str) -> list[Path]:
-    folder = templates.parent / name
-    return [folder] if folder.is_dir() else []
 
 
 def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequence[Path]) -> list[Finding]:

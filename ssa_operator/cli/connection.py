@@ -2,7 +2,7 @@
 
 Promises:
 - A command closes its connections, also after an error.
-- An error of the API server or of the credentials is one line for the user, and so is an interruption.
+- An error of the API server or of the credentials is one line for the user.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gc
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.kube.api.client import Client, DryRunClient
@@ -22,6 +22,9 @@ from ssa_operator.kube.auth import credentials
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
 reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +56,29 @@ async def _credentials(target: Target) -> credentials.Credentials:
         raise CommandError(str(error)) from error
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a command's work until it ends, or until the user interrupts it. Raises CommandError for errors of the API
-    server and of credentials.
+def run(work: Coroutine[Any, Any, T], *, code: int | None = None) -> T:
+    """The result of a command's work. Raises CommandError for errors of the API server and of credentials, and for
+    those of the work: with `code` as the exit code if it is given, and otherwise with that of the error.
     """
     collect_rarely()
     try:
-        asyncio.run(work)
-    except (ApiError, credentials.CredentialsError) as error:
-        raise CommandError(str(error)) from error
-    except KeyboardInterrupt:
-        raise CommandError("interrupted", code=130) from None
+        return asyncio.run(work)
+    except (*_ERRORS, BaseExceptionGroup) as error:
+        first = _first(error)
+        if not isinstance(first, _ERRORS):
+            raise
+        own = first.code if isinstance(first, CommandError) else 1
+        raise CommandError(str(first), code=own if code is None else code) from error
+
+
+_ERRORS = (ApiError, credentials.CredentialsError, CommandError)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of tasks that ran in parallel."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def collect_rarely() -> None:

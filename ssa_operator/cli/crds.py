@@ -17,12 +17,12 @@ app = Application(help="Install CRDs and wait until they are served.")
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
 def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders."""
-    from ssa_operator.cli import session
+    from ssa_operator.cli import connection
     from ssa_operator.controller import crd_installation
 
     async def work() -> None:
         documents = crd_installation.load(*crds)
-        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.install(client, documents, timeout)
         for document in documents:
             typer.echo(f"{document.body['metadata']['name']} established")
@@ -43,12 +43,12 @@ def wait(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Wait until CRDs exist and are Established."""
-    from ssa_operator.cli import session
+    from ssa_operator.cli import connection
     from ssa_operator.controller import crd_installation
 
     async def work() -> None:
         wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
-        async with session.connect(session.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:
             typer.echo(f"{name} established")

@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ssa_operator.cli import session
+from ssa_operator.cli import connection, session
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
 from ssa_operator.cli.dev_console import AS_DEV, DevConsole
@@ -66,7 +66,7 @@ class DevSession:
         examples = _load(self.examples)
         console = Console(highlight=False)
         stop = session.stop_on_signal()
-        async with local_cluster(self.name) as cluster, session.connect(_target(cluster.kubeconfig)) as client:
+        async with local_cluster(self.name) as cluster, connection.connect(_target(cluster.kubeconfig)) as client:
             await session.install(client, self.crds)
             mapper = RESTMapper(client)
             await _apply(client, mapper, examples)
@@ -86,8 +86,8 @@ class DevSession:
                 raise errors.exceptions[0] from None
 
 
-def _target(kubeconfig: Path) -> session.Target:
-    return session.Target(kubeconfig=str(kubeconfig))
+def _target(kubeconfig: Path) -> connection.Target:
+    return connection.Target(kubeconfig=str(kubeconfig))
 
 
 def _load(examples: Sequence[Path]) -> list[Document]:

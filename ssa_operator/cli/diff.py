@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
+    Namespace,
     OutputFormat,
     OutputOption,
     Templates,
     check_folders,
     example,
-    namespaces_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
     from ssa_operator.cli.changes import ParentChanges
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.previews import NamedParent, PreviewSession
-    from ssa_operator.cli.session import Target
 
 DIFFERENCES = 1
 ERROR = 2
@@ -42,15 +42,7 @@ def diff(
         ),
     ],
     templates: Templates = TEMPLATES,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
-            help="Namespace of the parents. Default: that of the kubeconfig's context.",
-        ),
-    ] = "",
+    namespace: Namespace = "",
     output: OutputOption = OutputFormat.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -59,22 +51,12 @@ def diff(
 
     Exit code 0: nothing. 1: there are differences. 2: an error, or a manifest that is refused.
     """
-    import asyncio
-
-    from ssa_operator.cli import session
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
+    from ssa_operator.cli import connection
 
     check_folders(templates)
-    namespaces_of([namespace])
-    try:
-        code = asyncio.run(
-            _diff(parents, templates, namespace, output, session.Target(kubeconfig=kubeconfig, context=context))
-        )
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error), code=ERROR) from error
-    except CommandError as error:
-        raise CommandError(str(error), code=ERROR) from error
+    within = namespace_of(namespace)
+    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    code = connection.run(_diff(parents, templates, within, output, target), code=ERROR)
     if code:
         raise typer.Exit(code)
 

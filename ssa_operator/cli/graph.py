@@ -20,12 +20,15 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
+    Examples,
     Kubeconfig,
+    Namespace,
     Templates,
     check_folders,
     crds_of,
     example,
-    namespaces_of,
+    examples_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
@@ -60,23 +63,8 @@ def graph(
     ],
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
-    examples: Annotated[
-        list[Path] | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_EXAMPLES",
-            help="File or folder with example parents (repeatable), for the graph of a kind. Default: the folder "
-            "examples beside each --templates folder.",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
-            help="Namespace of a live parent. Default: that of the kubeconfig's context.",
-        ),
-    ] = "",
+    examples: Examples = None,
+    namespace: Namespace = "",
     output: Annotated[
         GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = GraphFormat.TEXT,
@@ -91,17 +79,16 @@ def graph(
     from ssa_operator.cli.object_reference import parse_reference
 
     check_folders(templates)
-    if len(namespaces_of([namespace])) > 1:
-        raise CommandError(f"--namespace is {namespace!r}; name one namespace", code=2)
-    files = offline_graph.Files(templates=templates, crds=crds or crds_of(templates), examples=examples)
+    within = namespace_of(namespace)
+    files = offline_graph.Files(
+        templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates)
+    )
     if offline_graph.is_file(what):
         graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
     elif len(what) == 1 and "/" not in what[0]:
         graphs = [offline_graph.graph_of_kind(what[0], files)]
     else:
-        graphs = [
-            _live_graph(parse_reference(what), templates, namespace, Target(kubeconfig=kubeconfig, context=context))
-        ]
+        graphs = [_live_graph(parse_reference(what), templates, within, Target(kubeconfig=kubeconfig, context=context))]
     _print(graphs, output)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:
@@ -109,16 +96,10 @@ def graph(
 
 
 def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> DrawnGraph:
-    import asyncio
-
+    from ssa_operator.cli import connection
     from ssa_operator.cli.live_graph import live_graph
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
 
-    try:
-        return asyncio.run(live_graph(reference, templates, namespace, target))
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error)) from error
+    return connection.run(live_graph(reference, templates, namespace, target))
 
 
 def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:

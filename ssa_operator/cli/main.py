@@ -19,6 +19,7 @@ from ssa_operator.cli import (
     diff,
     graph,
     plan,
+    rbac,
     render,
     run,
     status,
@@ -71,6 +72,7 @@ status.register(app)
 tree.register(app)
 blame.register(app)
 graph.register(app)
+rbac.register(app)
 app.add_typer(crds.app, name="crds")
 app.add_typer(cluster.app, name="cluster")
 

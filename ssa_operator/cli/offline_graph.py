@@ -37,8 +37,7 @@ class Files:
 
     templates: Sequence[Path]
     crds: Sequence[Path]
-    examples: Sequence[Path] | None
-    """None for the folders beside the templates."""
+    examples: Sequence[Path]
 
 
 def is_file(arguments: Sequence[str]) -> bool:
@@ -137,11 +136,7 @@ class _Offline:
 
 def _example_files(files: Files) -> Iterator[Path]:
     """The files with examples, those directly in a folder first."""
-    roots = files.examples
-    if roots is None:
-        beside = [folder.parent / "examples" for folder in files.templates]
-        roots = [folder for folder in beside if folder.is_dir()]
-    for root in roots:
+    for root in files.examples:
         if root.is_file():
             yield root
             continue

@@ -74,6 +74,15 @@ CrdsOfTemplates = Annotated[
         help="Folder of CRDs (repeatable). Default: the folder crds beside each --templates folder.",
     ),
 ]
+Examples = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--examples",
+        envvar="SSA_OPERATOR_EXAMPLES",
+        help="File or folder of example parents (repeatable). Default: the folder examples beside each --templates "
+        "folder.",
+    ),
+]
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
 ]
@@ -101,7 +110,7 @@ Namespace = Annotated[
         "--namespace",
         "-n",
         envvar="SSA_OPERATOR_NAMESPACE",
-        help="Namespace of the object. Default: the namespace of the kubeconfig's context.",
+        help="Namespace of objects that name none. Default: the namespace of the kubeconfig's context.",
     ),
 ]
 Watch = Annotated[
@@ -142,6 +151,13 @@ def namespace_of(given: str) -> str:
     if len(names) > 1:
         raise CommandError(f"--namespace is {given!r}; name one namespace", code=2)
     return names[0] if names else ""
+
+
+def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:
+    """The files and folders that `--examples` gives, or the folders `examples` beside the templates that exist."""
+    if given is not None:
+        return list(given)
+    return [path for folder in templates if (path := folder.parent / "examples").is_dir()]
 
 
 def check_folders(templates: Sequence[Path]) -> None:

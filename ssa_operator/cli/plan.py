@@ -22,8 +22,8 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.cli.changes import ParentChanges
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.plan_summary import PlanSummary
-    from ssa_operator.cli.session import Target
     from ssa_operator.controller.informers.parent_cache import Parent
     from ssa_operator.controller.options import Options
     from ssa_operator.controller.preview import Planned, Preview
@@ -79,25 +79,21 @@ def plan(
 
     Exit code 0: the plan is made, with or without changes. 1: templates or manifests fail. 2: an error.
     """
-    import asyncio
-
-    from ssa_operator.cli import session
+    from ssa_operator.cli import connection
     from ssa_operator.controller.options import Options
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
 
     check_folders(templates)
     options = Options(templates=tuple(templates), namespaces=namespaces_of(namespace))
     if save is not None and against is not None:
         raise CommandError("--against reads no cluster that --save could store; use one of them", code=ERROR)
-    try:
-        if against is not None:
+    if against is not None:
+        try:
             summary = _plan_against(against, options)
-        else:
-            target = session.Target(kubeconfig=kubeconfig, context=context)
-            summary = asyncio.run(_plan(options, target, save))
-    except (ApiError, CredentialsError, CommandError) as error:
-        raise CommandError(str(error), code=ERROR) from error
+        except CommandError as error:
+            raise CommandError(str(error), code=ERROR) from error
+    else:
+        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        summary = connection.run(_plan(options, target, save), code=ERROR)
     _print(summary, output)
     if summary.failed:
         raise typer.Exit(FAILURES)

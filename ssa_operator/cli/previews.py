@@ -20,7 +20,8 @@ from ssa_operator.cli.object_reference import ObjectReference, find_object
 from ssa_operator.controller import preview as previews
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.preview import Preview, PreviewError
+from ssa_operator.controller.preview import Preview
+from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -65,7 +66,7 @@ async def opened(target: Target, options: Options) -> AsyncIterator[PreviewSessi
                 if preview.problems:
                     raise CommandError("\n".join(preview.problems), code=USAGE)
                 yield PreviewSession(preview=preview, client=client, mapper=mapper)
-        except PreviewError as error:
+        except ParentError as error:
             raise CommandError(str(error), code=USAGE) from error
 
 
@@ -89,7 +90,7 @@ async def parents_of_files(opened: PreviewSession, documents: Sequence[Document]
     for document in documents:
         try:
             found.append(await _parent_of_file(opened.preview, document, namespace))
-        except (PreviewError, ApiError) as error:
+        except (ParentError, ApiError) as error:
             problems.append(f"{document.location}: {error}")
     if problems:
         raise CommandError("\n".join(problems), code=USAGE)

@@ -32,11 +32,11 @@ from ssa_operator.cli.options import (
     check_folders,
     crds_of,
     example,
-    namespaces_of,
+    namespace_of,
 )
 
 if TYPE_CHECKING:
-    from ssa_operator.cli.session import Target
+    from ssa_operator.cli.connection import Target
     from ssa_operator.core.objects.identity import GroupKind, Identity
     from ssa_operator.core.objects.live_object import LiveObject
     from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
@@ -100,7 +100,7 @@ def render(
     from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
-    namespaces_of([namespace])
+    namespace = namespace_of(namespace)
     if live and objects:
         raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
     parents = read_parents(files)
@@ -172,17 +172,10 @@ def _as_live(
 def _render_live(
     parents: Sequence[Document], templates: Sequence[Path], namespace: str, kubeconfig: str | None, context: str | None
 ) -> RenderedParents:
-    import asyncio
+    from ssa_operator.cli import connection
 
-    from ssa_operator.cli import session
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
-
-    target = session.Target(kubeconfig=kubeconfig, context=context)
-    try:
-        return asyncio.run(_plan_live(parents, templates, namespace, target))
-    except (ApiError, CredentialsError, CommandError) as error:
-        raise CommandError(str(error)) from error
+    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    return connection.run(_plan_live(parents, templates, namespace, target))
 
 
 async def _plan_live(

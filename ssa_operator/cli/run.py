@@ -86,7 +86,7 @@ def run(
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
     import asyncio
 
-    from ssa_operator.cli import logging_setup, session
+    from ssa_operator.cli import connection, logging_setup, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.objects.durations import parse_duration
 
@@ -118,7 +118,7 @@ def run(
     )
     asyncio.run(
         session.run_operator(
-            options, session.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
+            options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
         )
     )
 

@@ -28,8 +28,6 @@ from ssa_operator.kube.api.errors import ApiError
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server
 
-__all__ = ["Target", "connect", "install", "run_operator", "serve", "stop_on_signal"]
-
 log = logging.getLogger("ssa_operator")
 
 

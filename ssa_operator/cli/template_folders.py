@@ -16,9 +16,10 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.informers import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
-from ssa_operator.core.objects.crd_schema import object_schema
-from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
+from ssa_operator.core.objects.crd_schema import has_status, object_schema
+from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.policies.permissions import ParentKind, ServedKind
 from ssa_operator.rendering.folder.sources import Folder, Sources
 
 # Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
@@ -47,6 +48,10 @@ _CLUSTER_SCOPED = frozenset(
         GroupKind("storage.k8s.io", "VolumeAttachment"),
     }
 )
+
+
+# Built-in kinds with another plural than `possible_plurals` gives first.
+_PLURALS = {GroupKind("", "Endpoints"): "endpoints"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +97,40 @@ def cluster_scoped(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[GroupKind]:
     return _CLUSTER_SCOPED - kinds.keys() | {kind for kind, known in kinds.items() if not known.namespaced}
 
 
+def served_kind(kind: GroupKind, kinds: Mapping[GroupKind, CRDKind]) -> ServedKind:
+    """How a cluster with these CRDs serves a kind. Without a CRD, the plural is the one that Kubernetes would use."""
+    if kind in kinds:
+        return ServedKind(kinds[kind].folder.removesuffix(f".{kind.group}"), kinds[kind].namespaced)
+    return ServedKind(_PLURALS.get(kind) or possible_plurals(kind.kind)[0], kind not in _CLUSTER_SCOPED)
+
+
+def parent_kind(folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> ParentKind:
+    """The parents of a folder, in a cluster with these CRDs. The operator writes no status of built-in kinds."""
+    known = next((each for each in kinds.values() if each.folder == folder.name), None)
+    if known is None:
+        built_in = is_built_in(folder.group)
+        cluster_scoped = {(each.group, possible_plurals(each.kind)[0]) for each in _CLUSTER_SCOPED}
+        namespaced, writes_status = (folder.group, folder.resource) not in cluster_scoped, not built_in
+    else:
+        namespaced = known.namespaced
+        writes_status = has_status(known.definition, read_version(folder, known.definition))
+    return ParentKind(
+        folder=folder.name,
+        group=folder.group,
+        resource=folder.resource,
+        namespaced=namespaced,
+        writes_status=writes_status,
+        cluster_scope=folder.settings.cluster_scope,
+    )
+
+
+def read_version(folder: Folder, definition: Mapping[str, Any]) -> str:
+    """The version of the parents that the operator reads; '' if the CRD serves none."""
+    versions = definition["spec"].get("versions", ())
+    served = [each["name"] for each in versions if each.get("served")]
+    return folder.settings.version or max(served, key=definitions.version_priority, default="")
+
+
 def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> dict[str, Any]:
     """A parent as the API server returns it to the operator: with the defaults of its CRD, in the version that the
     operator reads. Without a CRD, as for built-in kinds, it is returned unchanged.
@@ -113,7 +152,7 @@ def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKin
     if known.definition["spec"].get("conversion", {}).get("strategy", "None") != "None":
         return body  # only the CRD's webhook can convert it
     stored = next((each["name"] for each in versions if each.get("storage")), version)
-    read = folder.settings.version or max(served, key=definitions.version_priority)
+    read = read_version(folder, known.definition)
     return defaulted(body, object_schema(known.definition, stored)) | {"apiVersion": join_api_version(group, read)}
 
 

@@ -23,6 +23,7 @@ from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.parents import ParentInformer, Served
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.client import Client
@@ -56,6 +57,7 @@ class FolderControllers:
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
         )
+        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces)
         self._client = client
         self._mapper = mapper
         self._options = options
@@ -112,6 +114,7 @@ class FolderControllers:
         while True:
             await self._changed.wait()
             await self._refresh()
+            self.permissions.request_review()
 
     async def start(self) -> None:
         """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
@@ -167,6 +170,7 @@ class FolderControllers:
         kinds_changed = await self._refresh_kinds()
         folders_changed = await self._refresh_folders()
         self._started = True
+        self.permissions.request_review()
         if kinds_changed or folders_changed:
             self._requeue_unready()
 

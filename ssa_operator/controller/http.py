@@ -2,7 +2,7 @@
 
 Promises:
 - `/healthz` answers as long as the event loop makes progress. `/readyz` is ok once the informer of every folder whose
-  resource exists has synced.
+  resource exists has synced. Its text names missing permissions, which don't change its code.
 - `/objects` shows caches and last reports, sends no request to the cluster, and never shows a Secret's content.
 - `/objects` answers only requests from the operator's own host, because requests are not authenticated.
 - No request changes the operator or the cluster.
@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.permission_review import describe
 from ssa_operator.core.objects.live_object import LiveObject
 
 
@@ -60,10 +61,11 @@ class Server:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
+        missing = "".join(f"missing permission: {line}\n" for line in describe(self._operator.missing_permissions))
         if self._operator.ready:
-            return web.Response(text="ok\n")
+            return web.Response(text=f"ok\n{missing}")
         waiting = [name for name, parents in self._operator.folders.items() if not parents.synced]
-        return web.Response(status=503, text=f"not synced: {', '.join(waiting) or 'starting'}\n")
+        return web.Response(status=503, text=f"not synced: {', '.join(waiting) or 'starting'}\n{missing}")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         self._operator.measure()

@@ -21,6 +21,7 @@ from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.controller.workers import Workers
+from ssa_operator.core.policies.permissions import PermissionNeed
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
@@ -56,6 +57,11 @@ class Operator:
         """Why the other template folders wait."""
         return self.controllers.missing
 
+    @property
+    def missing_permissions(self) -> tuple[PermissionNeed, ...]:
+        """The permissions that templates need and the operator lacks, by the last review."""
+        return self.controllers.permissions.missing
+
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
@@ -72,6 +78,7 @@ class Operator:
                 for root in self.options.templates
             ),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
+            asyncio.create_task(controllers.permissions.run(), name="review permissions"),
         ]
         try:
             done, _ = await asyncio.wait([*services, *reconciling], return_when=asyncio.FIRST_COMPLETED)

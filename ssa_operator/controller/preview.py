@@ -29,7 +29,7 @@ from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import without_unrecordable
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.controller.shared_informers import ParentError, SharedInformers
+from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
@@ -44,9 +44,6 @@ from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_s
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
-
-PreviewError = ParentError
-"""What a preview raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +123,13 @@ class Preview:
         ]
 
     def folder_of(self, kind: GroupKind) -> ParentInformer:
-        """The informer of the parents of a kind. Raises PreviewError if no folder has templates for it."""
+        """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
         return folder_of(self.controllers, kind)
 
     async def as_applied(self, body: Mapping[str, Any], namespace: str) -> Parent:
         """The parent of a file as the API server would store it; `namespace` is that of a parent without one.
 
-        Raises PreviewError if it has no templates, and ApiError if the API server refuses it.
+        Raises ParentError if it has no templates, and ApiError if the API server refuses it.
         """
         parents = self.folder_of(kind_of(body))
         applied = await apply_parent(self._client, parents.served.resource, body, namespace, dry_run=True)
@@ -246,7 +243,7 @@ def render_state(planned: Planned) -> ParentState:
 async def opened(
     client: DryRunClient, mapper: RESTMapper, options: Options, now: Callable[[], float] = time.time
 ) -> AsyncIterator[Preview]:
-    """A preview whose informers of CRDs and parents have synced, or can't. Raises ApiError and PreviewError."""
+    """A preview whose informers of CRDs and parents have synced, or can't. Raises ApiError and ParentError."""
     queue: Queue[ParentKey] = Queue(time.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
     async with shared.synced(mapper):

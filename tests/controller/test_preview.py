@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.informers.parent_cache import Parent
-from ssa_operator.controller.preview import Preview, PreviewError, opened
+from ssa_operator.controller.preview import Preview, opened
+from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.devcluster.cluster import Cluster
@@ -222,5 +223,5 @@ async def test_what_the_api_server_refuses_is_a_failure_and_an_invalid_parent_an
         assert "set `clusterScope: true`" in role
         with pytest.raises(ApiError, match=r"spec\.replicas"):
             await preview.as_applied({**echo("web"), "spec": {"replicas": "many"}}, desk.namespace)
-        with pytest.raises(PreviewError, match="no template folder that the cluster serves is for ConfigMap"):
+        with pytest.raises(ParentError, match="no template folder that the cluster serves is for ConfigMap"):
             await preview.as_applied(config_map("a"), desk.namespace)

@@ -16,6 +16,7 @@ import yaml
 
 from ssa_operator.devcluster.cluster import Cluster
 from tests.conftest import Kubectl
+from tests.devcluster.waiting import until
 from tests.packaging.checkout import ROOT
 
 pytestmark = pytest.mark.cluster
@@ -140,6 +141,32 @@ def test_the_rights_suffice_for_a_database_that_changes(
     held = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=PruneHeld"
     kubectl("wait", held, PATIENCE, f"--namespace={namespace}", "nd/db")
     assert "forbidden" not in operator.read_text().lower()
+
+
+@pytest.mark.usefixtures("installed")
+async def test_the_operator_can_not_write_the_secrets_of_others(kubectl: Kubectl, namespace: str) -> None:
+    account = "--as=system:serviceaccount:ssa-operator:ssa-operator"
+    where = f"--namespace={namespace}"
+
+    def is_refused(*arguments: str) -> bool:
+        """Whether the API server refuses a change or deletion by the operator."""
+        try:
+            kubectl(*arguments, account, where)
+        except subprocess.CalledProcessError as error:
+            message = error.stderr
+        else:
+            return False
+        assert "denied request: the operator changes only Secrets that it created" in message
+        return True
+
+    kubectl("create", "secret", "generic", "others", where)
+    # The API server begins to enforce a new policy a moment after its creation.
+    await until(lambda: is_refused("annotate", "--overwrite", "secret/others", "a.b/c=d"))
+    assert is_refused("delete", "secret/others")
+    own = {"name": "own", "labels": {"ssa-operator.dev/parent-uid": "1"}}
+    kubectl("apply", where, "--filename=-", input=json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": own}))
+    assert not is_refused("annotate", "secret/own", "a.b/c=d")
+    assert not is_refused("delete", "secret/own")
 
 
 @pytest.mark.usefixtures("installed")

@@ -94,8 +94,11 @@ def test_nothing_is_applied_before_its_kind_is_served(plain: tiltfile.Evaluated)
 
 def test_the_rights_of_the_operator_are_applied_with_it(plain: tiltfile.Evaluated) -> None:
     installation = [each for each in plain.manifests if each["metadata"].get("namespace") == "ssa-operator"]
-    rights = [each for each in plain.manifests if each["kind"] in ("ClusterRole", "ClusterRoleBinding", "Namespace")]
-    assert len(rights) > 4
+    policies = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    kinds = ("ClusterRole", "ClusterRoleBinding", "Namespace", *policies)
+    rights = [each for each in plain.manifests if each["kind"] in kinds]
+    assert {each["kind"] for each in rights} == set(kinds)
+    assert {"Role", "RoleBinding", "ServiceAccount"} <= {each["kind"] for each in installation}
     assert {plain.resource_of(each) for each in (*installation, *rights)} == {"ssa-operator"}
 
 

@@ -11,8 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status, render_traced
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -44,6 +46,8 @@ def check(case: Path, folder: Folder) -> None:
     assert [str(problem) for problem in result.problems] == _text(case / "problems.txt").splitlines()
     assert [f"{wait.location}: {wait}" for wait in result.waits] == _text(case / "waits.txt").splitlines()
     assert [document.body for document in result.documents] == read(case / "expected.yaml")
+    possible = {manifest.group_kind for manifest in template_contents(folder).manifests}
+    assert {group_kind(document) for document in result.documents} <= possible
     if (case / "status.yaml").exists():
         status = render_status(folder, owner, cluster)
         assert status.problems == ()

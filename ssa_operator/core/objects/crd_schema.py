@@ -120,6 +120,17 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     return None
 
 
+def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:
+    """The strings that a version of a CRD lists for a field (`enum`), None where it lists none."""
+    schema: Any = object_schema(definition, version)
+    for part in path:
+        schema = (schema.get("properties") or {}).get(part) if isinstance(schema, Mapping) else None
+    options = schema.get("enum") if isinstance(schema, Mapping) else None
+    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
+        return None
+    return frozenset(options)
+
+
 def reports_status(definition: Mapping[str, Any]) -> bool:
     """Whether the schema of any version of a CRD declares `conditions` or `observedGeneration`, so that a controller
     writes them.

@@ -28,6 +28,11 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return (group, version) if slash else ("", api_version)
 
 
+def is_built_in(group: str) -> bool:
+    """Whether an API group is one of Kubernetes: without a dot, or ending in k8s.io (some CRDs end in it, too)."""
+    return "." not in group or group.endswith(".k8s.io")
+
+
 def join_api_version(group: str, version: str) -> str:
     """The `apiVersion` of a group and a version; the inverse of `split_api_version`."""
     return f"{group}/{version}" if group else version

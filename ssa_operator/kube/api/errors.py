@@ -25,6 +25,8 @@ _TERMINAL_MESSAGES = (
 )
 _MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
 _TERMINATING = "because it is being terminated"
+# The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
+_UNDISCOVERED_OWNER = "cannot find RESTMapping for"
 _NO_SUCH_PATH = "404 page not found"
 
 
@@ -112,7 +114,7 @@ class ApiError(Exception):
     @property
     def terminal(self) -> bool:
         """Whether the same request fails again until the manifest or the cluster changes."""
-        if self.namespace_terminating:
+        if self.namespace_terminating or self.undiscovered_owner:
             return False
         return self.code in _TERMINAL_CODES or any(text in self.message for text in _TERMINAL_MESSAGES)
 
@@ -156,7 +158,12 @@ class ApiError(Exception):
 
     @property
     def forbidden(self) -> bool:
-        return self.code == 403 and not self.namespace_terminating
+        return self.code == 403 and not self.namespace_terminating and not self.undiscovered_owner
+
+    @property
+    def undiscovered_owner(self) -> bool:
+        """An admission plugin does not know the kind of an owner yet, because its CRD is new."""
+        return self.code == 403 and _UNDISCOVERED_OWNER in self.message
 
     @property
     def throttled(self) -> bool:

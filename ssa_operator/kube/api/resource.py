@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ssa_operator.core.objects.identity import GroupKind, join_api_version
+from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ class Resource:
 
     @property
     def built_in(self) -> bool:
-        """Whether its group is one of Kubernetes: without a dot, or ending in k8s.io (some CRDs end in it, too)."""
-        return "." not in self.group or self.group.endswith(".k8s.io")
+        """Whether its group is one of Kubernetes."""
+        return is_built_in(self.group)
 
     @property
     def confidential(self) -> bool:

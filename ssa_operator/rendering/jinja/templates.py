@@ -91,6 +91,24 @@ class Templates:
         """The text of all files."""
         return "\n".join(self._files.values())
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names of all files, in the order of the numbers in line marks."""
+        return tuple(self._names)
+
+    def source(self, name: str) -> str:
+        """The text of a file."""
+        return self._files[name]
+
+    def syntax_tree(self, name: str) -> nodes.Template:
+        """The syntax tree of a template; its text has line marks."""
+        return self._environment.parse(self._files[name], name, name)
+
+    def full_name(self, name: str) -> str | None:
+        """The file that a template means by `name` in an import or include; None if there is no such file."""
+        full = self._full_name(name)
+        return full if full in self._files else None
+
     def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
         return self._parse_cached(marked, name) if len(marked) <= _CACHED_LENGTH else self._parse(marked, name)

@@ -8,6 +8,7 @@ import pytest
 
 from ssa_operator.core.objects.crd_schema import (
     declared,
+    field_options,
     has_status,
     reports_status,
     status_schema,
@@ -135,3 +136,21 @@ def test_conditions_and_resources_are_undeclared_unless_the_schema_declares_all_
     version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": status}}}}
     assert undeclared_reports({"spec": {"versions": [version]}}, "v1") == ("conditions", "resources")
     assert undeclared_reports({"spec": {"versions": [version | {"subresources": {"status": {}}}]}}, "v1") == missing
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        (("spec", "kind"), {"A", "B"}),
+        (("spec", "free"), None),
+        (("spec", "count"), None),
+        (("spec", "kind", "more"), None),
+        (("status",), None),
+    ],
+)
+def test_the_values_of_a_field_are_those_that_its_schema_lists(path: tuple[str, ...], options: set[str] | None) -> None:
+    fields = {"kind": {"type": "string", "enum": ["A", "B"]}, "free": {"type": "string"}, "count": {"enum": [1, 2]}}
+    schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": fields}}}}
+    found = field_options({"spec": {"versions": [{"name": "v1", "schema": schema}]}}, "v1", path)
+    assert found == options
+    assert field_options({}, "v1", path) is None

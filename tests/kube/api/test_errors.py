@@ -7,6 +7,10 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_statu
 from tests.kube.fakes import status
 
 TERMINATING = 'configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated'
+UNDISCOVERED = (
+    'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for '
+    'APIVersion a.b/v1 Kind Site: no matches for kind "Site" in version "a.b/v1"'
+)
 
 
 def error(code: int, body: dict[str, Any] | bytes, **arguments: Any) -> ApiError:
@@ -20,6 +24,7 @@ TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (401, status(401, "Unauthorized", "Unauthorized"), False, set()),
     (403, status(403, "Forbidden", "cannot patch"), True, {"forbidden"}),
     (403, status(403, "Forbidden", TERMINATING), False, {"namespace_terminating"}),
+    (403, status(403, "Forbidden", UNDISCOVERED), False, set()),
     (
         403,
         status(403, "Forbidden", "no", causes=[{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]),

@@ -1,0 +1,278 @@
+"""`ssa-operator rbac`: prints the permissions that an operator with these templates needs, or reviews those it has.
+
+Promises:
+- The output is a ServiceAccount, the roles and their bindings, in an order that depends on nothing but the templates.
+- In YAML, each rule has a comment with its purpose and the template files that need it; `--explain` names every
+  template line.
+- What can't be derived from the templates is a warning on standard error, with file and line.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    CrdsOfTemplates,
+    Examples,
+    Kubeconfig,
+    OutputFormat,
+    Templates,
+    check_folders,
+    crds_of,
+    example,
+    examples_of,
+    namespaces_of,
+)
+
+if TYPE_CHECKING:
+    from ssa_operator.cli.needed_permissions import Files, NeededPermissions
+    from ssa_operator.core.policies.permissions import PermissionNeed
+    from ssa_operator.core.policies.rbac_roles import Account, Role, Rule
+
+_LABELS = {"app.kubernetes.io/name": "ssa-operator"}
+
+LimitedNamespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        envvar="SSA_OPERATOR_NAMESPACE",
+        help="The operator watches only this namespace (repeatable); each gets a Role. Default: all namespaces.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator rbac --templates templates | kubectl apply -f -"))(rbac)
+
+
+def rbac(
+    templates: Templates = TEMPLATES,
+    crds: CrdsOfTemplates = None,
+    examples: Examples = None,
+    namespace: LimitedNamespaces = None,
+    service_account: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_SERVICE_ACCOUNT",
+            help="Name of the operator's service account, and of its roles and bindings.",
+        ),
+    ] = "ssa-operator",
+    operator_namespace: Annotated[
+        str,
+        typer.Option(envvar="SSA_OPERATOR_OPERATOR_NAMESPACE", help="Namespace of the operator and its Lease."),
+    ] = "ssa-operator",
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            envvar="SSA_OPERATOR_EXPLAIN",
+            help="List every permission with the template lines that need it.",
+        ),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            envvar="SSA_OPERATOR_CHECK",
+            help="List the permissions that the current account lacks in the cluster, and exit with 1 if it lacks any.",
+        ),
+    ] = False,
+    as_user: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            envvar="SSA_OPERATOR_AS",
+            help="With --check: review this user instead, for example system:serviceaccount:NAMESPACE:NAME.",
+        ),
+    ] = "",
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option(
+            "--output",
+            "-o",
+            envvar="SSA_OPERATOR_OUTPUT",
+            help="Output format. Default: yaml, with --explain or --check table.",
+        ),
+    ] = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
+    from ssa_operator.cli.needed_permissions import Files, needed_permissions
+
+    check_folders(templates)
+    namespaces = namespaces_of(namespace)
+    (operator_namespace,) = namespaces_of([operator_namespace]) or ("",)
+    if not operator_namespace:
+        raise CommandError("--operator-namespace is empty; name the namespace of the operator", code=2)
+    if as_user and not check:
+        raise CommandError("--as reviews another user; write --check, too", code=2)
+    if output is OutputFormat.TABLE and not (explain or check):
+        raise CommandError("--output table is for --explain and --check; manifests are yaml or json", code=2)
+    files = Files(templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates))
+    if check:
+        _check(files, namespaces, operator_namespace, as_user, output, kubeconfig, context)
+        return
+    needed = needed_permissions(files, namespaces, operator_namespace)
+    _warn(needed)
+    if explain:
+        _print_needs(needed.needs, output)
+        return
+    from ssa_operator.core.policies.rbac_roles import Account, roles
+
+    account = Account(name=service_account, namespace=operator_namespace)
+    _print_manifests(roles(needed.needs, account), account, needed.folders, namespaces, output)
+
+
+def _warn(needed: NeededPermissions) -> None:
+    for warning in needed.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _check(
+    files: Files,
+    namespaces: tuple[str, ...],
+    operator_namespace: str,
+    as_user: str,
+    output: OutputFormat | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Print the missing permissions. Raises CommandError if there are any."""
+    from ssa_operator.cli import connection
+    from ssa_operator.cli.needed_permissions import needed_permissions
+    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
+    from ssa_operator.kube.api.discovery import RESTMapper
+
+    async def work() -> None:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
+            await mapper.discover()
+            needed = needed_permissions(
+                files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
+            )
+            _warn(needed)
+            subject = Subject.of(as_user) if as_user else None
+            _report(await missing_permissions(client, needed.needs, subject), as_user, output)
+
+    connection.run(work())
+
+
+def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputFormat | None) -> None:
+    """Print the missing permissions. Raises CommandError if there are any."""
+    who = as_user or "the current account"
+    if output is None and not missing:
+        typer.echo(f"{who} has all permissions that the templates need")
+    else:
+        _print_needs(missing, output)
+    if missing:
+        count = len({need.permission for need in missing})
+        what = "1 permission" if count == 1 else f"{count} permissions"
+        raise CommandError(f"{who} lacks {what}; grant what `ssa-operator rbac` prints")
+
+
+# Permissions, one a row.
+
+
+def _print_needs(needs: Iterable[PermissionNeed], output: OutputFormat | None) -> None:
+    from ssa_operator.cli import printing
+    from ssa_operator.core.policies.rbac_roles import verb_order
+
+    ordered = sorted(needs, key=lambda need: (need.permission, need.purpose, need.origin))
+    if output in (OutputFormat.JSON, OutputFormat.YAML):
+        printing.data([_need_entry(need) for need in ordered], output)
+        return
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for need in sorted(ordered, key=lambda need: verb_order(need.permission.verb)):
+        each = need.permission
+        row = (each.resource_name, each.namespace, each.name, need.purpose, need.origin)
+        rows.setdefault(row, []).append(each.verb)
+    printing.table(
+        ("RESOURCE", "NAMESPACE", "NAME", "VERBS", "PURPOSE", "NEEDED BY"),
+        (
+            (resource, namespace, name, ",".join(verbs), purpose, origin)
+            for (resource, namespace, name, purpose, origin), verbs in sorted(rows.items())
+        ),
+    )
+
+
+def _need_entry(need: PermissionNeed) -> dict[str, Any]:
+    permission = need.permission
+    entry: dict[str, Any] = {
+        "group": permission.group,
+        "resource": permission.resource,
+        "verb": permission.verb,
+        "namespace": permission.namespace,
+        "name": permission.name,
+        "purpose": need.purpose,
+        "folder": need.folder,
+    }
+    if need.location is not None:
+        entry |= {"file": need.location.file, "line": need.location.line}
+    return entry
+
+
+# Manifests.
+
+
+def _print_manifests(
+    granted: Iterable[Role],
+    account: Account,
+    folders: Iterable[str],
+    namespaces: tuple[str, ...],
+    output: OutputFormat | None,
+) -> None:
+    from ssa_operator.cli import printing
+    from ssa_operator.core.policies.rbac_roles import binding_body, role_body, service_account
+
+    granted = list(granted)
+    bodies = [service_account(account, _LABELS)]
+    for role in granted:
+        bodies += [role_body(role, _LABELS), binding_body(role, account, _LABELS)]
+    if output is OutputFormat.JSON:
+        printing.objects(bodies, output)
+        return
+    options = "".join(f" --namespace {name}" for name in namespaces)
+    lines = [
+        f"# The permissions that the operator needs, derived from its templates by `ssa-operator rbac{options}`:",
+        *(f"# - {folder}" for folder in folders),
+        printing.yaml_text(bodies[0]).rstrip("\n"),
+    ]
+    for role in granted:
+        body = role_body(role, _LABELS)
+        del body["rules"]
+        lines += ["---", printing.yaml_text(body).rstrip("\n"), "rules:"]
+        for rule in role.rules:
+            lines += _rule_lines(rule)
+        lines += ["---", printing.yaml_text(binding_body(role, account, _LABELS)).rstrip("\n")]
+    typer.echo("\n".join(lines))
+
+
+def _rule_lines(rule: Rule) -> list[str]:
+    """A rule as YAML, after comments with its purposes and the files that need it."""
+    files: dict[str, set[str]] = {}
+    for need in rule.needs:
+        purpose = f"{need.purpose} ({need.folder})" if need.folder else need.purpose
+        named = files.setdefault(purpose, set())
+        if need.location is not None:
+            named.add(need.location.file.removeprefix(f"{need.folder}/"))
+    lines = []
+    for purpose, named in sorted(files.items()):
+        text = f"{purpose}: {', '.join(sorted(named))}" if named else purpose
+        lines += textwrap.wrap(text, 110, initial_indent="  # ", subsequent_indent="  #   ", break_on_hyphens=False)
+    fields = [f"{name}: {_flow(values)}" for name, values in rule.body.items()]
+    return [*lines, f"  - {fields[0]}", *(f"    {each}" for each in fields[1:])]
+
+
+def _flow(values: list[str]) -> str:
+    """A list of strings in one line of YAML."""
+    return "[" + ", ".join(each if each and each[0].isalpha() else f'"{each}"' for each in values) + "]"

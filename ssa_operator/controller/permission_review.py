@@ -1,0 +1,249 @@
+"""Asks the API server which of the needed permissions an account lacks, and repeats that while an operator runs.
+
+Promises:
+- The API server decides, so that every authorizer counts: one SelfSubjectAccessReview a permission, for another account
+  one SubjectAccessReview. An account that may do everything costs one request.
+- A missing permission is logged once, with the template line that needs it. It stops neither the operator nor a folder.
+- The review is repeated when templates or served kinds change, and every RETRY seconds while a permission is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+
+from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.core.objects.crd_schema import field_options
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.template_contents import TemplateContents
+from ssa_operator.core.policies.permissions import (
+    ParentKind,
+    Permission,
+    PermissionNeed,
+    ServedKind,
+    folder_needs,
+    operator_needs,
+    without_covered,
+)
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.rendering.possible_manifests import template_contents
+
+log = logging.getLogger("ssa_operator")
+
+RETRY = 60.0
+"""Seconds after which the operator repeats a review that failed or that found a missing permission."""
+
+_PARALLEL = 8
+"""Reviews in parallel."""
+
+_GROUP = "authorization.k8s.io"
+_SELF = Resource(
+    group=_GROUP, version="v1", kind="SelfSubjectAccessReview", plural="selfsubjectaccessreviews", namespaced=False
+)
+_OTHER = Resource(
+    group=_GROUP, version="v1", kind="SubjectAccessReview", plural="subjectaccessreviews", namespaced=False
+)
+
+_EVERYTHING = Permission(group="*", resource="*", verb="*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Another account than that of the client."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, user: str) -> Subject:
+        """The account with this user name, in the groups that the API server adds to its requests."""
+        groups: tuple[str, ...] = ("system:authenticated",)
+        parts = user.split(":")
+        if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}", *groups)
+        return cls(user=user, groups=groups)
+
+
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+_decode_review = msgspec.json.Decoder(_Review).decode
+
+
+async def missing_permissions(
+    client: Client, needs: Collection[PermissionNeed], subject: Subject | None = None
+) -> tuple[PermissionNeed, ...]:
+    """Those needs whose permission the client's account, or another one, does not have. Raises ApiError."""
+    permissions = {need.permission for need in needs}
+    if not permissions or await _is_allowed(client, _EVERYTHING, subject):
+        return ()
+    widest = without_covered(permissions)
+    answers = await _review(client, widest, subject)
+    # An account without a wide permission may have the narrow ones that it covers.
+    denied = [permission for permission in widest if not answers[permission]]
+    narrow = [each for each in permissions - set(widest) if any(wide.covers(each) for wide in denied)]
+    answers |= await _review(client, narrow, subject)
+    allowed = [permission for permission, is_allowed in answers.items() if is_allowed]
+    return tuple(need for need in needs if not any(each.covers(need.permission) for each in allowed))
+
+
+async def _review(client: Client, permissions: Iterable[Permission], subject: Subject | None) -> dict[Permission, bool]:
+    slots = asyncio.Semaphore(_PARALLEL)
+
+    async def one(permission: Permission) -> bool:
+        async with slots:
+            return await _is_allowed(client, permission, subject)
+
+    asked = list(permissions)
+    answers = await asyncio.gather(*map(one, asked))
+    return dict(zip(asked, answers, strict=True))
+
+
+async def _is_allowed(client: Client, permission: Permission, subject: Subject | None) -> bool:
+    resource, _, subresource = permission.resource.partition("/")
+    attributes = {
+        "verb": permission.verb,
+        "group": permission.group,
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": permission.namespace,
+        "name": permission.name,
+    }
+    who = {} if subject is None else {"user": subject.user, "groups": list(subject.groups)}
+    review = _SELF if subject is None else _OTHER
+    body = {
+        "apiVersion": review.api_version,
+        "kind": review.kind,
+        "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}, **who},
+    }
+    # A review changes nothing, so it may be repeated.
+    request = replace(calls.create(review, "", encode(body)), idempotent=True)
+    response = await client.send(request)
+    return _decode_review(response.body).status.allowed
+
+
+class PermissionReviewer:
+    """Reviews the permissions of a running operator. `folders` are the running folders by name."""
+
+    def __init__(
+        self, client: Client, mapper: RESTMapper, folders: Mapping[str, ParentInformer], namespaces: tuple[str, ...]
+    ) -> None:
+        self.missing: tuple[PermissionNeed, ...] = ()
+        """The needs whose permission was missing in the last review."""
+        self._client = client
+        self._mapper = mapper
+        self._folders = folders
+        self._namespaces = namespaces
+        self._contents: dict[str, tuple[str, TemplateContents]] = {}
+        self._reviewed: frozenset[PermissionNeed] | None = None
+        self._logged: frozenset[Permission] = frozenset()
+        self._wanted = asyncio.Event()
+
+    def request_review(self) -> None:
+        """Review again, because templates or served kinds may have changed."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Review whenever that is requested, until cancelled."""
+        pause: float | None = None
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
+            except TimeoutError:
+                self._reviewed = None
+            self._wanted.clear()
+            try:
+                await self._review()
+            except (ApiError, CredentialsError) as error:
+                log.debug("the permissions could not be reviewed: %s", error)
+                self._reviewed = None
+            except Exception:
+                log.exception("the permissions could not be reviewed")
+                self._reviewed = None
+            pause = RETRY if self._reviewed is None or self.missing else None
+
+    async def _review(self) -> None:
+        needs = (*operator_needs(), *await self._needs())
+        if self._reviewed == frozenset(needs):
+            return
+        self.missing = await missing_permissions(self._client, needs)
+        self._reviewed = frozenset(needs)
+        self._log()
+
+    async def _needs(self) -> list[PermissionNeed]:
+        await self._mapper.discover()
+        needs: list[PermissionNeed] = []
+        for parents in list(self._folders.values()):
+            contents = await self._template_contents(parents)
+            served = parents.served
+            parent = ParentKind(
+                folder=parents.folder.name,
+                group=served.resource.group,
+                resource=served.resource.plural,
+                namespaced=served.resource.namespaced,
+                writes_status=served.writes_status,
+                cluster_scope=parents.folder.settings.cluster_scope,
+            )
+            needs += folder_needs(parent, contents, served_kinds(contents, self._mapper), self._namespaces)[0]
+        return needs
+
+    async def _template_contents(self, parents: ParentInformer) -> TemplateContents:
+        """What a folder can render and look up; it is derived once for each set of templates."""
+        folder, served = parents.folder, parents.served
+        # The CRD lists the values of fields that templates may use as kinds.
+        digest = f"{folder.digest} {served.crd['metadata'].get('generation') if served.crd else ''}"
+        known, contents = self._contents.get(folder.name, ("", TemplateContents()))
+        if known != digest:
+            options = partial(field_options, served.crd or {}, served.resource.version)
+            contents = await asyncio.to_thread(template_contents, folder, options)
+            self._contents[folder.name] = digest, contents
+        return contents
+
+    def _log(self) -> None:
+        missing = frozenset(need.permission for need in self.missing)
+        for line in describe(need for need in self.missing if need.permission not in self._logged):
+            log.warning("permission missing: %s", line)
+        if self._logged and not missing:
+            log.info("the operator has all permissions that its templates need")
+        self._logged = missing
+
+
+def served_kinds(contents: TemplateContents, mapper: RESTMapper) -> dict[GroupKind, ServedKind]:
+    """How the cluster serves the kinds that templates render and look up, from the mapper's cache."""
+    found = {kind: served_kind(kind, mapper) for kind in contents.kinds}
+    return {kind: served for kind, served in found.items() if served is not None}
+
+
+def served_kind(kind: GroupKind, mapper: RESTMapper) -> ServedKind | None:
+    """How the cluster serves a kind, from the mapper's cache; None if it doesn't."""
+    try:
+        resource = mapper.peek(kind)
+    except UnknownKind:
+        return None
+    return ServedKind(resource.plural, resource.namespaced)
+
+
+def describe(needs: Iterable[PermissionNeed]) -> list[str]:
+    """A line for each permission, with its purposes and the template lines that need it."""
+    reasons: dict[Permission, dict[str, None]] = {}
+    for need in needs:
+        origin = f"{need.purpose}: {need.origin}" if need.origin else need.purpose
+        reasons.setdefault(need.permission, {})[origin] = None
+    return [f"{permission} ({'; '.join(reasons[permission])})" for permission in sorted(reasons)]

@@ -1,0 +1,724 @@
+"""Expands the templates of a folder without a parent: the text of all branches, macros and includes, and every lookup.
+
+Promises:
+- The text of every branch of a condition is part of the expansion, and each piece knows its branch.
+- A loop over constants expands once for each item, any other loop once. A call of a macro expands the macro with the
+  arguments of the call.
+- An expression whose value is not known without a parent is a hole in the text.
+- Whatever hides text of a template, such as an include whose name is computed, is an UnknownPart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from jinja2 import nodes
+
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleLookup, UnknownPart
+from ssa_operator.rendering.jinja.functions import VARIABLES
+from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.values.line_marks import CLOSE, LINE, POP, PUSH
+
+_MARK = re.compile(f"{LINE}([0-9]+)\\.([0-9]+){CLOSE}|[{PUSH}{POP}]")
+
+_OPTIONS_LIMIT = 64
+"""Texts that one expression may give; an expression with more counts as unknown."""
+
+_ITEMS_LIMIT = 64
+"""Items for which a loop over constants is expanded one by one."""
+
+_DEPTH_LIMIT = 32
+"""Macros, includes and blocks within each other."""
+
+_STEPS_LIMIT = 300_000
+"""Statements, expressions and pieces of text of one file, with macros, loops and includes written out."""
+
+_RECURSION_LIMIT = 2
+"""How often a macro or an include is expanded within itself: its text is known by then."""
+
+Branch: TypeAlias = tuple[tuple[int, int], ...]
+"""The conditions around a piece of text: the number of each condition, and the number of its arm."""
+
+
+class ExpansionError(ValueError):
+    """The templates are too large to be expanded."""
+
+
+# What an expression may give.
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that only a render knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """One of these texts; if not `complete`, perhaps another one."""
+
+    options: frozenset[str]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParentField:
+    """A field of the parent."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list with these items."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A mapping with these entries."""
+
+    values: tuple[tuple[str, Value], ...]
+
+    def get(self, name: str) -> Value:
+        return dict(self.values).get(name, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A macro, or the body of `{% call %}`."""
+
+    file: str
+    parameters: tuple[str, ...]
+    defaults: tuple[nodes.Expr, ...]
+    body: Sequence[nodes.Node]
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """An imported file: its macros and variables."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fragment:
+    """Text of a template: the result of a macro or of a block assignment."""
+
+    pieces: tuple[Piece, ...]
+
+
+Value: TypeAlias = Unknown | Texts | ParentField | Items | Entries | Body | Module | Fragment
+Scope: TypeAlias = dict[str, Value]
+
+UNKNOWN = Unknown()
+PARENTS_NAMESPACE = Texts(frozenset({PARENT_NAMESPACE}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of the expanded text: text, or a hole for a value."""
+
+    text: str = ""
+    location: SourceLocation
+    branch: Branch
+    value: Value | None = None
+    """The value of a hole."""
+    expression: nodes.Node | None = None
+    """The expression of a hole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The arms of a condition."""
+
+    arms: int
+    exhaustive: bool
+    """Whether one of the arms always renders, because there is an `else`."""
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The expansion of the files of one folder. `field_options` gives the values that a field of the parent may have,
+    if its CRD lists them.
+    """
+
+    templates: Templates
+    field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None
+    lookups: dict[PossibleLookup, None] = field(default_factory=dict)
+    """The lookups of all expanded files."""
+    unknown: dict[UnknownPart, None] = field(default_factory=dict)
+    """What hides text or lookups."""
+    conditions: list[Condition] = field(default_factory=list)
+    """The conditions by number."""
+    _pieces: list[Piece] = field(default_factory=list)
+    _branch: Branch = ()
+    _file: str = ""
+    _line: SourceLocation = field(default_factory=lambda: SourceLocation("", 1))
+    _modules: dict[str, Module] = field(default_factory=dict)
+    _blocks: dict[str, list[tuple[str, nodes.Block]]] = field(default_factory=dict)
+    _depth: int = 0
+    _count: int = 0
+    _active: Counter[object] = field(default_factory=Counter)
+    """The macros and files that are being expanded, each with how often."""
+    _statements: Mapping[type[nodes.Node], Callable[[Any, Scope], None]] = field(init=False)
+    _expressions: Mapping[type[nodes.Node], Callable[[Any, Scope], Value]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._statements = {
+            nodes.Assign: self._set,
+            nodes.AssignBlock: self._set_block,
+            nodes.Block: self._block,
+            nodes.CallBlock: self._call_block,
+            nodes.FilterBlock: self._filter_block,
+            nodes.For: self._for,
+            nodes.FromImport: self._from_import,
+            nodes.If: self._if,
+            nodes.Import: self._import,
+            nodes.Include: self._include,
+            nodes.Macro: self._macro,
+            nodes.Output: self._output,
+            nodes.With: self._with,
+        }
+        self._expressions = {
+            nodes.Add: self._sum,
+            nodes.Call: self._call,
+            nodes.Concat: self._concatenation,
+            nodes.CondExpr: self._choice,
+            nodes.Const: self._constant,
+            nodes.Dict: self._mapping,
+            nodes.Filter: self._filter,
+            nodes.Getattr: self._attribute,
+            nodes.Getitem: self._attribute,
+            nodes.List: self._list,
+            nodes.Name: self._name,
+            nodes.Or: self._alternative,
+            nodes.Tuple: self._list,
+        }
+
+    def expand(self, name: str) -> tuple[Piece, ...]:
+        """The text of a file with all its branches. Raises ExpansionError."""
+        if not name.endswith(".j2"):
+            lines = self.templates.source(name).split("\n")
+            return tuple(
+                Piece(text=f"{line}\n", location=SourceLocation(name, number), branch=())
+                for number, line in enumerate(lines, 1)
+            )
+        self._blocks, self._count = {}, 0
+        self._branch, self._depth, self._active = (), 0, Counter()
+        return self._captured(lambda: self._template(name, {}))
+
+    # Files.
+
+    def _template(self, name: str, scope: Scope) -> None:
+        tree = self.templates.syntax_tree(name)
+        before, self._file = self._file, name
+        for block in tree.find_all(nodes.Block):
+            self._blocks.setdefault(block.name, []).append((name, block))
+        extends = next(iter(tree.find_all(nodes.Extends)), None)
+        if extends is None:
+            self._body(tree.body, scope)
+        else:
+            # The child's own text is not rendered, but its imports and variables count.
+            self._captured(lambda: self._body([each for each in tree.body if each is not extends], scope))
+            for parent in self._files(extends.template, scope, extends.lineno):
+                self._nested(partial(self._template, parent, scope), extends.lineno)
+        self._file = before
+
+    def _files(self, expression: nodes.Expr, scope: Scope, line: int) -> list[str]:
+        """The files that an import or include may name."""
+        value = self._value(expression, scope)
+        values = value.values if isinstance(value, Items) else (value,)
+        found: list[str] = []
+        for each in values:
+            options, complete = (each.options, each.complete) if isinstance(each, Texts) else (frozenset[str](), False)
+            if not complete:
+                self._report("the name of the imported or included file is computed", line)
+            found += [full for option in sorted(options) if (full := self.templates.full_name(option)) is not None]
+        return found
+
+    def _module(self, name: str, line: int) -> Module:
+        if name not in self._modules:
+            module = self._modules[name] = Module({})
+            try:
+                self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
+            except ExpansionError:
+                # The next file that imports it must not take it for a file without these macros.
+                del self._modules[name]
+                raise
+        return self._modules[name]
+
+    # Statements.
+
+    def _body(self, body: Sequence[nodes.Node], scope: Scope) -> None:
+        for node in body:
+            self._statement(node, scope)
+
+    def _statement(self, node: nodes.Node, scope: Scope) -> None:
+        self._step()
+        handler = self._statements.get(type(node))
+        if handler is not None:
+            handler(node, scope)
+            return
+        for child in node.iter_child_nodes():
+            if isinstance(child, nodes.Expr):
+                self._value(child, scope)
+            else:
+                self._statement(child, scope)
+
+    def _output(self, node: nodes.Output, scope: Scope) -> None:
+        for child in node.nodes:
+            if isinstance(child, nodes.TemplateData):
+                self._text(child.data)
+            else:
+                self._emit(self._value(child, scope), child)
+
+    def _text(self, data: str) -> None:
+        at = 0
+        for mark in _MARK.finditer(data):
+            self._add(Piece(text=data[at : mark.start()], location=self._line, branch=self._branch))
+            at = mark.end()
+            if mark[1]:
+                self._line = SourceLocation(self.templates.file_names[int(mark[1])], int(mark[2]))
+        self._add(Piece(text=data[at:], location=self._line, branch=self._branch))
+
+    def _emit(self, value: Value, expression: nodes.Node) -> None:
+        location = SourceLocation(self._file, expression.lineno)
+        if isinstance(value, Fragment):
+            for piece in value.pieces:
+                self._add(replace(piece, branch=_merged(self._branch, piece.branch)))
+        elif isinstance(value, Texts) and value.complete and len(value.options) == 1:
+            self._add(Piece(text=next(iter(value.options)), location=location, branch=self._branch))
+        else:
+            self._add(Piece(location=location, branch=self._branch, value=value, expression=expression))
+
+    def _add(self, piece: Piece) -> None:
+        if piece.text or piece.value is not None:
+            self._step()
+            self._pieces.append(piece)
+
+    def _if(self, node: nodes.If, scope: Scope) -> None:
+        arms = [(each.test, each.body) for each in (node, *node.elif_)]
+        number = len(self.conditions)
+        self.conditions.append(Condition(arms=len(arms) + bool(node.else_), exhaustive=bool(node.else_)))
+        scopes = [] if node.else_ else [scope]
+        for test, _ in arms:
+            self._value(test, scope)
+        bodies = [body for _, body in arms] + ([node.else_] if node.else_ else [])
+        before = self._branch
+        for arm, body in enumerate(bodies):
+            self._branch = (*before, (number, arm))
+            scopes.append(own := dict(scope))
+            self._body(body, own)
+        self._branch = before
+        for name in {name for each in scopes for name in each}:
+            values = [each.get(name, UNKNOWN) for each in scopes]
+            scope[name] = values[0]
+            for value in values[1:]:
+                scope[name] = self._joined(scope[name], value)
+
+    def _for(self, node: nodes.For, scope: Scope) -> None:
+        value = self._value(node.iter, scope)
+        items = value.values if isinstance(value, Items) and len(value.values) <= _ITEMS_LIMIT else (UNKNOWN,)
+        for item in items:
+            own = dict(scope)
+            self._assign(node.target, item, own)
+            if node.test is not None:
+                self._value(node.test, own)
+            self._body(node.body, own)
+        self._body(node.else_, dict(scope))
+
+    def _macro(self, node: nodes.Macro, scope: Scope) -> None:
+        scope[node.name] = Body(
+            self._file, tuple(each.name for each in node.args), tuple(node.defaults), node.body, scope
+        )
+
+    def _import(self, node: nodes.Import, scope: Scope) -> None:
+        modules = [self._module(name, node.lineno) for name in self._files(node.template, scope, node.lineno)]
+        scope[node.target] = modules[0] if len(modules) == 1 else UNKNOWN
+
+    def _from_import(self, node: nodes.FromImport, scope: Scope) -> None:
+        modules = [self._module(name, node.lineno) for name in self._files(node.template, scope, node.lineno)]
+        for each in node.names:
+            name, alias = each if isinstance(each, tuple) else (each, each)
+            scope[alias] = modules[0].scope.get(name, UNKNOWN) if len(modules) == 1 else UNKNOWN
+
+    def _include(self, node: nodes.Include, scope: Scope) -> None:
+        for name in self._files(node.template, scope, node.lineno):
+            self._nested(partial(self._template, name, dict(scope)), node.lineno, name)
+
+    def _block(self, node: nodes.Block, scope: Scope) -> None:
+        """The block of the template that extends all others. `super()` is the block that it overrides."""
+        (file, block), *overridden = self._blocks.get(node.name) or [(self._file, node)]
+        own = dict(scope)
+        for outer_file, outer in reversed(overridden):
+            own = {**own, "super": Body(outer_file, (), (), outer.body, own)}
+        before = self._file
+
+        def body() -> None:
+            self._file = file
+            self._body(block.body, own)
+
+        self._nested(body, node.lineno)
+        self._file = before
+
+    def _set(self, node: nodes.Assign, scope: Scope) -> None:
+        self._assign(node.target, self._value(node.node, scope), scope)
+
+    def _set_block(self, node: nodes.AssignBlock, scope: Scope) -> None:
+        value: Value = Fragment(self._captured(lambda: self._body(node.body, dict(scope))))
+        if node.filter is not None:
+            value = self._filter_chain(node.filter, value, scope)
+        self._assign(node.target, value, scope)
+
+    def _filter_block(self, node: nodes.FilterBlock, scope: Scope) -> None:
+        text = Fragment(self._captured(lambda: self._body(node.body, dict(scope))))
+        self._emit(self._filter_chain(node.filter, text, scope), node.filter)
+
+    def _call_block(self, node: nodes.CallBlock, scope: Scope) -> None:
+        caller = Body(self._file, tuple(each.name for each in node.args), tuple(node.defaults), node.body, scope)
+        self._emit(self._called(node.call, scope, caller), node.call)
+
+    def _with(self, node: nodes.With, scope: Scope) -> None:
+        own = dict(scope)
+        for target, value in zip(node.targets, node.values, strict=True):
+            self._assign(target, self._value(value, scope), own)
+        self._body(node.body, own)
+
+    def _assign(self, target: nodes.Node, value: Value, scope: Scope) -> None:
+        if isinstance(target, nodes.Name):
+            scope[target.name] = value
+        elif isinstance(target, nodes.Tuple):
+            values = value.values if isinstance(value, Items) else ()
+            if len(values) != len(target.items):
+                values = (UNKNOWN,) * len(target.items)
+            for each, part in zip(target.items, values, strict=True):
+                self._assign(each, part, scope)
+
+    # Expressions.
+
+    def _value(self, node: nodes.Node, scope: Scope) -> Value:
+        self._step()
+        handler = self._expressions.get(type(node))
+        if handler is not None:
+            return handler(node, scope)
+        for child in node.iter_child_nodes():
+            self._value(child, scope)
+        return UNKNOWN
+
+    def _constant(self, node: nodes.Const, _: Scope) -> Value:
+        if node.value is None:
+            return UNKNOWN
+        return Texts(frozenset({str(node.value).lower() if isinstance(node.value, bool) else str(node.value)}))
+
+    def _name(self, node: nodes.Name, scope: Scope) -> Value:
+        if node.name in scope:
+            return scope[node.name]
+        return self._field((node.name,)) if node.name in VARIABLES else UNKNOWN
+
+    def _field(self, path: tuple[str, ...]) -> Value:
+        path = path[1:] if path[0] == "object" and len(path) > 1 else path
+        if path in (("namespace",), ("metadata", "namespace")):
+            return PARENTS_NAMESPACE
+        options = self.field_options(path)
+        return ParentField(path) if options is None else Texts(options)
+
+    def _attribute(self, node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Value:
+        value = self._value(node.node, scope)
+        if isinstance(node, nodes.Getattr):
+            name = node.attr
+        else:
+            key = self._value(node.arg, scope)
+            if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
+                return UNKNOWN
+            name = next(iter(key.options))
+        match value:
+            case Module():
+                return value.scope.get(name, UNKNOWN)
+            case Entries():
+                return value.get(name)
+            case ParentField():
+                return self._field((*value.path, name))
+            case Items() if name.isdigit() and int(name) < len(value.values):
+                return value.values[int(name)]
+        return UNKNOWN
+
+    def _concatenation(self, node: nodes.Concat, scope: Scope) -> Value:
+        return _concatenated([self._value(each, scope) for each in node.nodes])
+
+    def _sum(self, node: nodes.Add, scope: Scope) -> Value:
+        left, right = self._value(node.left, scope), self._value(node.right, scope)
+        if isinstance(left, Items) and isinstance(right, Items):
+            return Items((*left.values, *right.values))
+        return _concatenated([left, right])
+
+    def _choice(self, node: nodes.CondExpr, scope: Scope) -> Value:
+        self._value(node.test, scope)
+        first = self._value(node.expr1, scope)
+        return self._joined(first, self._value(node.expr2, scope) if node.expr2 is not None else Texts(frozenset({""})))
+
+    def _alternative(self, node: nodes.Or, scope: Scope) -> Value:
+        return self._joined(self._value(node.left, scope), self._value(node.right, scope))
+
+    def _list(self, node: nodes.List | nodes.Tuple, scope: Scope) -> Value:
+        return Items(tuple(self._value(each, scope) for each in node.items))
+
+    def _mapping(self, node: nodes.Dict, scope: Scope) -> Value:
+        entries = [(self._value(each.key, scope), self._value(each.value, scope)) for each in node.items]
+        found = []
+        for key, value in entries:
+            if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
+                return UNKNOWN
+            found.append((next(iter(key.options)), value))
+        return Entries(tuple(found))
+
+    def _filter(self, node: nodes.Filter, scope: Scope) -> Value:
+        value = self._value(node.node, scope) if node.node is not None else UNKNOWN
+        return self._filtered(node, value, scope)
+
+    def _filter_chain(self, node: nodes.Filter, value: Value, scope: Scope) -> Value:
+        """The value after the filters of a block."""
+        if isinstance(node.node, nodes.Filter):
+            value = self._filter_chain(node.node, value, scope)
+        return self._filtered(node, value, scope)
+
+    def _filtered(self, node: nodes.Filter, value: Value, scope: Scope) -> Value:
+        arguments = [self._value(each, scope) for each in node.args]
+        named = {str(each.key): self._value(each.value, scope) for each in node.kwargs}
+        self._spread(node, scope)
+        match node.name:
+            case "safe" | "string" | "to_yaml" | "tojson" | "list":
+                return value
+            case "default" | "d":
+                return self._with_default(value, arguments)
+            case "indent" if isinstance(value, Fragment):
+                return _indented(value, arguments, named)
+            case "trim" if isinstance(value, Fragment):
+                return value
+            case "items" if isinstance(value, Entries):
+                return Items(tuple(Items((Texts(frozenset({key})), each)) for key, each in value.values))
+            case "lower" | "upper" | "capitalize" | "title" | "trim" if isinstance(value, Texts):
+                change = {"trim": str.strip}.get(node.name) or getattr(str, node.name)
+                return Texts(frozenset(map(change, value.options)), value.complete)
+        return UNKNOWN
+
+    def _spread(self, node: nodes.Call | nodes.Filter, scope: Scope) -> None:
+        """Find the lookups in the arguments after `*` and `**`."""
+        for extra in (node.dyn_args, node.dyn_kwargs):
+            if extra is not None:
+                self._value(extra, scope)
+
+    def _with_default(self, value: Value, arguments: Sequence[Value]) -> Value:
+        default = arguments[0] if arguments else Texts(frozenset({""}))
+        if isinstance(value, Unknown | ParentField):
+            return Texts(default.options, complete=False) if isinstance(default, Texts) else UNKNOWN
+        return value
+
+    def _call(self, node: nodes.Call, scope: Scope) -> Value:
+        return self._called(node, scope, None)
+
+    def _called(self, node: nodes.Call, scope: Scope, caller: Body | None) -> Value:
+        arguments = [self._value(each, scope) for each in node.args]
+        named = {each.key: self._value(each.value, scope) for each in node.kwargs}
+        self._spread(node, scope)
+        if isinstance(node.node, nodes.Name) and node.node.name not in scope:
+            if node.node.name in ("lookup", "lookup_all"):
+                computed = node.dyn_args is not None or node.dyn_kwargs is not None
+                self._lookup(node, _Arguments(arguments, named, computed))
+            return UNKNOWN
+        target = self._value(node.node, scope)
+        if isinstance(target, Body):
+            return self._macro_result(target, arguments, named, caller, node.lineno)
+        if isinstance(target, Unknown) and _names_import(node.node, scope):
+            self._report("the called macro is computed", node.lineno)
+        return UNKNOWN
+
+    def _macro_result(
+        self, macro: Body, arguments: Sequence[Value], named: Mapping[str, Value], caller: Body | None, line: int
+    ) -> Value:
+        own: Scope = dict(macro.scope)
+        first_default = len(macro.parameters) - len(macro.defaults)
+        for position, name in enumerate(macro.parameters):
+            if position < len(arguments):
+                own[name] = arguments[position]
+            elif name in named:
+                own[name] = named[name]
+            elif position >= first_default:
+                own[name] = self._value(macro.defaults[position - first_default], own)
+            else:
+                own[name] = UNKNOWN
+        if caller is not None:
+            own["caller"] = caller
+        before = self._file
+
+        def body() -> None:
+            self._file = macro.file
+            self._body(macro.body, own)
+
+        pieces = self._captured(lambda: self._nested(body, line, id(macro.body)))
+        self._file = before
+        return Fragment(pieces)
+
+    def _lookup(self, node: nodes.Call, arguments: _Arguments) -> None:
+        everything = isinstance(node.node, nodes.Name) and node.node.name == "lookup_all"
+        location = SourceLocation(self._file, node.lineno)
+        api_versions, kinds = arguments.get(0, "apiVersion"), arguments.get(1, "kind")
+        for value, what in ((api_versions, "apiVersion"), (kinds, "kind")):
+            if not (isinstance(value, Texts) and value.complete):
+                self.unknown[UnknownPart(f"the {what} of this lookup is computed", location)] = None
+        # One namespace may be a constant and another one computed: `namespace=spec.x | default("a")`.
+        namespaces = _known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
+        names = (None,) if everything else _known_texts(arguments.get(2, "name"), None)
+        for api_version, kind in itertools.product(_options(api_versions), _options(kinds)):
+            group_kind = GroupKind(split_api_version(api_version)[0], kind)
+            for name, namespace in itertools.product(names, namespaces):
+                found = PossibleLookup(group_kind=group_kind, location=location, name=name, namespace=namespace)
+                self.lookups[found] = None
+
+    # Helpers.
+
+    def _step(self) -> None:
+        self._count += 1
+        if self._count > _STEPS_LIMIT:
+            raise ExpansionError("the text with all macros, loops and includes written out is too large")
+
+    def _joined(self, one: Value, other: Value) -> Value:
+        """The value that is one of two."""
+        if one == other or one is other:
+            return one
+        if isinstance(one, Fragment) and isinstance(other, Fragment):
+            number = len(self.conditions)
+            self.conditions.append(Condition(arms=2, exhaustive=True))
+            return Fragment((*_in_arm(one, (number, 0)), *_in_arm(other, (number, 1))))
+        if isinstance(one, Texts) and isinstance(other, Texts):
+            return _limited(one.options | other.options, one.complete and other.complete)
+        known = one if isinstance(one, Texts) else other
+        return Texts(known.options, complete=False) if isinstance(known, Texts) else UNKNOWN
+
+    def _captured(self, work: Callable[[], None]) -> tuple[Piece, ...]:
+        """The pieces that `work` adds."""
+        before, self._pieces = self._pieces, []
+        work()
+        found, self._pieces = self._pieces, before
+        return tuple(found)
+
+    def _nested(self, work: Callable[[], None], line: int, active: object = None) -> None:
+        """Expand a macro, an include or a block; `active` identifies what must not be within itself too often."""
+        if active is not None and self._active[active] >= _RECURSION_LIMIT:
+            return
+        if self._depth >= _DEPTH_LIMIT:
+            self._report("macros or includes call each other too deeply", line)
+            return
+        self._depth += 1
+        self._active[active] += 1
+        before = self._line
+        work()
+        self._line = before
+        self._active[active] -= 1
+        self._depth -= 1
+
+    def _report(self, message: str, line: int) -> None:
+        self.unknown[UnknownPart(message, SourceLocation(self._file, line))] = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of a call."""
+
+    positional: Sequence[Value]
+    named: Mapping[str, Value]
+    computed: bool
+    """Whether there are `*` or `**` arguments."""
+
+    def get(self, position: int, name: str) -> Value | None:
+        """An argument, None if the call has none."""
+        if position < len(self.positional):
+            return self.positional[position]
+        return self.named.get(name, UNKNOWN if self.computed else None)
+
+
+def _options(value: Value | None) -> list[str]:
+    return sorted(value.options) if isinstance(value, Texts) else []
+
+
+def _known_texts(value: Value | None, absent: str | None) -> tuple[str | None, ...]:
+    """The texts that an argument may be, with None if it may be another one."""
+    if value is None:
+        return (absent,)
+    return tuple(_options(value)) if isinstance(value, Texts) and value.complete else (None,)
+
+
+def _names_import(node: nodes.Node, scope: Scope) -> bool:
+    """Whether an expression names something in an imported file: `neon.request`, or a name that an import gives."""
+    while isinstance(node, nodes.Getattr | nodes.Getitem):
+        node = node.node
+        if isinstance(node, nodes.Name) and isinstance(scope.get(node.name), Module):
+            return True
+    return False
+
+
+def _merged(outer: Branch, inner: Branch) -> Branch:
+    return outer if inner == outer else (*outer, *(each for each in inner if each not in outer))
+
+
+def _in_arm(fragment: Fragment, arm: tuple[int, int]) -> Iterator[Piece]:
+    return (replace(piece, branch=(*piece.branch, arm)) for piece in fragment.pieces)
+
+
+def _limited(options: frozenset[str], complete: bool) -> Value:
+    return Texts(options, complete) if len(options) <= _OPTIONS_LIMIT else UNKNOWN
+
+
+def _concatenated(values: Iterable[Value]) -> Value:
+    options, complete = frozenset({""}), True
+    for value in values:
+        known = _as_texts(value)
+        if known is None:
+            return UNKNOWN
+        options = frozenset(one + other for one in options for other in known.options)
+        complete = complete and known.complete
+        if len(options) > _OPTIONS_LIMIT:
+            return UNKNOWN
+    return Texts(options, complete)
+
+
+def _as_texts(value: Value) -> Texts | None:
+    if isinstance(value, Texts):
+        return value
+    if isinstance(value, Fragment) and all(piece.value is None and not piece.branch for piece in value.pieces):
+        return Texts(frozenset({"".join(piece.text for piece in value.pieces)}))
+    return None
+
+
+def _indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
+    """The text with more blanks at the beginning of each line but the first."""
+    (width, *_) = [*_options(arguments[0] if arguments else named.get("width")), "4"]
+    blanks = " " * int(width) if width.isdigit() else ""
+    starts = "true" in _options(arguments[1] if len(arguments) > 1 else named.get("first"))
+    found = []
+    for piece in fragment.pieces:
+        if piece.value is not None:
+            found += [replace(piece, text=blanks, value=None, expression=None)] if starts and blanks else []
+            starts = False
+            found.append(piece)
+            continue
+        text = []
+        for number, line in enumerate(piece.text.split("\n")):
+            if number:
+                text.append("\n")
+                starts = True
+            if line and starts:
+                text.append(blanks)
+                starts = False
+            text.append(line)
+        found.append(replace(piece, text="".join(text)))
+    return Fragment(tuple(found))

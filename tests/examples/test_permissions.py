@@ -1,0 +1,376 @@
+"""The examples run under exactly the permissions that `ssa-operator rbac` prints, and not under fewer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import yaml
+
+from ssa_operator.controller.options import Options
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
+from tests.cli.process import run
+from tests.conftest import Kubectl
+from tests.controller.harness import DEPLOYMENT, ECHOES, PATIENCE, Desk, Running, echo, not_ready_because, operating
+from tests.controller.permissions import with_token
+from tests.devcluster.audit import audited
+from tests.devcluster.waiting import until
+from tests.examples.example_catalog import GALLERY, NAMES, ROOT
+
+pytestmark = pytest.mark.cluster
+
+Grant = tuple[str, str, str]
+"""Group, resource with subresource, and verb."""
+
+
+def parent(api_version: str, kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A parent, its changes, and what becomes of its children."""
+
+    resource: str
+    parent: dict[str, Any]
+    changes: tuple[dict[str, Any], ...] = ()
+    """The specs that are merged into the parent, one after the other."""
+    pruned: tuple[str, ...] = ()
+    """Children (`services/greetings`) that are gone after the changes."""
+
+
+GALLERY_API = "gallery.example.com/v1"
+
+STORIES = {
+    "blue-green": Story(
+        resource="fronts.gallery.example.com",
+        parent=parent(GALLERY_API, "Front", "home", image="nginx:1.28"),
+        changes=({"image": "nginx:1.29"},),
+    ),
+    "cluster-access": Story(
+        resource="viewers.gallery.example.com",
+        parent=parent(GALLERY_API, "Viewer", "auditors", users=["ada"]),
+        changes=({"users": ["ada", "grace"]},),
+    ),
+    "config-rollout": Story(
+        resource="sites.gallery.example.com",
+        parent=parent(GALLERY_API, "Site", "welcome", greeting="hello"),
+        changes=({"greeting": "goodbye"},),
+    ),
+    "echo-server": Story(
+        resource="echoservers.example.roperator.com",
+        parent=parent(
+            "example.roperator.com/v1alpha1", "EchoServer", "polite", serviceName="first", farewell="goodbye"
+        ),
+        changes=({"serviceName": "second"},),
+        pruned=("services/first",),
+    ),
+    "migrations": Story(
+        resource="shops.gallery.example.com",
+        parent=parent(GALLERY_API, "Shop", "tools", image="shop", version="1.0"),
+        changes=({"version": "1.1"},),
+    ),
+    "service-index": Story(
+        resource="indexes.gallery.example.com",
+        parent=parent(GALLERY_API, "Index", "red", team="red"),
+        changes=({"team": "blue"},),
+    ),
+    "shared-password": Story(
+        resource="blogs.gallery.example.com",
+        parent=parent(GALLERY_API, "Blog", "diary"),
+        changes=({"replicas": 2},),
+    ),
+    "echo": Story(
+        resource=ECHOES,
+        parent=echo("hello", 1),
+        changes=({"replicas": 2},),
+    ),
+    "neondatabase": Story(
+        resource="neondatabases.melenion.com",
+        parent=parent("melenion.com/v1", "NeonDatabase", "db", postgres_version=17),
+        changes=({"neon_image_ref": "neon:2"},),
+    ),
+}
+"""The others have no parent with a status in a namespace: each has its own test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A service account with the permissions that the command prints."""
+
+    name: str
+    client: Client
+    granted: frozenset[Grant]
+
+    def requests(self, cluster: Cluster) -> list[dict[str, Any]]:
+        """Its requests for objects."""
+        return [each for each in audited(cluster) if each["user"]["username"] == self.name and "objectRef" in each]
+
+    def used(self, cluster: Cluster) -> frozenset[Grant]:
+        found = set()
+        for each in self.requests(cluster):
+            reference = each["objectRef"]
+            subresource = f"/{reference['subresource']}" if "subresource" in reference else ""
+            found.add((reference.get("apiGroup", ""), reference["resource"] + subresource, each["verb"]))
+        return frozenset(found)
+
+    def refused(self, cluster: Cluster) -> list[str]:
+        """The requests that the API server refused because of a missing permission."""
+        return [
+            f"{each['verb']} {each['requestURI']}: {each['responseStatus'].get('message')}"
+            for each in self.requests(cluster)
+            if each.get("responseStatus", {}).get("code") == 403
+            # This one is not about a permission: an admission plugin discovers a new CRD late.
+            and "cannot find RESTMapping" not in each["responseStatus"].get("message", "")
+        ]
+
+
+def grants(manifests: Iterable[dict[str, Any]]) -> frozenset[Grant]:
+    return frozenset(
+        (group, resource, verb)
+        for body in manifests
+        for rule in body.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def without(manifests: list[dict[str, Any]], removed: Grant) -> list[dict[str, Any]]:
+    """The manifests without one verb of one resource."""
+    group, resource, verb = removed
+    for body in manifests:
+        for rule in body.get("rules", ()):
+            if (rule["apiGroups"], rule["resources"]) == ([group], [resource]):
+                rule["verbs"] = [each for each in rule["verbs"] if each != verb]
+        if "rules" in body:
+            body["rules"] = [rule for rule in body["rules"] if rule["verbs"]]
+    return manifests
+
+
+class MakeAccount(Protocol):
+    """`async with account(*arguments)`: a service account with the permissions that `rbac` prints for the arguments."""
+
+    def __call__(self, *arguments: str, removed: Grant | None = None) -> AbstractAsyncContextManager[Account]: ...
+
+
+@pytest.fixture
+def account(desk: Desk, kubectl: Kubectl, tmp_path: Path) -> MakeAccount:
+    """Makes accounts in the test's namespace."""
+
+    @contextlib.asynccontextmanager
+    async def make(*arguments: str, removed: Grant | None = None) -> AsyncIterator[Account]:
+        name = f"op-{uuid.uuid4().hex[:8]}"
+        identity = [f"--service-account={name}", f"--operator-namespace={desk.namespace}"]
+        code, out, err = await run("rbac", *arguments, *identity)
+        assert code == 0, err
+        manifests = list(yaml.safe_load_all(out))
+        if removed is not None:
+            assert removed in grants(manifests)
+            manifests = without(manifests, removed)
+        text = yaml.safe_dump_all(manifests)
+        await asyncio.to_thread(kubectl, "apply", "--filename=-", input=text)
+        try:
+            path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", name))
+            async with Client(await credentials.load(str(path), None)) as client:
+                yield Account(f"system:serviceaccount:{desk.namespace}:{name}", client, grants(manifests))
+        finally:
+            await asyncio.to_thread(kubectl, "delete", "--ignore-not-found", "--filename=-", input=text)
+
+    return make
+
+
+def arguments_of(name: str) -> tuple[Path, list[str]]:
+    """The templates folder of an example, and the options that name its files."""
+    if name not in NAMES:
+        return ROOT / "templates", [f"--templates={ROOT / 'templates'}"]
+    return GALLERY / name / "templates", [f"--templates={GALLERY / name / 'templates'}"]
+
+
+async def install_crds(desk: Desk, root: Path) -> None:
+    folder = root.parent / "crds"
+    if folder.exists():
+        await desk.kubectl("apply", "--server-side", "-f", str(folder))
+        await desk.kubectl("wait", "--for=condition=Established", "-f", str(folder))
+
+
+def options(templates: Path, *namespaces: str) -> Options:
+    return Options(templates=(templates,), namespaces=namespaces, tick_rate=0.0, listen=None)
+
+
+async def play(story: Story, desk: Desk) -> None:
+    """Create the parent, change it, and delete it."""
+    await desk.apply(story.parent)
+    name, kind = story.parent["metadata"]["name"], story.resource
+    await desk.ready(kind, name)
+    for change in story.changes:
+        await desk.patch(kind, name, spec=change)
+        await desk.ready(kind, name)
+    for child in story.pruned:
+        await desk.kubectl("wait", "--for=delete", "--timeout=60s", child)
+    await desk.kubectl("delete", kind, name, "--timeout=120s")
+
+
+def test_every_example_has_a_story() -> None:
+    assert {*STORIES, "namespaces", "temp-namespace"} == {*NAMES, "echo", "neondatabase"}
+
+
+@pytest.mark.parametrize(
+    "limited", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["all namespaces", "one namespace"]
+)
+@pytest.mark.parametrize("name", STORIES)
+async def test_an_example_runs_under_the_permissions_that_the_command_prints(
+    name: str, limited: bool, cluster: Cluster, desk: Desk, account: MakeAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, arguments = arguments_of(name)
+    story, namespaces = STORIES[name], (desk.namespace,) if limited else ()
+    await install_crds(desk, root)
+    arguments += [f"--namespace={each}" for each in namespaces]
+    async with (
+        account(*arguments) as operator,
+        operating(operator.client, options(root, *namespaces)) as running,
+    ):
+        await play(story, desk)
+        assert running.operator.missing_permissions == ()
+    assert operator.refused(cluster) == []
+    forbidden = [line for line in caplog.text.splitlines() if "forbidden" in line.lower()]
+    assert [line for line in forbidden if "cannot find RESTMapping" not in line] == []
+
+
+async def test_a_built_in_parent_runs_under_the_permissions_that_the_command_prints(
+    cluster: Cluster, desk: Desk, account: MakeAccount
+) -> None:
+    """The lookup of one Secret in another namespace needs no other Secret of that namespace."""
+    root, arguments = arguments_of("namespaces")
+    source = GALLERY / "namespaces" / "registry.yaml"
+    team = f"team-{uuid.uuid4().hex[:8]}"
+    await desk.kubectl("apply", "-f", str(source), "--namespace=registry")
+    try:
+        async with (
+            account(*arguments) as operator,
+            operating(operator.client, options(root)) as running,
+        ):
+            await desk.kubectl("create", "namespace", team)
+            await desk.kubectl("label", "namespace", team, "gallery.example.com/defaults=true")
+            for child in ("secret/pull-secret", "networkpolicy/defaults", "resourcequota/defaults"):
+                await desk.kubectl("wait", "--for=create", "--timeout=60s", child, f"--namespace={team}")
+            # The type of a Secret is immutable: the operator deletes and recreates it.
+            await desk.kubectl("delete", "secret", "pull-secret", "--namespace=registry")
+            second = ["--from-literal=key=second", "--namespace=registry"]
+            await desk.kubectl("create", "secret", "generic", "pull-secret", *second)
+            recreated = "--for=jsonpath={.type}=Opaque"
+            await desk.kubectl("wait", recreated, "--timeout=60s", "secret/pull-secret", f"--namespace={team}")
+            assert running.operator.missing_permissions == ()
+        assert operator.refused(cluster) == []
+    finally:
+        await desk.kubectl("delete", "namespace", team, "registry", "--ignore-not-found", "--wait=false")
+
+
+async def test_an_expired_namespace_is_deleted_under_the_permissions_that_the_command_prints(
+    cluster: Cluster, desk: Desk, account: MakeAccount
+) -> None:
+    root, arguments = arguments_of("temp-namespace")
+    await install_crds(desk, root)
+    name = f"playground-{uuid.uuid4().hex[:8]}"
+    body = parent("example.roperator.com/v1alpha1", "TempNamespace", name, deleteAfter="8s")
+    async with (
+        account(*arguments) as operator,
+        operating(operator.client, options(root)),
+    ):
+        await desk.apply(body)
+        await desk.kubectl("wait", "--for=create", "--timeout=60s", f"namespace/{name}")
+        await desk.kubectl("wait", "--for=delete", "--timeout=90s", f"namespace/{name}")
+        await desk.kubectl("delete", "tempnamespace", name, "--timeout=60s")
+    assert operator.refused(cluster) == []
+
+
+RENAMED = DEPLOYMENT.replace("  name: {{ name }}\n  labels:", "  name: {{ name }}-new\n  labels:")
+
+SERIES = {("events.k8s.io", "events", "patch")}
+"""An Event that happens again is patched, perhaps later than in this story."""
+
+UNSEEN = {
+    "list": "it is the fallback where an API server doesn't stream lists, or cuts a stream",
+    "get": "a parent is read again after a conflict, and a child that turns out to exist before it is adopted",
+}
+"""Verbs that no request of this story needs, with those that do. Pods are listed if a workload stays unready."""
+
+
+async def rename_child(running: Running, desk: Desk) -> None:
+    """An Echo is created, and scaled; a changed template renames its Deployment, which prunes the old one; the Echo is
+    deleted.
+    """
+    await desk.apply_until_ready(echo("hello", 1))
+    await desk.apply_until_ready(echo("hello", 2))
+    running.write(f"{ECHOES}/deployment.yaml.j2", RENAMED)
+    await desk.until(ECHOES, "hello", not_ready_because("PruneHeld"))
+    await desk.kubectl("annotate", "echo/hello", "ssa-operator.dev/reconcile-at=now")
+    await desk.gone("deployments.apps", "hello")
+    await desk.ready(ECHOES, "hello")
+    await desk.kubectl("delete", "echo", "hello", "--timeout=60s")
+
+
+async def test_the_operator_uses_every_permission_that_the_command_prints(
+    cluster: Cluster, desk: Desk, templates: Path, account: MakeAccount
+) -> None:
+    arguments = [f"--templates={templates}", f"--crds={ROOT / 'crds'}", f"--namespace={desk.namespace}"]
+    async with (
+        account(*arguments) as operator,
+        operating(operator.client, options(templates, desk.namespace)) as running,
+    ):
+        await rename_child(running, desk)
+    assert operator.refused(cluster) == []
+    checked_in_an_apply = {("apps", "deployments", "create"), ("example.com", "echoes/finalizers", "update")}
+    seldom = {(group, resource, verb) for group, resource, verb in operator.granted if verb in UNSEEN}
+    others = {each for each in operator.granted if each[0] == "coordination.k8s.io" or "neondatabases" in each[1]}
+    unused = operator.granted - operator.used(cluster)
+    assert checked_in_an_apply <= unused
+    assert unused <= checked_in_an_apply | seldom | others | SERIES
+
+
+NEEDED: list[Grant] = [
+    ("apps", "deployments", "watch"),
+    ("apps", "deployments", "create"),
+    ("apps", "deployments", "patch"),
+    ("apps", "deployments", "delete"),
+    ("example.com", "echoes", "watch"),
+    ("example.com", "echoes", "patch"),
+    ("example.com", "echoes/status", "patch"),
+    ("example.com", "echoes/finalizers", "update"),
+    ("events.k8s.io", "events", "create"),
+    ("apiextensions.k8s.io", "customresourcedefinitions", "watch"),
+]
+
+
+@pytest.mark.parametrize("removed", NEEDED, ids=" ".join)
+async def test_without_one_of_its_permissions_the_operator_is_refused_and_reports_it(
+    removed: Grant, cluster: Cluster, desk: Desk, templates: Path, account: MakeAccount
+) -> None:
+    arguments = [f"--templates={templates}", f"--crds={ROOT / 'crds'}", f"--namespace={desk.namespace}"]
+    async with (
+        account(*arguments, removed=removed) as operator,
+        operating(operator.client, options(templates, desk.namespace)) as running,
+    ):
+        story = asyncio.create_task(rename_child(running, desk))
+        try:
+            await until(lambda: bool(operator.refused(cluster)), PATIENCE)
+            await until(lambda: bool(running.operator.missing_permissions), PATIENCE)
+        finally:
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
+        group, resource, verb = removed
+        missing = {
+            (each.permission.group, each.permission.resource, each.permission.verb)
+            for each in running.operator.missing_permissions
+        }
+        assert missing == {(group, resource, verb)}
+    await desk.kubectl("delete", "echo", "hello", "--ignore-not-found", "--wait=false")
