@@ -47,6 +47,9 @@ from ssa_operator.rendering.render import render
 VERSION = 1
 """The version of the format of a snapshot."""
 
+ALIGNMENT_ROUNDS = 10
+"""The longest chain of objects that are made of each other's content and of a Secret."""
+
 
 class _StoredKind(msgspec.Struct, frozen=True, kw_only=True):
     group: str
@@ -142,22 +145,33 @@ class SnapshotRecorder:
             objects=[self._mask.masked(body, redactor) for body, redactor in self._objects.values()],
             queries=[_stored_query(query, answer) for query, answer in self._queries.items()],
         )
-        stored = msgspec.structs.replace(stored, objects=self._aligned(stored))
-        return msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(self._aligned(stored)), indent=1) + b"\n"
 
-    def _aligned(self, stored: StoredSnapshot) -> list[dict[str, Any]]:
-        """The stored objects as the same templates render them from the snapshot, where they are as rendered."""
+    def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
+        """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
+        it. What one object is made of another one is aligned in the next round.
+        """
+        first = {LiveObject.of(body).identity: body for body in stored.objects}
+        for _ in range(ALIGNMENT_ROUNDS):
+            objects = self._aligned_once(first, stored)
+            if objects == stored.objects:
+                break
+            stored = msgspec.structs.replace(stored, objects=objects)
+        return stored
+
+    def _aligned_once(self, first: Mapping[Identity, dict[str, Any]], stored: StoredSnapshot) -> list[dict[str, Any]]:
         snapshot = Snapshot(stored)
         folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
-        found = {LiveObject.of(body).identity: body for body in stored.objects}
+        found = dict(first)
         for parent in snapshot.parents(folders):
             planned = self._plans.get(parent.live.uid)
             if planned is None:
                 continue
             applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
             for identity in applied.keys() & masked.keys() & found.keys():
-                live = self._objects[identity][0]
-                found[identity] = aligned(found[identity], live, applied[identity], masked[identity])
+                bodies = found[identity], self._objects[identity][0], applied[identity], masked[identity]
+                align = self._mask.aligned_secret if is_secret(bodies[0]) else aligned
+                found[identity] = align(*bodies)
         return list(found.values())
 
     def _kind(self, resource: Resource) -> _StoredKind:

@@ -237,6 +237,8 @@ async def test_a_snapshot_answers_like_the_cluster_and_holds_no_secret(
     own = (await desk.read("secrets", "x-copy"))["data"]["own"]
     for word in ("hidden-content", base64.b64encode(b"hidden-content").decode(), own, base64.b64decode(own).decode()):
         assert word not in text
+    for word in ("db://user", base64.b64encode(b"db://user").decode()):
+        assert word not in text
     found = await against(file, templates)
     assert counts(found) == {"unchanged": 8}, found["objects"]
     assert "without the API server's defaults, validation and admission" in found["notes"][0]

@@ -4,7 +4,8 @@ Promises:
 - The merge follows the live object's managedFields: items of list maps are merged by their keys, and a field that the
   operator alone owns and no longer renders is removed.
 - Two spellings of one quantity are no change, and neither is an empty mapping or list that the API server drops.
-- What only the API server knows is not guessed: defaults, validation, admission, and whether a field is immutable.
+- What an item of a list without keys has beside the manifest's fields counts as the API server's defaults.
+- What only the API server knows is not guessed: new defaults, validation, admission, and whether a field is immutable.
 """
 
 from __future__ import annotations
@@ -126,6 +127,9 @@ def _merged_list(live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path:
         return result
     if any(step.startswith("v:") for step in tree):
         return [*live, *(item for item in wanted if item not in live)]
+    if len(live) == len(wanted):
+        # What an item has besides are the API server's defaults, as in the volumeClaimTemplates of a StatefulSet.
+        return [_merged(before, item, {}, path) for before, item in zip(live, wanted, strict=True)]
     return list(wanted)
 
 

@@ -16,11 +16,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.core.objects.cluster_view import Body
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.secret_values import MIN_LENGTH, NO_SECRETS, Redactor
 
 ITERATIONS = 10_000
 """Rounds of the hash."""
+
+_IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"})
+"""Fields of the metadata that are stored as they are."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,9 +69,28 @@ class SnapshotMask:
             annotations = dict(metadata.get("annotations") or {})
             annotations.pop(LAST_APPLIED, None)
             body["metadata"] = {**metadata, "annotations": annotations} if "annotations" in metadata else metadata
-        found = self._masked(body, redactor) if redactor else dict(body)
-        assert isinstance(found, dict)
-        return found
+        if not redactor:
+            return dict(body)
+        found = self._masked(body, redactor)
+        # A template may put the parent's uid into a Secret. Identities are what they are, or no child has its parent.
+        metadata = {key: value for key, value in body["metadata"].items() if key in _IDENTITY}
+        masked = {**found, "metadata": {**found["metadata"], **metadata}}
+        uid = (body["metadata"].get("labels") or {}).get(PARENT_UID_LABEL)
+        if uid is not None:
+            masked["metadata"]["labels"] = {**masked["metadata"]["labels"], PARENT_UID_LABEL: uid}
+        return masked
+
+    def aligned_secret(self, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
+        """`aligned` of a Secret: an entry is replaced by the token of what the templates render from the snapshot."""
+        own, real, again = (each.get("data") or {} for each in (live, applied, masked))
+        data = {
+            name: self.data_value(str(again[name]))
+            if name in again and again[name] != value and name in real and own.get(name) == real[name]
+            else value
+            for name, value in (stored.get("data") or {}).items()
+        }
+        others = aligned(_without_data(stored), _without_data(live), _without_data(applied), _without_data(masked))
+        return {**others, "data": data}
 
     def _masked(self, value: Any, redactor: Redactor) -> Any:
         if isinstance(value, Mapping):
@@ -89,10 +113,8 @@ def aligned(stored: Any, live: Any, applied: Any, masked: Any) -> Any:
 
     `live` is that part of the live object, `applied` of the manifest that the templates render from the cluster, and
     `masked` of the manifest that they render from the snapshot. Where the live object is as it was rendered, the stored
-    one becomes so: a checksum of a password, for instance.
+    one becomes so: a checksum of a password, for instance. The manifest from the snapshot holds no Secret's content.
     """
-    if applied == masked:
-        return stored
     if isinstance(stored, Mapping) and all(isinstance(each, Mapping) for each in (live, applied, masked)):
         shared = live.keys() & applied.keys() & masked.keys()
         return {
@@ -108,6 +130,10 @@ def aligned(stored: Any, live: Any, applied: Any, masked: Any) -> Any:
             result.append(aligned(item, own, applied[at], masked[at]) if at is not None and fits else item)
         return result
     return masked if live == applied else stored
+
+
+def _without_data(body: Body) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key not in ("data", "stringData")}
 
 
 def _name(item: Any, at: int) -> Any:

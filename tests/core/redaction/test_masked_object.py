@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor, values_of
@@ -73,6 +74,24 @@ def test_what_templates_compute_of_a_secret_is_stored_as_they_compute_it_of_its_
     stored = aligned(live, live, applied, masked)
     assert stored["data"] == {"sum": "token", "word": "as rendered", "drifted": "by others"}
     assert stored["list"] == [{"name": "b", "x": "token"}, {"name": "a"}]
+
+
+def test_an_entry_that_templates_make_of_a_secret_stays_hidden_and_comparable() -> None:
+    mask = SnapshotMask(salt=b"s")
+    live = applied = secret(url=f"db://{WORD}@host", plain="written in the template")
+    masked = secret(url="db://hash-1@host", plain="written in the template")
+    stored = mask.aligned_secret(mask.masked(live), live, applied, masked)
+    assert stored["data"] == {name: mask.data_value(value) for name, value in masked["data"].items()}
+    for word in (WORD, "db://", "written in the template"):
+        assert not is_shown(word, stored)
+
+
+def test_a_stored_object_keeps_its_identity_if_a_secret_contains_it() -> None:
+    mask, body = SnapshotMask(salt=b"s"), config_map(id="parent-uid-1")
+    body["metadata"] |= {"uid": "parent-uid-1", "labels": {PARENT_UID_LABEL: "parent-uid-1"}}
+    stored = mask.masked(body, Redactor(frozenset({"parent-uid-1"})))
+    assert stored["metadata"] == body["metadata"]
+    assert stored["data"]["id"] == mask.token("parent-uid-1")
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=30))
