@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,6 +112,7 @@ class _Run:
         from ssa_operator.cli import printing
         from ssa_operator.cli.connection import connect
         from ssa_operator.cli.parent_files import read_parents
+        from ssa_operator.cli.watched_namespaces import namespaces_of_documents, watched_namespaces
         from ssa_operator.controller.file_parents import opened
         from ssa_operator.controller.options import Options
         from ssa_operator.kube.api.discovery import RESTMapper
@@ -118,8 +120,12 @@ class _Run:
         documents = read_parents(self.files)
         logging.getLogger("ssa_operator").setLevel(logging.ERROR)
         options = Options(templates=tuple(self.templates), tick_rate=0.0)
-        async with connect(self.target) as client, opened(client, RESTMapper(client), options) as parents:
-            namespace = self.namespace or client.credentials.namespace
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(connect(self.target))
+            mapper, namespace = RESTMapper(client), self.namespace or client.credentials.namespace
+            needed = namespaces_of_documents(documents, namespace)
+            options = replace(options, namespaces=await watched_namespaces(client, mapper, self.templates, needed))
+            parents = await stack.enter_async_context(opened(client, mapper, options))
             problems = [*parents.problems, *await parents.check(documents, namespace)]
             if problems:
                 raise CommandError("\n".join(problems))

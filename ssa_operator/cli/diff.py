@@ -20,6 +20,8 @@ from ssa_operator.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ssa_operator.cli.changes import ParentChanges
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.previews import NamedParent, PreviewSession
@@ -72,11 +74,17 @@ async def _diff(
     from ssa_operator.cli.changes import changes_data, print_changes
     from ssa_operator.cli.object_reference import parse_references
     from ssa_operator.cli.parent_files import read_parents
+    from ssa_operator.cli.watched_namespaces import namespaces_of_documents
     from ssa_operator.controller.options import Options
 
     documents = read_parents(arguments) if previews.are_files(arguments) else None
     references = parse_references(arguments) if documents is None else ()
-    async with previews.opened(target, Options(templates=tuple(templates))) as opened:
+
+    def needed(default: str) -> Sequence[str]:
+        within = namespace or default
+        return namespaces_of_documents(documents, within) if documents is not None else (within,)
+
+    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
         if documents is not None:
             named = await previews.parents_of_files(opened, documents, namespace)
         else:

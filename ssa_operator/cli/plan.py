@@ -190,36 +190,45 @@ async def plan_all(
     import secrets
 
     from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
 
     salt, places = secrets.token_bytes(16), asyncio.Semaphore(PARALLEL_PARENTS)
-    results: dict[int, ParentChanges | ApiError] = {}
+    results: dict[int, ParentChanges | Exception] = {}
+    waiting = iter(range(len(parents)))
+    position = next(waiting, None)
 
-    async def dry_run(position: int, planned: Planned) -> None:
+    def finish(finished: int, result: ParentChanges | Exception) -> None:
+        """Add the results in the order of the parents, each as soon as all before it are there."""
+        nonlocal position
+        results[finished] = result
+        while position in results:
+            found = results.pop(position)
+            if isinstance(found, Exception):
+                summary.fail(parents[position].live.identity, str(found))
+            else:
+                summary.add(found)
+            position = next(waiting, None)
+
+    async def dry_run(at: int, planned: Planned) -> None:
         try:
-            results[position] = await _changes(preview, planned, salt)
-        except ApiError as error:
-            results[position] = error
+            finish(at, await _changes(preview, planned, salt))
+        except (ApiError, CredentialsError) as error:
+            finish(at, error)
         finally:
             places.release()
 
     async with asyncio.TaskGroup() as group:
-        for position, parent in enumerate(parents):
+        for at, parent in enumerate(parents):
             await places.acquire()
             try:
                 planned = await preview.plan(parent)
-            except ApiError as error:
-                results[position] = error
+            except (ApiError, CredentialsError) as error:
+                finish(at, error)
                 places.release()
                 continue
             if recorder is not None:
                 recorder.record(planned)
-            group.create_task(dry_run(position, planned))
-    for position, parent in enumerate(parents):
-        result = results[position]
-        if isinstance(result, ApiError):
-            summary.fail(parent.live.identity, str(result))
-        else:
-            summary.add(result)
+            group.create_task(dry_run(at, planned))
 
 
 async def _changes(preview: Preview, planned: Planned, salt: bytes) -> ParentChanges:

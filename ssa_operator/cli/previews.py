@@ -9,14 +9,15 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect_for_preview
 from ssa_operator.cli.object_reference import ObjectReference, find_object
+from ssa_operator.cli.watched_namespaces import watched_namespaces
 from ssa_operator.controller import preview as previews
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import Options
@@ -54,13 +55,23 @@ class PreviewSession:
 
 
 @asynccontextmanager
-async def opened(target: Target, options: Options) -> AsyncIterator[PreviewSession]:
-    """A preview of the templates. Raises CommandError and ApiError."""
+async def opened(
+    target: Target, options: Options, needed: Callable[[str], Sequence[str]] | None = None
+) -> AsyncIterator[PreviewSession]:
+    """A preview of the templates. Raises CommandError and ApiError.
+
+    If the user may not list the parents of all namespaces, only those of `needed` are watched; it is called with the
+    namespace of the kubeconfig's context.
+    """
     # What the operator logs is an error of this command, or not its concern.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
     collect_rarely()
     async with connect_for_preview(target) as client:
         mapper = RESTMapper(client)
+        if needed is not None:
+            namespaces = needed(client.credentials.namespace)
+            watched = await watched_namespaces(client, mapper, options.templates, namespaces)
+            options = replace(options, namespaces=watched)
         try:
             async with previews.opened(client, mapper, options) as preview:
                 if preview.problems:

@@ -182,11 +182,16 @@ async def _plan_live(
     parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
 ) -> RenderedParents:
     from ssa_operator.cli import previews
+    from ssa_operator.cli.watched_namespaces import namespaces_of_documents
     from ssa_operator.controller.options import Options
     from ssa_operator.core.planning.plan import steps_of
 
     found = RenderedParents(now=time.time())
-    async with previews.opened(target, Options(templates=tuple(templates))) as opened:
+
+    def needed(default: str) -> Sequence[str]:
+        return namespaces_of_documents(parents, namespace or default)
+
+    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
         for named in await previews.parents_of_files(opened, parents, namespace):
             planned = await opened.preview.plan_applied(named.parent)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)

@@ -26,6 +26,7 @@ from tests.controller.harness import (
     ready_condition,
     requests_for,
 )
+from tests.controller.permissions import BASICS, allowed, limited
 
 pytestmark = pytest.mark.cluster
 
@@ -176,3 +177,25 @@ async def test_a_terminal_shows_a_live_tree(desk: Desk, templates: Path, tmp_pat
     assert code == 0
     assert "InProgress" in shown
     assert "Current" in shown[shown.rindex("Echo") :]
+
+
+async def test_a_user_of_one_namespace_can_preview_and_apply_parents_in_it(
+    desk: Desk, templates: Path, tmp_path: Path
+) -> None:
+    user = f"author-{desk.namespace}"
+    rules = [*BASICS, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"]}]
+    await desk.apply(*allowed(user, rules, "author"))
+    kubeconfig = limited(desk.kubeconfig, tmp_path, user)
+    arguments = ("-", f"--templates={templates}", "-n", desk.namespace, f"--kubeconfig={kubeconfig}")
+    stdin = json.dumps(echo("web"))
+    code, out, err = await run("render", *arguments, "--live", stdin=stdin)
+    assert (code, err) == (0, "")
+    code, out, err = await run("diff", *arguments, stdin=stdin)
+    assert (code, err) == (1, "")
+    assert f"create Deployment {desk.namespace}/web" in out
+    code, _, err = await run("apply", *arguments, stdin=stdin)
+    assert (code, err) == (0, "")
+    assert await run("diff", "echo/web", *arguments[1:]) == (0, "", "")
+    code, _, err = await run("diff", "-", f"--kubeconfig={kubeconfig}", "-n", "default", stdin=stdin)
+    assert code == 2
+    assert "forbidden" in err

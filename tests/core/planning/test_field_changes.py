@@ -45,7 +45,7 @@ def test_a_value_that_the_templates_change_is_told_from_one_that_another_manager
     assert [str(each) for each in taken.owners] == ["kubectl (scale)"]
 
 
-def test_a_field_of_nobody_that_the_templates_now_render_is_their_change() -> None:
+def test_a_field_without_a_manager_that_the_templates_now_render_is_their_change() -> None:
     before, after = live({"a": 1}), live({"a": 2}, owner(spec_fields(a={})))
     assert causes(before, after) == {"spec.a": ChangeCause.TEMPLATE}
 

@@ -243,10 +243,10 @@ def test_a_dry_run_of_an_adoption_lacks_what_only_former_managers_wrote() -> Non
         entry("other", fieldsV1={"f:data": {"f:shared": {}, "f:theirs": {}}}),
     )
     answer = child(managedFields=[])
-    answer.body["data"] = {"a": "b", "old": "x", "shared": "y", "theirs": "z", "nobodys": "d"}
+    answer.body["data"] = {"a": "b", "old": "x", "shared": "y", "theirs": "z", "unowned": "d"}
     manifest = made(config_map())
     found = without_former_fields(live, LiveObject.of(answer.body), manifest)
-    assert found.body["data"] == {"a": "b", "shared": "y", "theirs": "z", "nobodys": "d"}
+    assert found.body["data"] == {"a": "b", "shared": "y", "theirs": "z", "unowned": "d"}
     assert former_managers(live) == ("kubectl-client-side-apply",)
 
 
