@@ -63,7 +63,9 @@ def blame(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show who wrote each field of a parent's children. A line names the template line and the origin of its value, or
+    """Show who wrote each field of a parent's children.
+
+    The children are YAML, and in front of each line is its writer: the template line and the origin of the value, or
     another field manager, or the API server.
     """
     from ssa_operator.cli import connection

@@ -56,9 +56,9 @@ async def _credentials(target: Target) -> credentials.Credentials:
         raise CommandError(str(error)) from error
 
 
-def run(work: Coroutine[Any, Any, T], *, code: int = 1) -> T:
-    """The result of a command's work. Raises CommandError with this exit code for errors of the API server, of
-    credentials, and of the work.
+def run(work: Coroutine[Any, Any, T], *, code: int | None = None) -> T:
+    """The result of a command's work. Raises CommandError for errors of the API server and of credentials, and for
+    those of the work: with `code` as the exit code if it is given, and otherwise with that of the error.
     """
     collect_rarely()
     try:
@@ -67,7 +67,8 @@ def run(work: Coroutine[Any, Any, T], *, code: int = 1) -> T:
         first = _first(error)
         if not isinstance(first, _ERRORS):
             raise
-        raise CommandError(str(first), code=code) from error
+        own = first.code if isinstance(first, CommandError) else 1
+        raise CommandError(str(first), code=own if code is None else code) from error
 
 
 _ERRORS = (ApiError, credentials.CredentialsError, CommandError)

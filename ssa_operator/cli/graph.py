@@ -71,8 +71,10 @@ def graph(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show the dependencies between the manifests of a parent. Edges have the fields that a manifest reads. The nodes
-    of a live parent have the states of its children.
+    """Show which manifests of a parent wait for which.
+
+    Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
+    the states of its children.
     """
     from ssa_operator.cli import offline_graph
     from ssa_operator.cli.connection import Target

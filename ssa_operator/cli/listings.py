@@ -110,6 +110,13 @@ class Watches(Listings):
         unwatchable = Listing((), "the API server can't watch them")
         return {scope: found.get(scope, unwatchable) for scope in dict.fromkeys(scopes)}
 
+    @property
+    def problems(self) -> list[str]:
+        """Why watched objects may be out of date, for instance because the API server does not answer."""
+        reflectors = (reflector for reflector, _ in self._watches.values())
+        failing = (each.problem for each in reflectors if each.state is ReflectorState.FAILING and each.problem)
+        return list(dict.fromkeys(failing))
+
     @asynccontextmanager
     async def round(self) -> AsyncIterator[None]:
         """One consistent reading. Afterwards the scopes that it did not read are no longer watched."""

@@ -4,6 +4,7 @@ Promises:
 - The data come from watches. Between two changes no request is sent; a terminal only shows the ages anew.
 - Without a terminal the first output is whole, and then each line that changed follows. JSON and YAML are a whole
   document after each change.
+- While a watch fails, a line says that the data may be out of date, and why. The command goes on when the watch does.
 - In a terminal, lines that don't fit are cut, and the number of the missing lines is named.
 """
 
@@ -40,7 +41,7 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
         async with watches.round():
             found = await read()
         if output is OutputFormat.TABLE:
-            lines = draw(found, time.time())
+            lines = _with_problems(draw(found, time.time()), watches)
             sys.stdout.write("".join(f"{line}\n" for line in (lines if shown is None else changes(shown, lines))))
             shown = lines
         elif found != last:
@@ -48,6 +49,13 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
         last = found
         sys.stdout.flush()
         await watches.change()
+
+
+def _with_problems(lines: Sequence[Line], watches: Watches) -> Sequence[Line]:
+    """The lines, with the reasons why they may be out of date."""
+    # Each watch names itself first. The reason is the same for all of them.
+    reasons = dict.fromkeys(problem.rpartition(": ")[2] for problem in watches.problems)
+    return [*lines, *(Line.of_note(f"This may be out of date: {reason}") for reason in reasons)]
 
 
 def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
@@ -70,7 +78,8 @@ async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
             changed = asyncio.ensure_future(watches.change())
             try:
                 while not changed.done():
-                    screen.update(fitting(draw(found, time.time()), console.height), refresh=True)
+                    lines = _with_problems(draw(found, time.time()), watches)
+                    screen.update(fitting(lines, console.height), refresh=True)
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(asyncio.shield(changed), REDRAW)
             finally:

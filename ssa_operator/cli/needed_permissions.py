@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.offline_parent import as_created
 from ssa_operator.cli.template_folders import (
     CRDKind,
-    as_served,
     cluster_scoped,
     find_folder,
     parent_kind,
@@ -47,8 +47,6 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status
-
-_UID = "00000000-0000-0000-0000-000000000000"
 
 ServedIn = Callable[[GroupKind], ServedKind | None]
 """How a cluster serves a kind, None if it doesn't."""
@@ -147,11 +145,9 @@ def _shown_by_examples(
     for document in documents:
         try:
             folder = find_folder(document.body, sources, kinds)
-            body = as_served(document.body, folder, kinds)
+            parent = as_created(document, folder, kinds, view.now)
         except CommandError:
             continue
-        namespace = {"namespace": "default"} if group_kind(document) not in view.cluster_scoped else {}
-        parent = {**body, "metadata": {"uid": _UID, "generation": 1, **namespace, **body["metadata"]}}
         rendered = render(folder, parent, view)
         asked = (*rendered.asked, *render_status(folder, parent, view).asked)
         before = found.get(folder.name, TemplateContents())

@@ -37,7 +37,7 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.settings import Settings
 
 MAX_NAMESPACES = 16
 """The most namespaces whose children are listed one by one. With more, all namespaces are listed."""
@@ -68,19 +68,19 @@ class MissingReport:
     reason: str = ""
 
 
-async def parent_resources(mapper: RESTMapper, folders: Iterable[Folder]) -> Mapping[Resource, Folder]:
-    """The resources of the template folders that the cluster serves. Raises ApiError."""
+async def parent_resources(mapper: RESTMapper, folders: Mapping[str, Settings]) -> Mapping[Resource, Settings]:
+    """The resources of the template folders that the cluster serves, with their settings. Raises ApiError."""
     found = {}
-    for folder in folders:
+    for name, settings in folders.items():
         with contextlib.suppress(UnknownKind):
-            found[await mapper.resource_by_name(folder.name)] = folder
+            found[await mapper.resource_by_name(name)] = settings
     return found
 
 
 async def list_parents(
     listings: Listings,
     mapper: RESTMapper,
-    folders: Sequence[Folder],
+    folders: Mapping[str, Settings],
     namespaces: Sequence[str],
     wanted: Sequence[ObjectReference] = (),
 ) -> list[ListedParent]:
@@ -105,7 +105,7 @@ async def list_parents(
         resource = scopes[scope]
         for live in listing.objects:
             found[live.uid] = ListedParent(
-                live=live, resource=resource, cluster_scope=resources[resource].settings.cluster_scope
+                live=live, resource=resource, cluster_scope=resources[resource].cluster_scope
             )
     parents = list(found.values())
     for reference in wanted:

@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,7 +32,6 @@ from ssa_operator.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.needed_permissions import Files, NeededPermissions
     from ssa_operator.core.policies.permissions import PermissionNeed
     from ssa_operator.core.policies.rbac_roles import Account, Role, Rule
@@ -150,9 +149,26 @@ def _check(
 ) -> None:
     """Print the missing permissions. Raises CommandError if there are any."""
     from ssa_operator.cli import connection
+    from ssa_operator.cli.needed_permissions import needed_permissions
+    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
+    from ssa_operator.kube.api.discovery import RESTMapper
 
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
-    missing = connection.run(_missing(files, namespaces, operator_namespace, as_user, target))
+    async def work() -> None:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
+            await mapper.discover()
+            needed = needed_permissions(
+                files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
+            )
+            _warn(needed)
+            subject = Subject.of(as_user) if as_user else None
+            _report(await missing_permissions(client, needed.needs, subject), as_user, output)
+
+    connection.run(work())
+
+
+def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputFormat | None) -> None:
+    """Print the missing permissions. Raises CommandError if there are any."""
     who = as_user or "the current account"
     if output is None and not missing:
         typer.echo(f"{who} has all permissions that the templates need")
@@ -162,24 +178,6 @@ def _check(
         count = len({need.permission for need in missing})
         what = "1 permission" if count == 1 else f"{count} permissions"
         raise CommandError(f"{who} lacks {what}; grant what `ssa-operator rbac` prints")
-
-
-async def _missing(
-    files: Files, namespaces: tuple[str, ...], operator_namespace: str, as_user: str, target: Target
-) -> tuple[PermissionNeed, ...]:
-    from ssa_operator.cli.connection import connect
-    from ssa_operator.cli.needed_permissions import needed_permissions
-    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
-    from ssa_operator.kube.api.discovery import RESTMapper
-
-    async with connect(target) as client:
-        mapper = RESTMapper(client)
-        await mapper.discover()
-        needed = needed_permissions(
-            files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
-        )
-        _warn(needed)
-        return await missing_permissions(client, needed.needs, Subject.of(as_user) if as_user else None)
 
 
 # Permissions, one a row.

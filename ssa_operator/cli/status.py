@@ -57,11 +57,11 @@ def status(
     from ssa_operator.cli.object_reference import parse_references
     from ssa_operator.cli.parents import list_parents, parent_entries
     from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.rendering.folder.sources import load_all
+    from ssa_operator.rendering.folder.resource_settings import read_resource_settings
 
     check_folders(templates)
     namespaces, wanted = namespaces_of(namespace), parse_references(parents or (), names=False)
-    folders = list(load_all(templates).folders.values())
+    folders = read_resource_settings(templates)
 
     async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
         found = await list_parents(listings, mapper, folders, namespaces, wanted)

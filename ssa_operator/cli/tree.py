@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ssa_operator.cli.owned_objects import Owner
     from ssa_operator.cli.tree_view import Line
     from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.rendering.folder.sources import Folder
+    from ssa_operator.rendering.folder.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -67,10 +67,10 @@ def tree(
     from ssa_operator.cli.object_reference import find_object, parse_reference
     from ssa_operator.cli.tree_view import lines
     from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.rendering.folder.sources import load_all
+    from ssa_operator.rendering.folder.resource_settings import read_resource_settings
 
     reference, within = parse_reference(name), namespace_of(namespace)
-    folders = load_all(templates).folders
+    folders = read_resource_settings(templates)
 
     async def work() -> None:
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
@@ -114,10 +114,10 @@ async def _again(listings: Listings, found: FoundObject) -> FoundObject:
 
 
 async def object_tree(
-    listings: Listings, mapper: RESTMapper, found: FoundObject, folder: Folder | None, now: float
+    listings: Listings, mapper: RESTMapper, found: FoundObject, folder: Settings | None, now: float
 ) -> dict[str, Any]:
-    """The data of an object and everything below it; `folder` is its template folder, None without one. `now` is in
-    seconds since the epoch.
+    """The data of an object and everything below it; `folder` has the settings of its template folder, None without
+    one. `now` is in seconds since the epoch.
 
     Raises ApiError and CommandError.
     """
@@ -132,7 +132,7 @@ async def object_tree(
         own = object_data(live, now) if not found.resource.confidential else {}
         data = entry(live, {"conditions": conditions_of(live)}) | own
         return data | {"resources": below.below.get(live.uid, []), "notes": list(below.notes)}
-    cluster_scope = folder is not None and folder.settings.cluster_scope
+    cluster_scope = folder is not None and folder.cluster_scope
     parent = ListedParent(live=live, resource=found.resource, cluster_scope=cluster_scope)
     (data,) = await parent_entries(listings, mapper, [parent], now, whole=True)
     owners = await _owners(listings, mapper, data["resources"])

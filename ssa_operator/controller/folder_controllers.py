@@ -170,6 +170,7 @@ class FolderControllers:
         kinds_changed = await self._refresh_kinds()
         folders_changed = await self._refresh_folders()
         self._started = True
+        self.permissions.request_review()
         if kinds_changed or folders_changed:
             self._requeue_unready()
 

@@ -111,9 +111,8 @@ async def _review(client: Client, permissions: Iterable[Permission], subject: Su
             return await _is_allowed(client, permission, subject)
 
     asked = list(permissions)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(permission)) for permission in asked]
-    return {permission: task.result() for permission, task in zip(asked, tasks, strict=True)}
+    answers = await asyncio.gather(*map(one, asked))
+    return dict(zip(asked, answers, strict=True))
 
 
 async def _is_allowed(client: Client, permission: Permission, subject: Subject | None) -> bool:
@@ -172,7 +171,7 @@ class PermissionReviewer:
             self._wanted.clear()
             try:
                 await self._review()
-            except (ApiError, CredentialsError, ExceptionGroup) as error:
+            except (ApiError, CredentialsError) as error:
                 log.debug("the permissions could not be reviewed: %s", error)
                 self._reviewed = None
             except Exception:

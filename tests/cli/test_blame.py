@@ -245,6 +245,6 @@ async def test_a_narrow_terminal_shortens_the_gutter_and_not_the_object(desk: De
 async def test_a_wrong_name_is_one_line(desk: Desk, web: Path, arguments: list[str], code: int, message: str) -> None:
     connection = (f"--templates={web}", f"--kubeconfig={desk.kubeconfig}", f"--namespace={desk.namespace}")
     found, out, err = await run("blame", *arguments, *connection)
-    assert (found, out) == (code, "")
     assert message in err
+    assert (found, out) == (code, "")
     assert err.count("\n") == 1

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import terminal
-from tests.cli.test_manners import COMMANDS
 
 pytestmark = pytest.mark.cluster
 
@@ -41,11 +40,13 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
         await shown.shows("Echo default/hello is applied again")
 
         shown.press("\x1b[Bb")
-        if ("blame",) in COMMANDS:
-            await shown.shows("blame echoes.example.com/hello Deployment/hello", "replicas: 1", "q back")
-            shown.press("q")
-        else:
-            await shown.shows("this version of ssa-operator has no command blame")
+        await shown.shows("blame echoes.example.com/hello Deployment/hello", "kind: Deployment", "q back")
+        shown.press("q")
+        await shown.shows("q quit")
+        shown.press("d")
+        await shown.shows("diff echoes.example.com/hello", "q back")
+        shown.press("q")
+        await shown.shows("q quit")
 
         shown.press("l")
         await shown.shows("Log, newest first", "default/hello: Ready=True", "q back")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ssa_operator.controller.options import Options
-from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from tests.cli.process import run, started
 from tests.controller.harness import ROOT, Desk, config_map, echo, entries, only, operating
 from tests.controller.permissions import allowed, limited
@@ -84,6 +86,7 @@ async def test_the_pods_of_a_deployment_are_nested_below_their_replica_set(desk:
             out,
         ), out
     data = json.loads(await shown(desk, "echo/web", "--output=json"))
+    assert yaml.safe_load(await shown(desk, "echo/web", "--output=yaml")) == data
     assert kinds(data["resources"]) == {"Deployment": {"ReplicaSet": {"Pod": {}}}}
     pod = data["resources"][0]["objects"][0]["objects"][0]
     assert (pod["state"], pod["restarts"]) == ("Current", 0)
@@ -170,6 +173,28 @@ async def test_a_watch_ends_with_130_when_the_user_interrupts_it(desk: Desk) -> 
         command.process.send_signal(signal.SIGINT)
         assert await command.ended() == 130
         assert "Traceback" not in "".join(command.lines)
+
+
+async def test_a_watch_outlives_the_api_server_and_says_that_it_may_be_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path))
+    cluster = await start(ClusterSpec(name="watched"))
+    try:
+        async with Client(await credentials.load(str(cluster.kubeconfig))) as client:
+            desk = Desk(client, cluster.kubeconfig, "default")
+            await desk.apply(config_map("held"))
+            await desk.hold("configmap", "held")
+        async with started("tree", "cm/held", "--watch", f"--kubeconfig={cluster.kubeconfig}") as command:
+            await command.prints("ConfigMap default/held  Current")
+            await cluster.stop_component("kube-apiserver")
+            await command.prints("This may be out of date: ")
+            cluster = await cluster.start_component("kube-apiserver")
+            await cluster.wait_until_ready()
+            await desk.kubectl("delete", "configmap", "held", "--wait=false")
+            await command.prints("ConfigMap default/held  Terminating")
+    finally:
+        await cluster.stop()
 
 
 async def test_any_object_has_a_tree(desk: Desk, client: Client) -> None:

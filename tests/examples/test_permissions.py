@@ -46,6 +46,8 @@ class Story:
     """The specs that are merged into the parent, one after the other."""
     pruned: tuple[str, ...] = ()
     """Children (`services/greetings`) that are gone after the changes."""
+    before: tuple[str, ...] = ()
+    """The stories whose parents are ready before, and are deleted after it."""
 
 
 GALLERY_API = "gallery.example.com/v1"
@@ -98,6 +100,11 @@ STORIES = {
         resource="neondatabases.melenion.com",
         parent=parent("melenion.com/v1", "NeonDatabase", "db", postgres_version=17),
         changes=({"neon_image_ref": "neon:2"},),
+    ),
+    "neonbranch": Story(
+        resource="neonbranches.melenion.com",
+        parent=parent("melenion.com/v1", "NeonBranch", "dev", database="db"),
+        before=("neondatabase",),
     ),
 }
 """The others have no parent with a status in a namespace: each has its own test."""
@@ -209,6 +216,8 @@ def options(templates: Path, *namespaces: str) -> Options:
 
 async def play(story: Story, desk: Desk) -> None:
     """Create the parent, change it, and delete it."""
+    for other in story.before:
+        await desk.apply_until_ready(STORIES[other].parent)
     await desk.apply(story.parent)
     name, kind = story.parent["metadata"]["name"], story.resource
     await desk.ready(kind, name)
@@ -218,10 +227,15 @@ async def play(story: Story, desk: Desk) -> None:
     for child in story.pruned:
         await desk.kubectl("wait", "--for=delete", "--timeout=60s", child)
     await desk.kubectl("delete", kind, name, "--timeout=120s")
+    for other in story.before:
+        await desk.kubectl("delete", STORIES[other].resource, "--all", "--timeout=120s")
 
 
 def test_every_example_has_a_story() -> None:
-    assert {*STORIES, "namespaces", "temp-namespace"} == {*NAMES, "echo", "neondatabase"}
+    assert {*STORIES, "namespaces", "temp-namespace"} == {
+        *NAMES,
+        *(path.stem for path in GALLERY.glob("*.yaml")),
+    }
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,17 @@ Promises:
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
 from ssa_operator.rendering.yaml.nodes import DocumentError
-
-_NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,7 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
     for name in snapshot.folders:
         if name.startswith("_"):
             continue
-        if _NAME.fullmatch(name):
+        if RESOURCE_NAME.fullmatch(name):
             folders[name] = _load_folder(name, root, snapshot, old.get(name))
         else:
             problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
