@@ -199,7 +199,7 @@ def _print_needs(needs: Iterable[PermissionNeed], output: OutputFormat | None) -
     printing.table(
         ("RESOURCE", "NAMESPACE", "NAME", "VERBS", "PURPOSE", "NEEDED BY"),
         (
-            (resource, namespace, name, ",".join(verbs), purpose, origin)
+            (resource, namespace, name, ",".join(dict.fromkeys(verbs)), purpose, origin)
             for (resource, namespace, name, purpose, origin), verbs in sorted(rows.items())
         ),
     )

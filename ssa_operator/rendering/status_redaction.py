@@ -24,7 +24,7 @@ from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValu
 def public_text(templates: Templates | None, parent: Mapping[str, Any]) -> str:
     """The text of the templates and of a parent, whose words are public even if a Secret contains them, too."""
     metadata = parent.get("metadata") or {}
-    own = (metadata.get("name", ""), metadata.get("namespace", ""), parent.get("kind", ""))
+    own = (*(metadata.get(key, "") for key in ("name", "namespace", "uid")), parent.get("kind", ""))
     text = "\n".join((*own, json.dumps(parent.get("spec"), ensure_ascii=False)))
     return text if templates is None else f"{text}\n{templates.text}"
 

@@ -107,6 +107,9 @@ async def test_explain_names_every_template_line() -> None:
         "children",
         f"{ECHOES}/deployment.yaml.j2:2",
     ]
+    # A line that two folders share is shown once, with each verb once.
+    (shared,) = [line for line in out.splitlines() if line.startswith("deployments.apps ") and "_shared/" in line]
+    assert shared.split()[1] == "get,list,watch,create,patch,delete"
 
 
 async def test_what_only_a_render_knows_is_a_warning_and_the_examples_show_it(tmp_path: Path) -> None:

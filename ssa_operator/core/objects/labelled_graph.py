@@ -108,7 +108,7 @@ def edge_label(dependency: Dependency) -> str:
     """The fields that a dependency reads, and how."""
     if dependency.after and not dependency.fields:
         return "after"
-    fields = ", ".join(_field_label(path, dependency) for path in dependency.fields)
+    fields = ", ".join(filter(None, dict.fromkeys(_field_label(path, dependency) for path in dependency.fields)))
     function = _FUNCTIONS.get(type(dependency.query), "")
     label = " ".join(part for part in (function, fields) if part)
     return f"after, {label}" if dependency.after else label or "child"
@@ -120,8 +120,10 @@ _FUNCTIONS: Mapping[type, str] = {Lookup: "lookup", Selection: "lookup_all"}
 def _field_label(path: FieldPath, dependency: Dependency) -> str:
     if not path:
         return "ready" if isinstance(dependency.query, Reference) else ""
+    if isinstance(dependency.query, Selection) and isinstance(path[0], int):
+        path = path[1:]  # the field of each object, not of one position
     text = field_text(path)
-    return text if text.startswith("[") else f".{text}"
+    return text if text.startswith("[") or not text else f".{text}"
 
 
 def _dependents(

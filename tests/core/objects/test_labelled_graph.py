@@ -73,7 +73,7 @@ def test_an_edge_names_the_function_that_reads_another_object() -> None:
     )
     assert lines(graph) == [
         "Job/a -> ConfigMap n/settings: lookup .data.url",
-        "Job/a -> every Pod in n with app=x: lookup_all [0].metadata.name",
+        "Job/a -> every Pod in n with app=x: lookup_all .metadata.name",
         "Job/a -> Job/b: ready",
         "Job/b -> Job/c: after",
     ]
@@ -137,3 +137,9 @@ def test_every_read_is_an_edge_between_two_nodes(targets: dict[str, list[Any]]) 
     assert bool(circular) == bool(graph.cycles)
     if not circular:
         assert all(position[edge.target] < position[edge.source] for edge in graph.edges)
+
+
+def test_a_read_of_each_object_of_a_lookup_all_is_one_field() -> None:
+    fields: tuple[FieldPath, ...] = ((0, "metadata", "name"), (1, "metadata", "name"), (), (0, "spec", "x"))
+    graph = drawn(wait("a", reads(PODS, *fields)))
+    assert lines(graph) == ["Job/a -> every Pod in n with app=x: lookup_all .metadata.name, .spec.x"]
