@@ -28,17 +28,8 @@ from ssa_operator.core.objects.template_contents import (
     UnknownPart,
 )
 from ssa_operator.rendering.folder.sources import Folder
-from ssa_operator.rendering.jinja.expansion import (
-    Branch,
-    Condition,
-    Entries,
-    Expansion,
-    ExpansionError,
-    Items,
-    Piece,
-    Texts,
-    Value,
-)
+from ssa_operator.rendering.jinja.expansion import Condition, Expansion, ExpansionError
+from ssa_operator.rendering.jinja.possible_values import Branch, Entries, Items, Piece, Texts, Value
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues

@@ -13,10 +13,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from jinja2 import nodes
 
@@ -24,13 +24,32 @@ from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja.functions import VARIABLES
+from ssa_operator.rendering.jinja.possible_values import (
+    PARENTS_NAMESPACE,
+    UNKNOWN,
+    Body,
+    Branch,
+    Entries,
+    Fragment,
+    Items,
+    Module,
+    ParentField,
+    Piece,
+    Scope,
+    Texts,
+    Unknown,
+    Value,
+    concatenated,
+    in_arm,
+    indented,
+    known_texts,
+    limited_texts,
+    options_of,
+)
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values.line_marks import CLOSE, LINE, POP, PUSH
 
 _MARK = re.compile(f"{LINE}([0-9]+)\\.([0-9]+){CLOSE}|[{PUSH}{POP}]")
-
-_OPTIONS_LIMIT = 64
-"""Texts that one expression may give; an expression with more counts as unknown."""
 
 _ITEMS_LIMIT = 64
 """Items for which a loop over constants is expanded one by one."""
@@ -44,97 +63,9 @@ _STEPS_LIMIT = 300_000
 _RECURSION_LIMIT = 2
 """How often a macro or an include is expanded within itself: its text is known by then."""
 
-Branch: TypeAlias = tuple[tuple[int, int], ...]
-"""The conditions around a piece of text: the number of each condition, and the number of its arm."""
-
 
 class ExpansionError(ValueError):
     """The templates are too large to be expanded."""
-
-
-# What an expression may give.
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A value that only a render knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """One of these texts; if not `complete`, perhaps another one."""
-
-    options: frozenset[str]
-    complete: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ParentField:
-    """A field of the parent."""
-
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list with these items."""
-
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """A mapping with these entries."""
-
-    values: tuple[tuple[str, Value], ...]
-
-    def get(self, name: str) -> Value:
-        return dict(self.values).get(name, UNKNOWN)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Body:
-    """A macro, or the body of `{% call %}`."""
-
-    file: str
-    parameters: tuple[str, ...]
-    defaults: tuple[nodes.Expr, ...]
-    body: Sequence[nodes.Node]
-    scope: Scope
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Module:
-    """An imported file: its macros and variables."""
-
-    scope: Scope
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fragment:
-    """Text of a template: the result of a macro or of a block assignment."""
-
-    pieces: tuple[Piece, ...]
-
-
-Value: TypeAlias = Unknown | Texts | ParentField | Items | Entries | Body | Module | Fragment
-Scope: TypeAlias = dict[str, Value]
-
-UNKNOWN = Unknown()
-PARENTS_NAMESPACE = Texts(frozenset({PARENT_NAMESPACE}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A piece of the expanded text: text, or a hole for a value."""
-
-    text: str = ""
-    location: SourceLocation
-    branch: Branch
-    value: Value | None = None
-    """The value of a hole."""
-    expression: nodes.Node | None = None
-    """The expression of a hole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,13 +384,13 @@ class Expansion:
         return UNKNOWN
 
     def _concatenation(self, node: nodes.Concat, scope: Scope) -> Value:
-        return _concatenated([self._value(each, scope) for each in node.nodes])
+        return concatenated([self._value(each, scope) for each in node.nodes])
 
     def _sum(self, node: nodes.Add, scope: Scope) -> Value:
         left, right = self._value(node.left, scope), self._value(node.right, scope)
         if isinstance(left, Items) and isinstance(right, Items):
             return Items((*left.values, *right.values))
-        return _concatenated([left, right])
+        return concatenated([left, right])
 
     def _choice(self, node: nodes.CondExpr, scope: Scope) -> Value:
         self._value(node.test, scope)
@@ -501,7 +432,7 @@ class Expansion:
             case "default" | "d":
                 return self._with_default(value, arguments)
             case "indent" if isinstance(value, Fragment):
-                return _indented(value, arguments, named)
+                return indented(value, arguments, named)
             case "trim" if isinstance(value, Fragment):
                 return value
             case "items" if isinstance(value, Entries):
@@ -576,9 +507,9 @@ class Expansion:
             if not (isinstance(value, Texts) and value.complete):
                 self.unknown[UnknownPart(f"the {what} of this lookup is computed", location)] = None
         # One namespace may be a constant and another one computed: `namespace=spec.x | default("a")`.
-        namespaces = _known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
-        names = (None,) if everything else _known_texts(arguments.get(2, "name"), None)
-        for api_version, kind in itertools.product(_options(api_versions), _options(kinds)):
+        namespaces = known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
+        names = (None,) if everything else known_texts(arguments.get(2, "name"), None)
+        for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
             group_kind = GroupKind(split_api_version(api_version)[0], kind)
             for name, namespace in itertools.product(names, namespaces):
                 found = PossibleLookup(group_kind=group_kind, location=location, name=name, namespace=namespace)
@@ -598,9 +529,9 @@ class Expansion:
         if isinstance(one, Fragment) and isinstance(other, Fragment):
             number = len(self.conditions)
             self.conditions.append(Condition(arms=2, exhaustive=True))
-            return Fragment((*_in_arm(one, (number, 0)), *_in_arm(other, (number, 1))))
+            return Fragment((*in_arm(one, (number, 0)), *in_arm(other, (number, 1))))
         if isinstance(one, Texts) and isinstance(other, Texts):
-            return _limited(one.options | other.options, one.complete and other.complete)
+            return limited_texts(one.options | other.options, one.complete and other.complete)
         known = one if isinstance(one, Texts) else other
         return Texts(known.options, complete=False) if isinstance(known, Texts) else UNKNOWN
 
@@ -646,17 +577,6 @@ class _Arguments:
         return self.named.get(name, UNKNOWN if self.computed else None)
 
 
-def _options(value: Value | None) -> list[str]:
-    return sorted(value.options) if isinstance(value, Texts) else []
-
-
-def _known_texts(value: Value | None, absent: str | None) -> tuple[str | None, ...]:
-    """The texts that an argument may be, with None if it may be another one."""
-    if value is None:
-        return (absent,)
-    return tuple(_options(value)) if isinstance(value, Texts) and value.complete else (None,)
-
-
 def _names_import(node: nodes.Node, scope: Scope) -> bool:
     """Whether an expression names something in an imported file: `neon.request`, or a name that an import gives."""
     while isinstance(node, nodes.Getattr | nodes.Getitem):
@@ -668,57 +588,3 @@ def _names_import(node: nodes.Node, scope: Scope) -> bool:
 
 def _merged(outer: Branch, inner: Branch) -> Branch:
     return outer if inner == outer else (*outer, *(each for each in inner if each not in outer))
-
-
-def _in_arm(fragment: Fragment, arm: tuple[int, int]) -> Iterator[Piece]:
-    return (replace(piece, branch=(*piece.branch, arm)) for piece in fragment.pieces)
-
-
-def _limited(options: frozenset[str], complete: bool) -> Value:
-    return Texts(options, complete) if len(options) <= _OPTIONS_LIMIT else UNKNOWN
-
-
-def _concatenated(values: Iterable[Value]) -> Value:
-    options, complete = frozenset({""}), True
-    for value in values:
-        known = _as_texts(value)
-        if known is None:
-            return UNKNOWN
-        options = frozenset(one + other for one in options for other in known.options)
-        complete = complete and known.complete
-        if len(options) > _OPTIONS_LIMIT:
-            return UNKNOWN
-    return Texts(options, complete)
-
-
-def _as_texts(value: Value) -> Texts | None:
-    if isinstance(value, Texts):
-        return value
-    if isinstance(value, Fragment) and all(piece.value is None and not piece.branch for piece in value.pieces):
-        return Texts(frozenset({"".join(piece.text for piece in value.pieces)}))
-    return None
-
-
-def _indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
-    """The text with more blanks at the beginning of each line but the first."""
-    (width, *_) = [*_options(arguments[0] if arguments else named.get("width")), "4"]
-    blanks = " " * int(width) if width.isdigit() else ""
-    starts = "true" in _options(arguments[1] if len(arguments) > 1 else named.get("first"))
-    found = []
-    for piece in fragment.pieces:
-        if piece.value is not None:
-            found += [replace(piece, text=blanks, value=None, expression=None)] if starts and blanks else []
-            starts = False
-            found.append(piece)
-            continue
-        text = []
-        for number, line in enumerate(piece.text.split("\n")):
-            if number:
-                text.append("\n")
-                starts = True
-            if line and starts:
-                text.append(blanks)
-                starts = False
-            text.append(line)
-        found.append(replace(piece, text="".join(text)))
-    return Fragment(tuple(found))

@@ -1,0 +1,175 @@
+"""What an expression of a template may give, as far as the text of the templates tells without a parent.
+
+Promises:
+- A value is a set of texts, a list, a mapping, a field of the parent, a macro, an imported file, or text with holes.
+- A value with more than OPTIONS_LIMIT texts counts as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from jinja2 import nodes
+
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE
+
+OPTIONS_LIMIT = 64
+"""Texts that one expression may give; an expression with more counts as unknown."""
+
+Branch: TypeAlias = tuple[tuple[int, int], ...]
+"""The conditions around a piece of text: the number of each condition, and the number of its arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that only a render knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """One of these texts; if not `complete`, perhaps another one."""
+
+    options: frozenset[str]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParentField:
+    """A field of the parent."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list with these items."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A mapping with these entries."""
+
+    values: tuple[tuple[str, Value], ...]
+
+    def get(self, name: str) -> Value:
+        return dict(self.values).get(name, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A macro, or the body of `{% call %}`."""
+
+    file: str
+    parameters: tuple[str, ...]
+    defaults: tuple[nodes.Expr, ...]
+    body: Sequence[nodes.Node]
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """An imported file: its macros and variables."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fragment:
+    """Text of a template: the result of a macro or of a block assignment."""
+
+    pieces: tuple[Piece, ...]
+
+
+Value: TypeAlias = Unknown | Texts | ParentField | Items | Entries | Body | Module | Fragment
+Scope: TypeAlias = dict[str, Value]
+
+UNKNOWN = Unknown()
+PARENTS_NAMESPACE = Texts(frozenset({PARENT_NAMESPACE}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of the expanded text: text, or a hole for a value."""
+
+    text: str = ""
+    location: SourceLocation
+    branch: Branch
+    value: Value | None = None
+    """The value of a hole."""
+    expression: nodes.Node | None = None
+    """The expression of a hole."""
+
+
+def options_of(value: Value | None) -> list[str]:
+    """The texts that a value may be, in order; none if it is no text."""
+    return sorted(value.options) if isinstance(value, Texts) else []
+
+
+def known_texts(value: Value | None, absent: str | None) -> tuple[str | None, ...]:
+    """The texts that an argument may be, with None if it may be another one."""
+    if value is None:
+        return (absent,)
+    return tuple(options_of(value)) if isinstance(value, Texts) and value.complete else (None,)
+
+
+def in_arm(fragment: Fragment, arm: tuple[int, int]) -> Iterator[Piece]:
+    """The pieces of a text in one arm of a condition."""
+    return (replace(piece, branch=(*piece.branch, arm)) for piece in fragment.pieces)
+
+
+def limited_texts(options: frozenset[str], complete: bool) -> Value:
+    """These texts as a value, UNKNOWN if they are too many."""
+    return Texts(options, complete) if len(options) <= OPTIONS_LIMIT else UNKNOWN
+
+
+def concatenated(values: Iterable[Value]) -> Value:
+    """The texts that some values give one after the other."""
+    options, complete = frozenset({""}), True
+    for value in values:
+        known = as_texts(value)
+        if known is None:
+            return UNKNOWN
+        options = frozenset(one + other for one in options for other in known.options)
+        complete = complete and known.complete
+        if len(options) > OPTIONS_LIMIT:
+            return UNKNOWN
+    return Texts(options, complete)
+
+
+def as_texts(value: Value) -> Texts | None:
+    """A value as texts, None if it is none or has holes."""
+    if isinstance(value, Texts):
+        return value
+    if isinstance(value, Fragment) and all(piece.value is None and not piece.branch for piece in value.pieces):
+        return Texts(frozenset({"".join(piece.text for piece in value.pieces)}))
+    return None
+
+
+def indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
+    """The text with more blanks at the beginning of each line but the first."""
+    (width, *_) = [*options_of(arguments[0] if arguments else named.get("width")), "4"]
+    blanks = " " * int(width) if width.isdigit() else ""
+    starts = "true" in options_of(arguments[1] if len(arguments) > 1 else named.get("first"))
+    found = []
+    for piece in fragment.pieces:
+        if piece.value is not None:
+            found += [replace(piece, text=blanks, value=None, expression=None)] if starts and blanks else []
+            starts = False
+            found.append(piece)
+            continue
+        text = []
+        for number, line in enumerate(piece.text.split("\n")):
+            if number:
+                text.append("\n")
+                starts = True
+            if line and starts:
+                text.append(blanks)
+                starts = False
+            text.append(line)
+        found.append(replace(piece, text="".join(text)))
+    return Fragment(tuple(found))
