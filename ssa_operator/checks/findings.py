@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -58,6 +58,14 @@ CODES: Mapping[str, Code] = {
             "The manifest breaks a rule of the operator: an object is rendered twice, or lies outside of the "
             "namespace of its parent without clusterScope, or has an owner that Kubernetes doesn't allow. The "
             "status of such a parent reports InvalidManifest."
+        ),
+    ),
+    "undeclared-field": Code(
+        severity=Severity.ERROR,
+        title="a field of the parent that its CRD doesn't declare",
+        explanation=(
+            "The API server prunes fields that the CRD doesn't declare, so no parent ever has this one, and a "
+            "template that reads it fails or takes its default. Correct the name, or declare the field in the CRD."
         ),
     ),
     "dependency-cycle": Code(
@@ -158,11 +166,18 @@ class Finding:
     """The line that causes it; None where no file has it, as for a missing example."""
     fix: str = ""
     """What to write instead, in words; '' where there is no one answer."""
+    subject: str = field(default="", compare=False)
+    """The manifest that shows it. Several manifests of one line show it only once."""
 
     @property
     def severity(self) -> Severity:
         return CODES[self.code].severity
 
+    @property
+    def text(self) -> str:
+        """The message with its subject."""
+        return f"{self.subject}: {self.message}" if self.subject else self.message
+
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""
-        return f"{where}{self.severity} {self.code}: {self.message}" + (f"; {self.fix}" if self.fix else "")
+        return f"{where}{self.severity} {self.code}: {self.text}" + (f"; {self.fix}" if self.fix else "")

@@ -63,9 +63,13 @@ class _Field:
 
     def finding(self, code: str, message: str, fix: str = "") -> Finding:
         body = self.document.body
-        subject = f"{body['kind']} {body['metadata']['name']}: {field_text(self.path)}"
-        location = self.document.location_of(self.path)
-        return Finding(code=code, message=f"{subject} {message}", location=location, fix=fix)
+        return Finding(
+            code=code,
+            message=f"{field_text(self.path)} {message}",
+            location=self.document.location_of(self.path),
+            fix=fix,
+            subject=f"{body['kind']} {body['metadata']['name']}",
+        )
 
 
 def check_manifests(documents: Sequence[Document]) -> list[Finding]:

@@ -84,8 +84,8 @@ def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequenc
     import time
 
     from ssa_operator.checks.crd_rules import check_crds
-    from ssa_operator.cli.example_checks import Project, check_examples
     from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.template_checks import Project, check_examples, check_template_fields
     from ssa_operator.cli.template_folders import read_crd_kinds
     from ssa_operator.rendering.folder.sources import load_all
 
@@ -93,7 +93,9 @@ def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequenc
     project = Project(
         sources=load_all(templates), kinds=read_crd_kinds(crds), examples=read_objects(list(examples)), now=time.time()
     )
-    findings = [_with_path(finding, templates) for finding in check_examples(project)]
+    findings = [
+        _with_path(finding, templates) for finding in (*check_template_fields(project), *check_examples(project))
+    ]
     return sorted([*check_crds(definitions), *findings], key=_place)
 
 

@@ -33,7 +33,7 @@ def _json(findings: Sequence[Finding]) -> str:
 
 def finding_data(finding: Finding) -> dict[str, Any]:
     """A finding as JSON."""
-    data: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "message": finding.message}
+    data: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "message": finding.text}
     if finding.location is not None:
         data |= {"file": finding.location.file, "line": finding.location.line}
     return data | ({"fix": finding.fix} if finding.fix else {})
@@ -56,7 +56,7 @@ def _sarif(findings: Sequence[Finding]) -> str:
 
 
 def _sarif_result(finding: Finding) -> dict[str, Any]:
-    text = finding.message + (f"; {finding.fix}" if finding.fix else "")
+    text = finding.text + (f"; {finding.fix}" if finding.fix else "")
     result: dict[str, Any] = {"ruleId": finding.code, "level": finding.severity.value, "message": {"text": text}}
     if finding.location is not None:
         place = {"artifactLocation": {"uri": finding.location.file}, "region": {"startLine": finding.location.line}}
@@ -68,7 +68,7 @@ def _github(findings: Sequence[Finding]) -> str:
     """https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands"""
     lines = []
     for finding in findings:
-        text = finding.message + (f"; {finding.fix}" if finding.fix else "")
+        text = finding.text + (f"; {finding.fix}" if finding.fix else "")
         options = {"title": finding.code}
         if finding.location is not None:
             options = {"file": finding.location.file, "line": str(finding.location.line), **options}

@@ -66,6 +66,7 @@ def template_contents(
     return TemplateContents(
         manifests=tuple(manifests),
         lookups=tuple(expansion.lookups),
+        fields=tuple(expansion.fields),
         unknown=tuple({**unknown, **expansion.unknown}),
     )
 

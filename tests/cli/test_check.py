@@ -33,6 +33,12 @@ data:
 """
 
 
+TYPO = (
+    AFTER.replace("name: after", "name: typo")
+    + "{% if spec.replicas > 99 %}{{ spec.replcas | default(1) }}{% endif %}\n"
+)
+
+
 def project(folder: Path, example: str = ECHO, **files: str) -> Path:
     """A project with templates for Echo, its CRD and an example."""
     templates = folder / "templates" / "echoes.example.com"
@@ -74,6 +80,14 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
         ),
         ("web", WEB + "{% if %}\n", "template-error", 11, "Expected an expression"),
         ("web", WEB.replace("name: web}", "name: '{{ spec.nam }}'}", 1), "render-error", 3, "spec.nam is missing"),
+        (
+            "typo",
+            TYPO,
+            +"{% if spec.replicas > 99 %}{{ spec.replcas | default(1) }}{% endif %}\n",
+            "undeclared-field",
+            6,
+            "declares no spec.replcas",
+        ),
         ("two", WEB, "invalid-manifest", 1, "Deployment default/web"),
         # A document that waits for a child is checked, too.
         ("after", AFTER.replace("name: after", "name: after, namespace: other"), "invalid-manifest", 1, "outside"),
@@ -118,6 +132,13 @@ async def test_an_example_finds_another_example_by_lookup(tmp_path: Path) -> Non
     )
     _, found, _ = await check(folder)
     assert {each["code"] for each in found} == {"invalid-manifest"}
+
+
+async def test_one_line_that_many_manifests_come_from_is_one_finding(tmp_path: Path) -> None:
+    many = WEB.replace("name: web", "name: 'web-{{ each }}'", 1).replace("nginx:1.27", "nginx")
+    folder = project(tmp_path, web="{% for each in [1, 2] %}\n---\n" + many + "{% endfor %}\n")
+    _, found, _ = await check(folder)
+    assert [each["message"] for each in found] == ["Deployment web-1: spec.template.spec.containers[0].image is nginx"]
 
 
 async def test_a_folder_without_an_example_is_named_and_only_a_warning(tmp_path: Path) -> None:

@@ -60,6 +60,14 @@ class PossibleLookup:
     """'' for all namespaces; None if only a render knows it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleField:
+    """A field of the parent that a template reads: `spec`, then `spec.a`, then `spec.a.b`."""
+
+    path: tuple[str, ...]
+    location: SourceLocation
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
     """A part of a template whose value only a render knows."""
@@ -78,6 +86,7 @@ class TemplateContents:
 
     manifests: tuple[PossibleManifest, ...] = ()
     lookups: tuple[PossibleLookup, ...] = ()
+    fields: tuple[PossibleField, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
     """What the text of the templates doesn't show."""
 

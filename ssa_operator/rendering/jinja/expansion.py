@@ -22,7 +22,7 @@ from jinja2 import nodes
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleLookup, UnknownPart
+from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja.functions import VARIABLES
 from ssa_operator.rendering.jinja.possible_values import (
     PARENTS_NAMESPACE,
@@ -87,6 +87,8 @@ class Expansion:
     field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None
     lookups: dict[PossibleLookup, None] = field(default_factory=dict)
     """The lookups of all expanded files."""
+    fields: dict[PossibleField, None] = field(default_factory=dict)
+    """The fields of the parent that all expanded files read."""
     unknown: dict[UnknownPart, None] = field(default_factory=dict)
     """What hides text or lookups."""
     conditions: list[Condition] = field(default_factory=list)
@@ -354,10 +356,11 @@ class Expansion:
     def _name(self, node: nodes.Name, scope: Scope) -> Value:
         if node.name in scope:
             return scope[node.name]
-        return self._field((node.name,)) if node.name in VARIABLES else UNKNOWN
+        return self._field((node.name,), node.lineno) if node.name in VARIABLES else UNKNOWN
 
-    def _field(self, path: tuple[str, ...]) -> Value:
+    def _field(self, path: tuple[str, ...], line: int) -> Value:
         path = path[1:] if path[0] == "object" and len(path) > 1 else path
+        self.fields[PossibleField(path=path, location=SourceLocation(self._file, line))] = None
         if path in (("namespace",), ("metadata", "namespace")):
             return PARENTS_NAMESPACE
         options = self.field_options(path)
@@ -378,7 +381,7 @@ class Expansion:
             case Entries():
                 return value.get(name)
             case ParentField():
-                return self._field((*value.path, name))
+                return self._field((*value.path, name), node.lineno)
             case Items() if name.isdigit() and int(name) < len(value.values):
                 return value.values[int(name)]
         return UNKNOWN

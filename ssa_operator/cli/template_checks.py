@@ -1,4 +1,4 @@
-"""Checks the templates of folders by rendering their examples, for `ssa-operator check`.
+"""Checks the templates of folders, by their text and by rendering their examples, for `ssa-operator check`.
 
 Promises:
 - Every document of an example is rendered: after each render, its manifests are taken for live objects that are ready,
@@ -12,18 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding
 from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
-from ssa_operator.cli.template_folders import CRDKind, find_folder
+from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
+from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.dependency_graph import graph_of
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.rendering.possible_manifests import template_contents
 
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
@@ -62,6 +65,20 @@ def check_examples(project: Project) -> list[Finding]:
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     return list(dict.fromkeys(findings))
+
+
+def check_template_fields(project: Project) -> list[Finding]:
+    """The findings about the fields of parents that templates read, by the schemas of the CRDs."""
+    folders = []
+    for kind in project.kinds.values():
+        folder = project.sources.folders.get(kind.folder)
+        if folder is None:
+            continue
+        schema = object_schema(kind.definition, read_version(folder, kind.definition))
+        if schema is not None:
+            fields = template_contents(folder).fields
+            folders.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
+    return check_fields(folders)
 
 
 def _parents(project: Project) -> tuple[list[Document], list[Document]]:
