@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
+from jinja2.ext import LoopControlExtension
 from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -174,7 +175,7 @@ class Environment(ImmutableSandboxedEnvironment):
         `queries_cluster` is whether one of them calls a function that queries the cluster.
         """
         super().__init__(
-            extensions=[LineTags],
+            extensions=[LineTags, LoopControlExtension],
             undefined=Missing,
             finalize=finalize,
             autoescape=False,

@@ -24,6 +24,7 @@ from jinja2.filters import do_default, make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.durations import parse_duration
+from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of
 from ssa_operator.rendering.jinja.functions import REMOVED
 from ssa_operator.rendering.jinja.string_formatting import percent_format
 from ssa_operator.rendering.values import limits
@@ -262,11 +263,15 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
     "b64encode": b64encode,
+    "bytes": bytes_of,
     "format": _format,
+    "from_json": from_json,
+    "from_yaml": from_yaml,
     "join": _join,
     "k8s_name": k8s_name,
     "later": later,
     "md5": md5,
+    "millis": millis_of,
     "sha256": sha256,
 }
 

@@ -9,8 +9,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
+from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
@@ -20,11 +21,26 @@ VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespac
 CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 
+
+def fail(message: str) -> NoReturn:
+    """Stop the file with an error."""
+    raise TemplateRuntimeError(str(message))
+
+
+def required(value: Any, message: str) -> Any:
+    """The value; an error with the message if it is undefined, none or an empty text."""
+    if isinstance(value, Undefined) or value is None or (isinstance(value, str) and not value):
+        fail(message)
+    return value
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,
     "dict": dict,
+    "fail": fail,
     "joiner": Joiner,
     "range": safe_range,
+    "required": required,
 }
 
 ACCEPTS_TRACKED = "accepts_tracked"

@@ -1,0 +1,67 @@
+"""Filters that read data from text: JSON, YAML, and Kubernetes quantities.
+
+Promises:
+- The result is plain data, as if the template had it from the parent. It can't become YAML syntax.
+- An error never contains the text, because it may be the content of a Secret.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from ssa_operator.core.objects.quantity import amount
+from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.values.manifest_values import UnfitValueError, json_data, text_of
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
+
+
+def from_json(value: Any) -> Any:
+    """The data that a text has as JSON."""
+    text = _text("from_json", value)
+    try:
+        return json_data(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise UnfitValueError("from_json: the text is not JSON") from None
+
+
+def from_yaml(value: Any) -> Any:
+    """The data that a text has as one document of YAML 1.2, by the rules of manifests; none for an empty text."""
+    text = _text("from_yaml", value)
+    try:
+        nodes = parse(StaticText(text, "from_yaml"))
+        data = [node.build(SlotValues()) for node in nodes]
+    except DocumentError as error:
+        raise UnfitValueError(f"from_yaml: the text is not YAML in its line {error.location.line}") from None
+    if len(data) > 1:
+        raise UnfitValueError(f"from_yaml: the text has {len(data)} documents; it may have one")
+    return data[0] if data else None
+
+
+def bytes_of(value: Any) -> int:
+    """The number of a Kubernetes quantity (`1Gi`, `500M`, `2`), rounded up: 1073741824."""
+    return _quantity("bytes", value, 1)
+
+
+def millis_of(value: Any) -> int:
+    """The number of thousandths of a Kubernetes quantity (`250m`, `1.5`, `2`), rounded up: 250."""
+    return _quantity("millis", value, 1000)
+
+
+def _quantity(name: str, value: Any, factor: int) -> int:
+    found = None if isinstance(value, bool) else amount(value)
+    if found is None:
+        raise UnfitValueError(f"{name} needs a quantity such as 500m or 1Gi")
+    return math.ceil(found * factor)
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, float, dict, list, tuple)):
+        raise UnfitValueError(f"{name} needs a text, and this value is {'null' if value is None else 'data already'}")
+    text = text_of(value)  # also what `tojson` and `to_yaml` give
+    limits.current().produce(len(text))
+    return text
