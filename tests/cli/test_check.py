@@ -83,7 +83,6 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
         (
             "typo",
             TYPO,
-            +"{% if spec.replicas > 99 %}{{ spec.replcas | default(1) }}{% endif %}\n",
             "undeclared-field",
             6,
             "declares no spec.replcas",
