@@ -175,7 +175,7 @@ def _render_live(
     from ssa_operator.cli import connection
 
     target = connection.Target(kubeconfig=kubeconfig, context=context)
-    return connection.run(_plan_live(parents, templates, namespace, target))
+    return connection.run(_plan_live(parents, templates, namespace, target), code=1)
 
 
 async def _plan_live(

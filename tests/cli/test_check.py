@@ -13,7 +13,7 @@ from tests.cli.process import run
 from tests.controller.harness import ROOT
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
-ECHO = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {message: hi, replicas: 1}\n"
+ECHO = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {replicas: 1}\n"
 WEB = """apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -118,19 +118,19 @@ async def test_manifests_that_wait_for_each_other_are_found(tmp_path: Path) -> N
 
 
 async def test_an_example_finds_another_example_by_lookup(tmp_path: Path) -> None:
-    text = AFTER.replace(
-        "child('Deployment', 'web').status.readyReplicas", "lookup('example.com/v1', 'Echo', spec.message).status.phase"
-    )
-    example = ECHO + "---\n" + ECHO.replace("name: hello", "name: other")
-    folder = project(
-        tmp_path, example.replace("message: hi", "message: other"), after=text.replace("after}", "'{{ name }}'}")
-    )
-    (folder / "templates" / "echoes.example.com" / "_status.yaml.j2").write_text("phase: '{{ name }} is up'\n")
-    (folder / "templates" / "echoes.example.com" / "bad.yaml.j2").write_text(
-        text.replace("name: after", "name: 'bad-{{ name }}', namespace: other")
-    )
+    peer = "lookup('example.com/v1', 'Echo', annotations.peer).status.observedGeneration"
+    text = AFTER.replace("child('Deployment', 'web').status.readyReplicas", peer)
+    example = ECHO.replace("name: hello", "name: hello, annotations: {peer: other}")
+    example += "---\n" + example.replace("name: hello", "name: other")
+    folder = project(tmp_path, example, after=text.replace("after}", "'{{ name }}'}"))
+    templates = folder / "templates" / "echoes.example.com"
+    (templates / "_status.yaml.j2").write_text("readyReplicas: 1\n")
+    bad = text.replace("name: after", "name: 'bad-{{ name }}', namespace: other")
+    (templates / "bad.yaml.j2").write_text(bad.replace("observedGeneration", "readyReplicas"))
+    # Only the document whose field the other example's status has is rendered, and found to be wrong.
     _, found, _ = await check(folder)
     assert {each["code"] for each in found} == {"invalid-manifest"}
+    assert len(found) == 2
 
 
 async def test_one_line_that_many_manifests_come_from_is_one_finding(tmp_path: Path) -> None:

@@ -203,11 +203,13 @@ def arguments_of(name: str) -> tuple[Path, list[str]]:
     return GALLERY / name / "templates", [f"--templates={GALLERY / name / 'templates'}"]
 
 
-async def install_crds(desk: Desk, root: Path) -> None:
-    folder = root.parent / "crds"
-    if folder.exists():
-        await desk.kubectl("apply", "--server-side", "-f", str(folder))
-        await desk.kubectl("wait", "--for=condition=Established", "-f", str(folder))
+async def install_crds(desk: Desk) -> None:
+    """Install the CRDs of all examples: the admission plugin OwnerReferencesPermissionEnforcement knows a new CRD up to
+    half a minute late, so it is late only once.
+    """
+    folders = [f"--filename={folder}" for folder in sorted(GALLERY.glob("*/crds"))]
+    await desk.kubectl("apply", "--server-side", *folders)
+    await desk.kubectl("wait", "--for=condition=Established", *folders)
 
 
 def options(templates: Path, *namespaces: str) -> Options:
@@ -247,7 +249,7 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
 ) -> None:
     root, arguments = arguments_of(name)
     story, namespaces = STORIES[name], (desk.namespace,) if limited else ()
-    await install_crds(desk, root)
+    await install_crds(desk)
     arguments += [f"--namespace={each}" for each in namespaces]
     async with (
         account(*arguments) as operator,
@@ -293,15 +295,16 @@ async def test_an_expired_namespace_is_deleted_under_the_permissions_that_the_co
     cluster: Cluster, desk: Desk, account: MakeAccount
 ) -> None:
     root, arguments = arguments_of("temp-namespace")
-    await install_crds(desk, root)
+    await install_crds(desk)
     name = f"playground-{uuid.uuid4().hex[:8]}"
-    body = parent("example.roperator.com/v1alpha1", "TempNamespace", name, deleteAfter="8s")
+    kind = ("example.roperator.com/v1alpha1", "TempNamespace", name)
     async with (
         account(*arguments) as operator,
         operating(operator.client, options(root)),
     ):
-        await desk.apply(body)
+        await desk.apply(parent(*kind, deleteAfter="1h"))
         await desk.kubectl("wait", "--for=create", "--timeout=60s", f"namespace/{name}")
+        await desk.apply(parent(*kind, deleteAfter="1s"))
         await desk.kubectl("wait", "--for=delete", "--timeout=90s", f"namespace/{name}")
         await desk.kubectl("delete", "tempnamespace", name, "--timeout=60s")
     assert operator.refused(cluster) == []
