@@ -1,7 +1,7 @@
 """Shows data again and again with --watch: in place in a terminal, and otherwise the lines that changed.
 
 Promises:
-- The data come from watches. Between two changes no request is sent; a terminal only shows the ages anew.
+- The data come from watches. Between two changes no request is sent; a terminal only redraws the ages.
 - Without a terminal the first output is whole, and then each line that changed follows. JSON and YAML are a whole
   document after each change.
 - While a watch fails, a line says that the data may be out of date, and why. The command goes on when the watch does.

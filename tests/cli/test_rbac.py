@@ -160,7 +160,7 @@ async def test_a_custom_kind_without_a_crd_file_is_a_warning(tmp_path: Path) -> 
 MISTAKES = [
     (["--templates=nowhere"], 2, "there is no folder nowhere"),
     (["--namespace=A"], 2, "--namespace is 'A', which is not a valid name"),
-    (["--as=somebody"], 2, "--as reviews another user; write --check, too"),
+    (["--as=jane"], 2, "--as reviews another user; write --check, too"),
     (["--output=table"], 2, "--output table is for --explain and --check"),
     (["--operator-namespace="], 2, "--operator-namespace is empty"),
 ]
