@@ -102,6 +102,7 @@ async def test_a_plan_counts_what_changed_templates_would_do_and_writes_nothing(
     assert await desk.find("jobs.batch", "x") is not None
 
 
+@pytest.mark.slow
 async def test_equal_changes_are_one_detail_in_text_and_markdown(desk: Desk, client: Client, templates: Path) -> None:
     only(templates, **{name: map_template(name, a="'b'") for name in ("one", "two", "three", "four")})
     await rolled_out(desk, client, templates, "x", "y", kinds=())
@@ -258,6 +259,7 @@ async def test_a_snapshot_answers_like_the_cluster_and_holds_no_secret(
     assert words == [("x-words", "configured", ["data.word"])]
 
 
+@pytest.mark.slow
 async def test_what_a_snapshot_does_not_hold_is_waited_for(
     desk: Desk, client: Client, templates: Path, tmp_path: Path
 ) -> None:

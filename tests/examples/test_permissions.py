@@ -233,6 +233,10 @@ async def play(story: Story, desk: Desk) -> None:
         await desk.kubectl("delete", STORIES[other].resource, "--all", "--timeout=120s")
 
 
+QUICK = ("echo", "neondatabase", "cluster-access")
+"""The examples that run in every test run; `make test-slow` runs the others."""
+
+
 def test_every_example_has_a_story() -> None:
     assert {*STORIES, "namespaces", "temp-namespace"} == {
         *NAMES,
@@ -243,7 +247,9 @@ def test_every_example_has_a_story() -> None:
 @pytest.mark.parametrize(
     "limited", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["all namespaces", "one namespace"]
 )
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    "name", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in STORIES]
+)
 async def test_an_example_runs_under_the_permissions_that_the_command_prints(
     name: str, limited: bool, cluster: Cluster, desk: Desk, account: MakeAccount, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -368,6 +374,7 @@ NEEDED: list[Grant] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("removed", NEEDED, ids=" ".join)
 async def test_without_one_of_its_permissions_the_operator_is_refused_and_reports_it(
     removed: Grant, cluster: Cluster, desk: Desk, templates: Path, account: MakeAccount

@@ -69,6 +69,7 @@ async def test_the_namespace_goes_at_its_moment_and_the_status_says_when(
     await desk.gone("namespaces", name)
 
 
+@pytest.mark.slow
 async def test_an_operator_that_was_down_at_the_moment_deletes_it_when_it_is_back(
     client: Client, desk: Desk, options: Callable[..., Options], name: str
 ) -> None:

@@ -113,6 +113,7 @@ async def test_branches_begin_after_their_database_and_it_is_kept_until_they_are
     assert {"jobs/two-branch-deletion", "jobs/db-branch-deletion"} <= set(made)
 
 
+@pytest.mark.slow
 async def test_a_namespace_with_a_database_and_its_branches_can_be_deleted(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
