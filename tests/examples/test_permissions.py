@@ -203,6 +203,17 @@ def arguments_of(name: str) -> tuple[Path, list[str]]:
     return GALLERY / name / "templates", [f"--templates={GALLERY / name / 'templates'}"]
 
 
+async def remove_echoes(desk: Desk) -> None:
+    """Remove the Echos that earlier tests left in deletion: an operator of all namespaces would go on with them."""
+    path = '{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{"\\n"}{end}'
+    found = await desk.kubectl("get", "echoes", "--all-namespaces", f"--output=jsonpath={path}")
+    for namespace, name in (line.split() for line in found.splitlines()):
+        here = ("echo", name, f"--namespace={namespace}")
+        with contextlib.suppress(AssertionError):  # it is gone by now
+            await desk.kubectl("patch", *here, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+        await desk.kubectl("delete", *here, "--ignore-not-found")
+
+
 async def install_crds(desk: Desk) -> None:
     """Install the CRDs of all examples: the admission plugin OwnerReferencesPermissionEnforcement knows a new CRD up to
     half a minute late, so it is late only once.
@@ -256,6 +267,7 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
     root, arguments = arguments_of(name)
     story, namespaces = STORIES[name], (desk.namespace,) if limited else ()
     await install_crds(desk)
+    await remove_echoes(desk)
     arguments += [f"--namespace={each}" for each in namespaces]
     async with (
         account(*arguments) as operator,
@@ -302,6 +314,7 @@ async def test_an_expired_namespace_is_deleted_under_the_permissions_that_the_co
 ) -> None:
     root, arguments = arguments_of("temp-namespace")
     await install_crds(desk)
+    await remove_echoes(desk)
     name = f"playground-{uuid.uuid4().hex[:8]}"
     kind = ("example.roperator.com/v1alpha1", "TempNamespace", name)
     async with (
