@@ -43,6 +43,23 @@ CODES: Mapping[str, Code] = {
             " the message names."
         ),
     ),
+    "unknown-name": Code(
+        severity=Severity.ERROR,
+        title="a filter, test, function or variable that doesn't exist",
+        explanation=(
+            "Templates have the filters and tests of Jinja, and the variables, functions and filters of "
+            "docs/templates.md. Names of Helm, Sprig and Ansible lead to the one that does the same. check --fix "
+            "renames those that mean the same under another name."
+        ),
+    ),
+    "go-template": Code(
+        severity=Severity.ERROR,
+        title="the syntax of a Go template",
+        explanation=(
+            "The file is written as a template of Helm, and the templates of ssa-operator are Jinja's. A value is "
+            "data: it keeps its type and can't become YAML syntax, so quote, toYaml and nindent are seldom needed."
+        ),
+    ),
     "render-error": Code(
         severity=Severity.ERROR,
         title="an example that can't be rendered",
@@ -156,6 +173,16 @@ CODES: Mapping[str, Code] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A replacement of text in the line of a finding."""
+
+    column: int
+    """Where the old text begins, from 0."""
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that `check` found."""
 
@@ -166,6 +193,8 @@ class Finding:
     """The line that causes it; None where no file has it, as for a missing example."""
     fix: str = ""
     """What to write instead, in words; '' where there is no one answer."""
+    edits: tuple[Edit, ...] = ()
+    """What `check --fix` writes. The result means what the author meant."""
     subject: str = field(default="", compare=False)
     """The manifest that shows it. Several manifests of one line show it only once."""
 

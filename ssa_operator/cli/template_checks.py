@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding
 from ssa_operator.checks.manifest_rules import check_manifests
+from ssa_operator.checks.name_rules import check_names
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
@@ -25,6 +27,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
+from ssa_operator.rendering.folder.snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Sources
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -42,6 +45,25 @@ class Project:
     """Objects of files. Those without a template folder are objects that `lookup` finds."""
     now: float
     """Seconds since the epoch."""
+
+
+def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
+    """The findings in the templates folders of a project; their locations are relative to these folders."""
+    names = [finding for root in roots for finding in check_names(read_snapshot(root).files)]
+    # The operator's own message on such a line is about the same mistake.
+    explained = {_line(finding) for finding in names}
+    others = [*check_template_fields(project), *check_examples(project)]
+    return [
+        *names,
+        *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
+    ]
+
+
+_REPLACED = frozenset({"template-error", "render-error"})
+
+
+def _line(finding: Finding) -> tuple[str, int] | None:
+    return None if finding.location is None else (finding.location.file, finding.location.line)
 
 
 def check_examples(project: Project) -> list[Finding]:

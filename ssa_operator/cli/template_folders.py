@@ -69,11 +69,20 @@ class CRDKind:
 
 def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
     """The kinds of the CRDs in the folders. A folder need not exist. Raises CommandError."""
+    return crd_kinds(read_crds(folders))
+
+
+def read_crds(folders: Iterable[Path]) -> list[Document]:
+    """The CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
-        documents = crds.load(*(folder for folder in folders if folder.exists()))
+        return crds.load(*(folder for folder in folders if folder.exists()))
     except crds.DefinitionError as error:
         raise CommandError(str(error)) from error
-    return dict(map(_kind_of, documents))
+
+
+def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
+    """The kinds of CRDs. Raises CommandError."""
+    return dict(map(_kind_of, definitions))
 
 
 def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:

@@ -107,6 +107,49 @@ async def test_a_fault_is_found_where_it_is_written(
     assert bool(err) == bool(exit_code)
 
 
+HELM = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: helm}
+data: {# | toYaml #}
+  a: {{ spec.replicas | quote }}\r
+  b: "{{ labels | toYaml | b64enc }} toYaml {{ spec.replicas | defualt(1) }}"
+"""
+
+
+async def test_fix_writes_what_means_the_same_and_nothing_else(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    file = folder / "templates" / "echoes.example.com" / "helm.yaml.j2"
+    file.write_bytes(HELM.encode())
+    _, found, _ = await check(folder)
+    assert [(each["line"], each["code"]) for each in found] == [
+        (5, "unknown-name"), *[(6, "unknown-name")] * 3
+    ]  # fmt: skip
+    code, found, err = await check(folder, "--fix")
+    fixed = HELM.replace("| quote", "| string").replace("labels | toYaml | b64enc", "labels | to_yaml | b64encode")
+    assert file.read_bytes() == fixed.encode()
+    assert err.splitlines() == [
+        f"fixed {file}:5: quote -> string",
+        f"fixed {file}:6: b64enc -> b64encode",
+        f"fixed {file}:6: toYaml -> to_yaml",
+        "ssa-operator: check found 1 errors and 0 warnings",
+    ]
+    # A guess is no safe fix.
+    assert [(each["message"], each["fix"]) for each in found] == [
+        ("there is no filter defualt", "did you mean default?")
+    ]
+    assert code == 1
+
+
+async def test_a_helm_template_is_explained_line_by_line(tmp_path: Path) -> None:
+    text = "{{- if .Values.on }}\n" + WEB + "{{- end }}\n"
+    code, found, _ = await check(project(tmp_path, web=text))
+    assert code == 1
+    assert [(each["code"], each["line"]) for each in found if each["severity"] == "error"] == [
+        ("go-template", 1), ("go-template", text.count("\n"))
+    ]  # fmt: skip
+    assert all("Jinja" in each["message"] and each["fix"] for each in found[:2])
+
+
 async def test_manifests_that_wait_for_each_other_are_found(tmp_path: Path) -> None:
     data = "data: {a: \"{{ child('ConfigMap', 'two').data.a }}\"}"
     one = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: one}}\n{data}\n"

@@ -18,7 +18,9 @@ from jinja2 import Template, TemplateSyntaxError, nodes
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
+from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
+from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
@@ -30,6 +32,8 @@ STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
+
+_UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
@@ -174,7 +178,13 @@ def _missing_reason(name: str) -> str:
 
 def _syntax_message(error: TemplateSyntaxError) -> str:
     message = error.message or "syntax error"
-    return next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), message)
+    reason = next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), "")
+    unknown = _UNKNOWN.match(message)
+    if reason or unknown is None:
+        return reason or message
+    suggest, known = (suggest_filter, FILTERS) if unknown[1] == "filter" else (suggest_test, TESTS)
+    suggestion = suggest(unknown[2], known)
+    return f"{message.rstrip('.')}; {suggestion.text}" if suggestion.text else message
 
 
 def is_manifest(folder: str, name: str) -> bool:
