@@ -85,6 +85,52 @@ CODES: Mapping[str, Code] = {
             "template that reads it fails or takes its default. Correct the name, or declare the field in the CRD."
         ),
     ),
+    "unknown-kind": Code(
+        severity=Severity.ERROR,
+        title="a kind that Kubernetes doesn't have",
+        explanation=(
+            "The targeted version of Kubernetes serves no such kind, or removed this apiVersion of it. The operator "
+            "reports it in the status of the parent, and applies the other manifests. Kinds of other groups are known "
+            "by their CRDs in crds/. With --kubernetes cluster the kinds are those of the cluster."
+        ),
+    ),
+    "unknown-field": Code(
+        severity=Severity.ERROR,
+        title="a field that the kind doesn't have",
+        explanation=(
+            "The operator applies with strict validation, and the API server refuses the whole manifest. Correct the "
+            "name or the indentation. check --fix corrects a name that differs in upper and lower case only."
+        ),
+    ),
+    "invalid-value": Code(
+        severity=Severity.ERROR,
+        title="a value of a wrong type, or one that isn't allowed",
+        explanation=(
+            "The schema of the kind wants another type, or lists the values of the field, and the API server refuses "
+            "the manifest. A value in quotes is a string: write `key: {{ value }}` to keep its type."
+        ),
+    ),
+    "missing-field": Code(
+        severity=Severity.ERROR,
+        title="a required field that is missing",
+        explanation="The kind requires the field, and the API server refuses the manifest without it.",
+    ),
+    "duplicate-item": Code(
+        severity=Severity.ERROR,
+        title="two items of a list with the same key",
+        explanation=(
+            "The list is a map by a key such as the name of a container. The API server refuses a server-side apply "
+            "with two items of one key."
+        ),
+    ),
+    "deprecated": Code(
+        severity=Severity.WARNING,
+        title="a deprecated kind or field",
+        explanation=(
+            "The API description of Kubernetes, or the CRD, calls the kind or field deprecated. It works, and a later "
+            "version may remove it."
+        ),
+    ),
     "dependency-cycle": Code(
         severity=Severity.ERROR,
         title="manifests that wait for each other",
@@ -176,8 +222,8 @@ CODES: Mapping[str, Code] = {
 class Edit:
     """A replacement of text in the line of a finding."""
 
-    column: int
-    """Where the old text begins, from 0."""
+    column: int | None
+    """Where the old text begins, from 0. None for the key of a field, if the line has it once."""
     old: str
     new: str
 

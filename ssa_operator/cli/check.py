@@ -19,8 +19,10 @@ import typer
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
+    Context,
     CrdsOfTemplates,
     Examples,
+    Kubeconfig,
     Templates,
     check_folders,
     crds_of,
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ssa_operator.checks.findings import Finding
+    from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
+
+
+KUBERNETES = "1.36"
+"""The version whose schemas `check` takes by default."""
 
 
 class CheckFormat(StrEnum):
@@ -52,6 +59,14 @@ def check(
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
+    kubernetes: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_KUBERNETES",
+            metavar="VERSION",
+            help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
+        ),
+    ] = KUBERNETES,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
     ] = False,
@@ -61,6 +76,8 @@ def check(
     explain: Annotated[
         str, typer.Option(envvar="SSA_OPERATOR_EXPLAIN", metavar="CODE", help="Explain a code and check nothing.")
     ] = "",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
     output: Annotated[
         CheckFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = CheckFormat.TEXT,
@@ -70,14 +87,21 @@ def check(
     Every example is rendered as if its children were ready, so that all of its documents are checked.
     """
     from ssa_operator.checks.findings import Severity
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.finding_formats import write_findings
+    from ssa_operator.cli.target_schemas import target_schemas
 
     if explain:
         typer.echo(_explanation(explain))
         return
     check_folders(templates)
     existing = [path for path in crds or crds_of(templates) if path.exists()]
-    inputs = _Inputs(templates=templates, crds=existing, examples=examples_of(examples, templates))
+    inputs = _Inputs(
+        templates=templates,
+        crds=existing,
+        examples=examples_of(examples, templates),
+        schemas=target_schemas(kubernetes, Target(kubeconfig=kubeconfig, context=context)),
+    )
     findings = _findings(inputs)
     if fix:
         findings = _fixed(inputs, findings)
@@ -94,6 +118,8 @@ class _Inputs:
     templates: Sequence[Path]
     crds: Sequence[Path]
     examples: Sequence[Path]
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, without the CRDs."""
 
 
 def _findings(inputs: _Inputs) -> list[Finding]:
@@ -111,6 +137,7 @@ def _findings(inputs: _Inputs) -> list[Finding]:
         kinds=crd_kinds(definitions),
         examples=read_objects(list(inputs.examples)),
         now=time.time(),
+        schemas=inputs.schemas.with_crds(definition.body for definition in definitions),
     )
     findings = [_with_path(finding, inputs.templates) for finding in check_templates(inputs.templates, project)]
     return sorted([*check_crds(definitions), *findings], key=_place)

@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,14 +36,22 @@ def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]]) -> list[str]:
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         lines = text.removeprefix(mark).split("\n")
         # The columns of a line stay right if its last edit comes first.
-        for number, edit in sorted(edits, key=lambda each: (each[0], -each[1].column)):
+        for number, edit in sorted(edits, key=lambda each: (each[0], -(each[1].column or 0))):
             line = lines[number - 1] if number <= len(lines) else ""
-            end = edit.column + len(edit.old)
-            if line[edit.column : end] == edit.old:
-                lines[number - 1] = line[: edit.column] + edit.new + line[end:]
+            column = _column(line, edit)
+            if column is not None:
+                lines[number - 1] = line[:column] + edit.new + line[column + len(edit.old) :]
                 sentences.append(f"{path}:{number}: {edit.old} -> {edit.new}")
         if sentences:
             path.write_bytes((mark + "\n".join(lines)).encode())
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} can't be fixed: {error}") from error
     return sentences
+
+
+def _column(line: str, edit: Edit) -> int | None:
+    """Where the old text begins in a line, None if it isn't there."""
+    if edit.column is not None:
+        return edit.column if line.startswith(edit.old, edit.column) else None
+    found = [each.start() for each in re.finditer(rf"(?<![\w.-]){re.escape(edit.old)}(?=[\"']?\s*:(?:\s|$))", line)]
+    return found[0] if len(found) == 1 else None

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding
+from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.name_rules import check_names
 from ssa_operator.checks.ready_objects import ready_object
+from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
@@ -45,6 +47,8 @@ class Project:
     """Objects of files. Those without a template folder are objects that `lookup` finds."""
     now: float
     """Seconds since the epoch."""
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, with the CRDs."""
 
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
@@ -82,7 +86,7 @@ def check_examples(project: Project) -> list[Finding]:
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
-        findings += [found] if isinstance(found, Finding) else _findings_of(found)
+        findings += [found] if isinstance(found, Finding) else _findings_of(found, project.schemas)
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
@@ -148,7 +152,7 @@ def _with_status(parent: OfflineParent) -> LiveObject:
     return LiveObject.of(body)
 
 
-def _findings_of(parent: OfflineParent) -> Iterator[Finding]:
+def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[Finding]:
     yield from (_of_problem("render-error", problem) for problem in parent.problems)
     for step in parent.steps:
         if step.action is Action.REFUSE:
@@ -156,6 +160,7 @@ def _findings_of(parent: OfflineParent) -> Iterator[Finding]:
             yield Finding(code="invalid-manifest", message=message, location=step.location)
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents)
+    yield from check_schemas(parent.rendered.documents, schemas)
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:

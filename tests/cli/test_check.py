@@ -10,7 +10,7 @@ import pytest
 
 from ssa_operator.checks.findings import CODES
 from tests.cli.process import run
-from tests.controller.harness import ROOT
+from tests.controller.harness import ROOT, Desk
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
 ECHO = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {replicas: 1}\n"
@@ -148,6 +148,42 @@ async def test_a_helm_template_is_explained_line_by_line(tmp_path: Path) -> None
         ("go-template", 1), ("go-template", text.count("\n"))
     ]  # fmt: skip
     assert all("Jinja" in each["message"] and each["fix"] for each in found[:2])
+
+
+async def test_a_field_is_checked_against_kubernetes_and_a_difference_in_case_is_fixed(tmp_path: Path) -> None:
+    text = WEB.replace("replicas:", "").replace(
+        "spec:\n  selector", "spec:\n  Replicas: '{{ spec.replicas }}'\n  selector"
+    )
+    folder = project(tmp_path, web=text)
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [(each["code"], each["line"], each["fix"]) for each in found] == [
+        ("unknown-field", 5, "did you mean replicas?")
+    ]
+    _, found, err = await check(folder, "--fix")
+    assert ":5: Replicas -> replicas" in err
+    # Quotes make it a string.
+    assert [(each["code"], each["line"]) for each in found] == [("invalid-value", 5)]
+    assert "must be a whole number" in found[0]["message"]
+
+
+async def test_a_version_without_schemas_is_an_error() -> None:
+    code, _, err = await run("check", "--kubernetes=1.2")
+    assert code == 2
+    assert "--kubernetes is 1.2; the schemas of 1.36 come with ssa-operator" in err
+
+
+@pytest.mark.cluster
+async def test_manifests_are_checked_against_the_current_cluster(tmp_path: Path, desk: Desk) -> None:
+    other = "apiVersion: unknown.example.org/v1\nkind: Thing\nmetadata: {name: thing}\n"
+    folder = project(tmp_path, web=WEB.replace("containers:", "containrs:"), other=other)
+    options = (f"--kubeconfig={desk.kubeconfig}", "--kubernetes=cluster")
+    _, found, _ = await check(folder, *options)
+    assert {each["code"] for each in found} == {"unknown-field", "missing-field", "unknown-kind"}
+    (kind,) = [each for each in found if each["code"] == "unknown-kind"]
+    assert "the cluster has no Thing in unknown.example.org/v1" in kind["message"]
+    _, found, _ = await check(folder)
+    assert {each["code"] for each in found} == {"unknown-field", "missing-field"}
 
 
 async def test_manifests_that_wait_for_each_other_are_found(tmp_path: Path) -> None:
