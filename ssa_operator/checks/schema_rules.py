@@ -16,7 +16,7 @@ from typing import Any
 
 from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
-from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.identity import is_built_in, split_api_version
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -93,6 +93,7 @@ class _Walk:
     def __init__(self, document: Document, schemas: KubernetesSchemas) -> None:
         self._document = document
         self._schemas = schemas
+        self._built_in = is_built_in(split_api_version(document.body["apiVersion"])[0])
         # A value that a Secret may hold is never shown.
         self._shows_values = document.body["kind"] != "Secret" and not any(
             getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
@@ -140,7 +141,8 @@ class _Walk:
         if wanted in _TYPES and not _has_type(value, wanted):
             yield self._wrong_type(value, _TYPES[wanted], path)
             return
-        if schema.get("enum") and value not in schema["enum"]:
+        # Kubernetes' own kinds take an empty string as no value.
+        if schema.get("enum") and value not in schema["enum"] and not (value == "" and self._built_in):
             yield self._not_allowed(value, schema["enum"], path)
         if isinstance(value, Mapping):
             yield from self._fields(value, schema, path)

@@ -4,17 +4,18 @@ Promises:
 - Every document of an example is rendered: after each render, its manifests are taken for live objects that are ready,
   until nothing new is rendered.
 - The other examples are objects that `lookup` finds, with the status that their templates render.
+- The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
 - One broken example hides no finding of another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
-from ssa_operator.checks.findings import Finding
+from ssa_operator.checks.findings import Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.name_rules import check_names
@@ -24,9 +25,11 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
 from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.crd_variants import variants
 from ssa_operator.core.objects.dependency_graph import graph_of
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.rendering.folder.snapshot import read_snapshot
@@ -82,11 +85,15 @@ def check_examples(project: Project) -> list[Finding]:
     complete = [each for each in alone if not isinstance(each, Finding)]
     lookups |= {live.identity: live for live in map(_with_status, complete)}
     cluster.claims.clear()
+    varied: set[str] = set()
     for parent, first in zip(parents, alone, strict=True):
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
         findings += [found] if isinstance(found, Finding) else _findings_of(found, project.schemas)
+        if not isinstance(found, Finding) and found.folder.name not in varied:
+            varied.add(found.folder.name)
+            findings += _of_variants(project, parent, found)
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
@@ -122,13 +129,22 @@ def _parents(project: Project) -> tuple[list[Document], list[Document]]:
 
 
 def _complete(
-    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, verify: bool = False
+    cluster: OfflineCluster,
+    parent: Document,
+    objects: Mapping[Identity, LiveObject],
+    *,
+    verify: bool = False,
+    only_waiting: bool = False,
 ) -> OfflineParent | Finding:
-    """The parent with all manifests that can be rendered while everything is ready. `objects` are there before."""
+    """The parent with all manifests that can be rendered while everything is ready. `objects` are there before. With
+    `only_waiting`, a parent none of whose manifests waits is rendered once.
+    """
     cluster.objects = objects
     try:
         found = cluster.render(parent, verify=False)
         for _ in range(ROUNDS):
+            if only_waiting and not found.rendered.waits:
+                break
             manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
             ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
             if all(_body(cluster, identity) == body for identity, body in ready.items()):
@@ -161,6 +177,21 @@ def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents)
     yield from check_schemas(parent.rendered.documents, schemas)
+
+
+def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
+    """The errors of the variants of an example that its CRD allows. The children of the example are there."""
+    kind = project.kinds.get(group_kind(parent))
+    version = split_api_version(parent.body["apiVersion"])[1]
+    schema = None if kind is None else object_schema(kind.definition, version)
+    for variant in variants(parent.body, schema) if schema is not None else ():
+        document = replace(parent, body=variant.body)
+        cluster = OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now)
+        found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
+        subject = f"with {variant}"
+        for finding in [found] if isinstance(found, Finding) else _findings_of(found, project.schemas):
+            if finding.severity is Severity.ERROR:
+                yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:

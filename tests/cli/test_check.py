@@ -167,6 +167,28 @@ async def test_a_field_is_checked_against_kubernetes_and_a_difference_in_case_is
     assert "must be a whole number" in found[0]["message"]
 
 
+GREETING = CRD.replace(
+    "                replicas:\n", "                greeting: {type: string}\n                replicas:\n", 1
+)
+
+
+async def test_a_variant_that_the_crd_allows_finds_what_the_example_does_not_show(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting}\ndata:\n  a: '{{ spec.greeting }}'\n"
+    text += "{% if spec.replicas == 0 %}\n  b: {{ [spec.replicas] }}\n{% endif %}\n"
+    folder = project(tmp_path, ECHO.replace("{replicas: 1}", "{replicas: 1, greeting: hi}"), greeting=text, web=WEB)
+    (folder / "crds" / "echo.yaml").write_text(GREETING)
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [(each["code"], each["line"], each["message"].split(": ")[0]) for each in found] == [
+        ("render-error", 5, "with spec.greeting left out"),
+        ("invalid-value", 7, "ConfigMap greeting with spec.replicas 0"),
+    ]
+    (folder / "templates/echoes.example.com/greeting.yaml.j2").write_text(
+        text.replace("spec.greeting", "spec.greeting | default('')").replace("[spec.replicas]", "'no'")
+    )
+    assert await check(folder) == (0, [], "")
+
+
 async def test_a_version_without_schemas_is_an_error() -> None:
     code, _, err = await run("check", "--kubernetes=1.2")
     assert code == 2
