@@ -64,8 +64,8 @@ CODES: Mapping[str, Code] = {
         severity=Severity.ERROR,
         title="an example that can't be rendered",
         explanation=(
-            "For this example, the template fails, or two renders of the same object differ. The operator reports"
-            " the same error as RenderFailed in the status of such a parent, and applies the other documents."
+            "For this example, or for a variant of it that the CRD allows, the template fails. The operator reports "
+            "the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
     "invalid-manifest": Code(
@@ -129,6 +129,24 @@ CODES: Mapping[str, Code] = {
         explanation=(
             "The API description of Kubernetes, or the CRD, calls the kind or field deprecated. It works, and a later "
             "version may remove it."
+        ),
+    ),
+    "lookup-by-parent": Code(
+        severity=Severity.WARNING,
+        title="a lookup whose name the parent decides",
+        explanation=(
+            "The name or the namespace in a lookup comes from spec, labels or annotations. The operator reads the "
+            "object with its own permissions, so anyone who can edit a parent can have it read another object, a "
+            "Secret too. Where that is meant, make sure that nothing of a Secret reaches an object that these users "
+            "may read."
+        ),
+    ),
+    "not-deterministic": Code(
+        severity=Severity.ERROR,
+        title="a template whose result varies",
+        explanation=(
+            "Two renders of the same parent differ. Every resync would be a change, so the operator refuses the "
+            "document. Remove the expression whose result varies, or draw a value with generated()."
         ),
     ),
     "dependency-cycle": Code(

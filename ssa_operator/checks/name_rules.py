@@ -9,6 +9,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,17 +63,35 @@ _GO: tuple[tuple[re.Pattern[str], str], ...] = (
 """What Go templates write, each with what to write instead; the first match of a line counts."""
 
 
-def check_names(files: Mapping[str, str]) -> list[Finding]:
-    """The findings in the text of templates, by their paths below the templates folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFiles:
+    """The files of a templates folder."""
+
+    files: Mapping[str, str]
+    """The text of each file, by its path below the folder."""
+    environment: Environment
+    trees: Mapping[str, nodes.Template]
+    """The syntax trees of the templates that Jinja can read."""
+
+
+def parse_files(files: Mapping[str, str]) -> ParsedFiles:
+    """Read the templates among some files."""
     environment = Environment(files, lambda name: name, queries_cluster=True)
     trees: dict[str, nodes.Template] = {}
-    findings: list[Finding] = []
     for name in files:
         if name.endswith(".j2"):
-            try:
+            with contextlib.suppress(TemplateSyntaxError):
                 trees[name] = environment.parse(files[name], name, name)
-            except TemplateSyntaxError:
-                findings += _go_syntax(name, files[name])
+    return ParsedFiles(files=files, environment=environment, trees=trees)
+
+
+def check_names(parsed: ParsedFiles) -> list[Finding]:
+    """The findings in the text of templates, by their paths below the templates folder."""
+    files, environment, trees = parsed.files, parsed.environment, parsed.trees
+    findings: list[Finding] = []
+    for name in files:
+        if name.endswith(".j2") and name not in trees:
+            findings += _go_syntax(name, files[name])
     declared = {name: _declared(tree) for name, tree in trees.items()}
     for name, tree in trees.items():
         folder = name.partition("/")[0]

@@ -17,8 +17,9 @@ from pathlib import Path
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.checks.lookup_rules import check_lookups
 from ssa_operator.checks.manifest_rules import check_manifests
-from ssa_operator.checks.name_rules import check_names
+from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
@@ -56,10 +57,12 @@ class Project:
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
-    names = [finding for root in roots for finding in check_names(read_snapshot(root).files)]
+    parsed = [parse_files(read_snapshot(root).files) for root in roots]
+    names = [finding for each in parsed for finding in check_names(each)]
     # The operator's own message on such a line is about the same mistake.
     explained = {_line(finding) for finding in names}
-    others = [*check_template_fields(project), *check_examples(project)]
+    lookups = [finding for each in parsed for finding in check_lookups(each.trees)]
+    others = [*lookups, *check_template_fields(project), *check_examples(project)]
     return [
         *names,
         *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
@@ -89,8 +92,10 @@ def check_examples(project: Project) -> list[Finding]:
     for parent, first in zip(parents, alone, strict=True):
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
-            found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
+            found = _complete(cluster, parent, {**first.observed.children.objects, **lookups})
         findings += [found] if isinstance(found, Finding) else _findings_of(found, project.schemas)
+        if not isinstance(found, Finding):
+            findings += _not_deterministic(cluster, parent, found)
         if not isinstance(found, Finding) and found.folder.name not in varied:
             varied.add(found.folder.name)
             findings += _of_variants(project, parent, found)
@@ -129,32 +134,41 @@ def _parents(project: Project) -> tuple[list[Document], list[Document]]:
 
 
 def _complete(
-    cluster: OfflineCluster,
-    parent: Document,
-    objects: Mapping[Identity, LiveObject],
-    *,
-    verify: bool = False,
-    only_waiting: bool = False,
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool = False
 ) -> OfflineParent | Finding:
     """The parent with all manifests that can be rendered while everything is ready. `objects` are there before. With
     `only_waiting`, a parent none of whose manifests waits is rendered once.
     """
-    cluster.objects = objects
     try:
-        found = cluster.render(parent, verify=False)
-        for _ in range(ROUNDS):
-            if only_waiting and not found.rendered.waits:
-                break
-            manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
-            ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
-            if all(_body(cluster, identity) == body for identity, body in ready.items()):
-                break
-            lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
-            cluster.objects = {**cluster.objects, **lives}
-            found = cluster.render(parent, verify=False)
-        return cluster.render(parent) if verify else found
+        return _all_ready(cluster, parent, objects, only_waiting=only_waiting)
     except CommandError as error:
         return Finding(code="render-error", message=str(error), location=parent.location)
+
+
+def _all_ready(
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool
+) -> OfflineParent:
+    cluster.objects = objects
+    found = cluster.render(parent, verify=False)
+    for _ in range(ROUNDS):
+        if only_waiting and not found.rendered.waits:
+            break
+        manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
+        ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
+        if all(_body(cluster, identity) == body for identity, body in ready.items()):
+            break
+        lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
+        cluster.objects = {**cluster.objects, **lives}
+        found = cluster.render(parent, verify=False)
+    return found
+
+
+def _not_deterministic(cluster: OfflineCluster, parent: Document, found: OfflineParent) -> Iterator[Finding]:
+    """The documents that another render of the same parent gives differently."""
+    known = set(found.problems)
+    for problem in cluster.render(parent).problems:
+        if problem not in known:
+            yield _of_problem("not-deterministic", problem)
 
 
 def _body(cluster: OfflineCluster, identity: Identity) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.checks.findings import Edit, Finding
-from ssa_operator.checks.name_rules import check_names
+from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_name, suggest_test
 
@@ -14,7 +14,7 @@ FOLDER = "echoes.example.com"
 
 def findings(text: str, **others: str) -> list[Finding]:
     files = {f"{FOLDER}/a.yaml.j2": text} | {f"{FOLDER}/{name}.yaml.j2": other for name, other in others.items()}
-    return check_names(files)
+    return check_names(parse_files(files))
 
 
 @pytest.mark.parametrize(
