@@ -74,12 +74,12 @@ class ParsedFiles:
     """The syntax trees of the templates that Jinja can read."""
 
 
-def parse_files(files: Mapping[str, str]) -> ParsedFiles:
-    """Read the templates among some files."""
+def parse_files(files: Mapping[str, str], parsed: Mapping[str, nodes.Template] | None = None) -> ParsedFiles:
+    """Read the templates among some files. `parsed` are syntax trees of those that are read already."""
     environment = Environment(files, lambda name: name, queries_cluster=True)
-    trees: dict[str, nodes.Template] = {}
+    trees = {name: tree for name, tree in (parsed or {}).items() if name in files}
     for name in files:
-        if name.endswith(".j2"):
+        if name.endswith(".j2") and name not in trees:
             with contextlib.suppress(TemplateSyntaxError):
                 trees[name] = environment.parse(files[name], name, name)
     return ParsedFiles(files=files, environment=environment, trees=trees)

@@ -87,7 +87,6 @@ def check(
     Every example is rendered as if its children were ready, so that all of its documents are checked.
     """
     from ssa_operator.checks.findings import Severity
-    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.finding_formats import write_findings
     from ssa_operator.cli.target_schemas import target_schemas
 
@@ -100,7 +99,7 @@ def check(
         templates=templates,
         crds=existing,
         examples=examples_of(examples, templates),
-        schemas=target_schemas(kubernetes, Target(kubeconfig=kubeconfig, context=context)),
+        schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
     )
     findings = _findings(inputs)
     if fix:

@@ -25,12 +25,12 @@ CLUSTER = "cluster"
 DATA = "ssa_operator.checks.data"
 
 
-def target_schemas(version: str, target: Target) -> KubernetesSchemas:
+def target_schemas(version: str, *, kubeconfig: str | None, context: str | None) -> KubernetesSchemas:
     """The schemas of a version, or of the current cluster. Raises CommandError."""
     if version == CLUSTER:
         from ssa_operator.cli import connection
 
-        return connection.run(read_cluster_schemas(target))
+        return connection.run(read_cluster_schemas(connection.Target(kubeconfig=kubeconfig, context=context)))
     return bundled_schemas(version.removeprefix("v"))
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from jinja2 import nodes
+
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
@@ -35,6 +37,7 @@ from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.rendering.folder.snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 
 ROUNDS = 100
@@ -57,16 +60,28 @@ class Project:
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
-    parsed = [parse_files(read_snapshot(root).files) for root in roots]
+    folders = [folder for folder in project.sources.folders.values() if folder.templates and not folder.problems]
+    trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
+    parsed = [
+        parse_files(
+            read_snapshot(root).files,
+            {name: tree for folder in folders if folder.root == root for name, tree in trees[folder.name].items()},
+        )
+        for root in roots
+    ]
     names = [finding for each in parsed for finding in check_names(each)]
     # The operator's own message on such a line is about the same mistake.
     explained = {_line(finding) for finding in names}
     lookups = [finding for each in parsed for finding in check_lookups(each.trees)]
-    others = [*lookups, *check_template_fields(project), *check_examples(project)]
+    others = [*lookups, *check_template_fields(project, trees), *check_examples(project)]
     return [
         *names,
         *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
     ]
+
+
+def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
+    return {name: templates.syntax_tree(name) for name in templates.file_names if name.endswith(".j2")}
 
 
 _REPLACED = frozenset({"template-error", "render-error"})
@@ -105,8 +120,10 @@ def check_examples(project: Project) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def check_template_fields(project: Project) -> list[Finding]:
-    """The findings about the fields of parents that templates read, by the schemas of the CRDs."""
+def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
+    """The findings about the fields of parents that templates read, by the schemas of the CRDs. `trees` are the syntax
+    trees of folders.
+    """
     folders = []
     for kind in project.kinds.values():
         folder = project.sources.folders.get(kind.folder)
@@ -114,7 +131,7 @@ def check_template_fields(project: Project) -> list[Finding]:
             continue
         schema = object_schema(kind.definition, read_version(folder, kind.definition))
         if schema is not None:
-            fields = template_contents(folder).fields
+            fields = template_contents(folder, trees=trees.get(folder.name)).fields
             folders.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
     return check_fields(folders)
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.informers import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
-from ssa_operator.core.objects.crd_schema import has_status, object_schema
+from ssa_operator.core.objects.crd_schema import has_status, object_schema, version_priority
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.policies.permissions import ParentKind, ServedKind
+from ssa_operator.rendering.folder import crd_files
 from ssa_operator.rendering.folder.sources import Folder, Sources
 
 # Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
@@ -75,8 +74,8 @@ def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
 def read_crds(folders: Iterable[Path]) -> list[Document]:
     """The CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
-        return crds.load(*(folder for folder in folders if folder.exists()))
-    except crds.DefinitionError as error:
+        return crd_files.load(*(folder for folder in folders if folder.exists()))
+    except crd_files.DefinitionError as error:
         raise CommandError(str(error)) from error
 
 
@@ -137,7 +136,7 @@ def read_version(folder: Folder, definition: Mapping[str, Any]) -> str:
     """The version of the parents that the operator reads; '' if the CRD serves none."""
     versions = definition["spec"].get("versions", ())
     served = [each["name"] for each in versions if each.get("served")]
-    return folder.settings.version or max(served, key=definitions.version_priority, default="")
+    return folder.settings.version or max(served, key=version_priority, default="")
 
 
 def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> dict[str, Any]:

@@ -143,13 +143,15 @@ class Templates:
         self._checked.add(name)
         try:
             tree = self._environment.parse(self._files[name], name, name)
+            references = list(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)))
+            self._environment.compile_next(name, tree)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
             self._problems.append(
                 RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
             )
             return
-        for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        for reference in references:
             self._check_reference(reference, name)
 
     def _check_reference(self, reference: nodes.Node, name: str) -> None:
