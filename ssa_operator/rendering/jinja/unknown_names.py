@@ -131,12 +131,14 @@ def is_foreign(name: str) -> bool:
 
 
 def _suggest(name: str, known: list[str], foreign: Mapping[str, str], renamed: Mapping[str, str]) -> Suggestion:
-    same = next((each for each in known if _folded(each) == _folded(name)), None)
-    target = renamed.get(name, same)
+    target = renamed.get(name)
     if target in known:
         return Suggestion(f"write {target}", "" if name in _NOT_SAME else target)
     if name in foreign:
         return Suggestion(foreign[name])
+    same = next((each for each in known if _folded(each) == _folded(name)), None)
+    if same is not None:
+        return Suggestion(f"write {same}", same)
     near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), known, n=1)
     return Suggestion(f"did you mean {near[0]}?" if near else "")
 
