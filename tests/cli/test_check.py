@@ -33,6 +33,12 @@ data:
 """
 
 
+OWNED = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: owned
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: other, uid: other, controller: true}]
+"""
 TYPO = (
     AFTER.replace("name: after", "name: typo")
     + "{% if spec.replicas > 99 %}{{ spec.replcas | default(1) }}{% endif %}\n"
@@ -88,6 +94,7 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
             "declares no spec.replcas",
         ),
         ("two", WEB, "invalid-manifest", 1, "Deployment default/web"),
+        ("owned", OWNED, "invalid-manifest", 1, "is controlled by Pod other"),
         # A document that waits for a child is checked, too.
         ("after", AFTER.replace("name: after", "name: after, namespace: other"), "invalid-manifest", 1, "outside"),
     ],
@@ -230,8 +237,10 @@ async def test_an_example_finds_another_example_by_lookup(tmp_path: Path) -> Non
     (templates / "bad.yaml.j2").write_text(bad.replace("observedGeneration", "readyReplicas"))
     # Only the document whose field the other example's status has is rendered, and found to be wrong.
     _, found, _ = await check(folder)
-    assert {each["code"] for each in found} == {"invalid-manifest"}
-    assert len(found) == 2
+    wrong = [each for each in found if each["severity"] == "error"]
+    assert {each["code"] for each in wrong} == {"invalid-manifest"}
+    assert len(wrong) == 2
+    assert {each["code"] for each in found} == {"invalid-manifest", "lookup-by-parent"}
 
 
 async def test_one_line_that_many_manifests_come_from_is_one_finding(tmp_path: Path) -> None:
