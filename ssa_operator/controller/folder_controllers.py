@@ -209,9 +209,13 @@ class FolderControllers:
             log.exception("%s: unexpected error", name)
 
     def _requeue_unready(self) -> None:
-        """Requeue the parents that are not ready, because their children may need a kind that is served now."""
+        """Requeue the parents that are not ready, because their children may need a kind that is served now.
+
+        A parent that is reconciled right now is requeued too: what it learns may be older than the change.
+        """
         for parents in self.folders.values():
-            for key in parents.unready():
+            reconciled = filter(self._router.is_reconciled, parents.all_keys())
+            for key in dict.fromkeys((*parents.unready(), *reconciled)):
                 self._router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
