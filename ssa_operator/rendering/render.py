@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.adoption import LAST_APPLIED
@@ -23,6 +24,7 @@ from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
+from ssa_operator.rendering.ready_when import ready_when_of, with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
 from ssa_operator.rendering.status_redaction import redact_status, redactor_of
 from ssa_operator.rendering.values import limits
@@ -34,6 +36,10 @@ from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, m
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
+
+
+_ANNOTATION_ROUNDS = 16
+"""Renders of a folder after which the annotations of children count as they are: each one may depend on the last."""
 
 
 def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
@@ -64,10 +70,17 @@ def render(
     api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
     no_wait: set[Reference] = set()
-    # The annotation `wait` of a child is known only after its manifest is rendered.
-    while api.unready and not (more := api.unready & no_wait_children(results)) <= no_wait:
+    ready_when: dict[Reference, Predicate] = {}
+    # The annotations `wait` and `ready-when` of a child are known only after its manifest is rendered.
+    for _ in range(_ANNOTATION_ROUNDS):
+        more = api.unready & no_wait_children(results) if api.unready else set()
+        rules = ready_when_of(results) if api.judged else {}
+        rules = {child: rule for child, rule in rules.items() if child in api.judged and ready_when.get(child) != rule}
+        if more <= no_wait and not rules:
+            break
         no_wait |= more
-        api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced)
+        ready_when |= rules
+        api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
     results = resolve_references(results, api)
     return Rendered(
@@ -147,7 +160,7 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
         nodes, slots = _nodes(templates, file, variables)
-        results: list[Result] = [result for node in nodes for result in manifests(node, slots)]
+        results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots)]
         if slots.tracked:
             results = [resolve_wait_namespace(result, api) for result in results]
         if api.file_provenance:
@@ -197,15 +210,22 @@ def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) 
     return templates.parse_rendered(text.marked, file.name), SlotValues(text.values, text.texts, text.tracked)
 
 
-def render_status(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView) -> StatusFields:
-    """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template."""
+def render_status(
+    templates: Templates | Folder,
+    parent: Mapping[str, Any],
+    cluster: ClusterView,
+    ready_when: Mapping[Reference, Predicate] | None = None,
+) -> StatusFields:
+    """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template. `ready_when`
+    has the children with a rule of readiness of their own.
+    """
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return StatusFields(problems=templates.problems)
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
-    api = TemplateAPI(cluster, parent, lenient=True)
+    api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
     variables = _variables(templates, parent, api) | {"status": api.previous_status(parent)}
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()

@@ -34,7 +34,9 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
@@ -197,7 +199,7 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
         await trim_inventory(self._cluster, turn, plan)
@@ -205,12 +207,12 @@ class Reconciler:
         return self._scheduled(turn, plan, outcomes, report)
 
     async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
         report = make_suspended_report(turn.parent.live, outcomes, own, self._now())
         return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
 
     async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
         report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = redacted_report(report, turn.state.redactor, own.left_out)
@@ -257,6 +259,16 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
+
+
+def _ready_when(outcomes: Iterable[Outcome]) -> dict[Reference, Predicate]:
+    """The children with a rule of readiness of their own."""
+    manifests = [outcome.step.manifest for outcome in outcomes if outcome.step.manifest is not None]
+    return {
+        Reference(manifest.identity.kind, manifest.identity.name): manifest.document.ready_when
+        for manifest in manifests
+        if manifest.document.ready_when is not None
+    }
 
 
 def _live_objects(outcomes: Iterable[Outcome]) -> list[LiveObject]:

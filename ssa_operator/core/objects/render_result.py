@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.objects.annotations import is_finalize_hook
+from ssa_operator.core.objects.annotations import Reference, is_finalize_hook
 from ssa_operator.core.objects.cluster_view import Body, Query
 from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 
 
@@ -72,6 +73,8 @@ class Document:
     """Whether a field of it holds a generated value alone, so that the next render reads the value back from the live
     object.
     """
+    ready_when: Predicate | None = None
+    """What replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
 
     def origin(self, path: FieldPath) -> Origin | None:
         """The origin of a field's value; None if the render isn't traced."""
@@ -155,6 +158,15 @@ class Rendered:
     """The Secrets that templates read."""
     generated_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """The generated values of all files."""
+
+    @property
+    def ready_when(self) -> dict[Reference, Predicate]:
+        """The children with a rule of readiness of their own."""
+        return {
+            Reference(document.body["kind"], document.body["metadata"]["name"]): document.ready_when
+            for document in self.documents
+            if document.ready_when is not None
+        }
 
     @property
     def standing(self) -> Rendered:

@@ -26,6 +26,7 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
@@ -51,6 +52,7 @@ class TemplateAPI:
         "_lenient",
         "_metadata",
         "_no_wait",
+        "_ready_when",
         "_reused_values",
         "again_at",
         "aged",
@@ -59,6 +61,7 @@ class TemplateAPI:
         "file_provenance",
         "generated_values",
         "generator",
+        "judged",
         "objects_with_generated_values",
         "read_unready",
         "secrets",
@@ -73,9 +76,10 @@ class TemplateAPI:
         lenient: bool = False,
         no_wait: AbstractSet[Reference] = frozenset(),
         traced: bool = False,
+        ready_when: Mapping[Reference, Predicate] | None = None,
     ) -> None:
         """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready. `traced`: the values record
-        the fields that they come from.
+        the fields that they come from. `ready_when`: the children with a rule of readiness of their own.
         """
         self.cluster = cluster
         self.asked: dict[Query, SourceLocation | None] = {}
@@ -94,7 +98,10 @@ class TemplateAPI:
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
         """The generated values of all files."""
+        self.judged: set[Reference] = set()
+        """The children whose readiness the templates depend on."""
         self._no_wait = no_wait
+        self._ready_when = ready_when or {}
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
@@ -165,7 +172,9 @@ class TemplateAPI:
                 (self._record_query(query, None),), [WaitTarget(query, state="be ready")], is_answer=True
             )
         readiness_counts = not self._lenient and query not in self._done
-        unready = readiness_counts and (deleting or (query not in self._no_wait and not self._readiness(body).usable))
+        unready = readiness_counts and (
+            deleting or (query not in self._no_wait and not self._readiness(body, query).usable)
+        )
         if unready and not deleting:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
@@ -236,7 +245,7 @@ class TemplateAPI:
             answer = self.cluster.answer(source.query)
             if answer.unknown:
                 return self._unknown_answer(source, answer)
-        found = source.query in self._done or (body is not None and self._is_ready(body))
+        found = source.query in self._done or (body is not None and self._is_ready(body, source.query))
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
@@ -291,13 +300,17 @@ class TemplateAPI:
         )
         return UnknownValue((source,), [awaited], is_answer=True)
 
-    def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        return self._readiness(body).state is ReadinessState.CURRENT
+    def _is_ready(self, body: Mapping[str, Any], query: Query) -> bool:
+        return self._readiness(body, query).state is ReadinessState.CURRENT
 
-    def _readiness(self, body: Mapping[str, Any]) -> Readiness:
+    def _readiness(self, body: Mapping[str, Any], query: Query) -> Readiness:
+        ready_when = None
+        if isinstance(query, Reference):
+            self.judged.add(query)
+            ready_when = self._ready_when.get(query)
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.cluster.now, reports_status=status_kinds)
+        found = readiness(body, self.cluster.now, reports_status=status_kinds, ready_when=ready_when)
         if found.again_at is not None:
             self._render_again_at(found.again_at)
         return found
