@@ -9,8 +9,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
@@ -18,7 +19,7 @@ from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
@@ -31,7 +32,7 @@ from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ def render_status(
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
+    location_of: Callable[[FieldPath], SourceLocation] | None = None
     with limits.enforced():
         try:
             nodes, slots = _nodes(templates, templates.status, variables)
@@ -238,6 +240,7 @@ def render_status(
                 redactor = redactor_of(api.secrets, templates, parent)
                 status, left_out = redact_status(status, redactor, api.file_provenance)
             fields = _fields(status, nodes, slots)
+            location_of = partial(_status_location, nodes, slots) if fields else None
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             problems = (problem_of(error, templates, templates.status.name, variables),)
     return StatusFields(
@@ -246,8 +249,13 @@ def render_status(
         asked=tuple(api.asked),
         again_at=api.again_at,
         left_out=left_out,
+        location_of=location_of,
         secrets=tuple(api.secrets),
     )
+
+
+def _status_location(nodes: tuple[Node, ...], slots: SlotValues, path: FieldPath) -> SourceLocation:
+    return find_location(nodes[0], path, slots)
 
 
 def _status(nodes: tuple[Node, ...], slots: SlotValues) -> Any:

@@ -213,5 +213,7 @@ class StatusFields:
     """When the result may change without an event, in seconds since the epoch."""
     left_out: tuple[str, ...] = ()
     """The fields that would publish the content of a Secret."""
+    location_of: Callable[[FieldPath], SourceLocation] | None = field(default=None, repr=False, compare=False)
+    """The line that wrote a field, or the nearest field around it; None without a template."""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
     """The Secrets that the template reads."""

@@ -7,7 +7,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.core.objects.live_object import LiveObject
@@ -21,6 +21,7 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
+from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_status
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
@@ -49,6 +50,10 @@ class Report:
     """The message of the children that change each time they are applied, '' where there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
+    own: OwnStatus = field(default_factory=OwnStatus)
+    """The author's part of the status."""
+    rendered_status: StatusFields = field(default_factory=StatusFields)
+    """What the status template rendered."""
 
 
 def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
@@ -97,8 +102,11 @@ def make_deletion_report(
 
 
 def with_message(report: Report, message: str) -> Report:
-    """The report with another message in its verdict and in each condition."""
-    conditions = [{**condition, "message": message} for condition in report.status["conditions"]]
+    """The report with another message in its verdict and in each condition of the operator."""
+    conditions = [
+        {**condition, "message": message} if condition["type"] in OPERATOR_TYPES else condition
+        for condition in report.status["conditions"]
+    ]
     return replace(
         report,
         verdict=replace(report.verdict, message=message),
@@ -118,8 +126,11 @@ def _report_of(
     parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
 ) -> Report:
     """The report with a verdict, and without outcomes."""
+    author = own_status(parent, own)
     return Report(
-        status=make_status(parent, verdict, children, own, now),
+        status=make_status(parent, verdict, children, author, now),
+        own=author,
+        rendered_status=own,
         verdict=verdict,
         children=children,
         complete=False,
