@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
-from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
+from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
@@ -25,6 +25,7 @@ from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
+from ssa_operator.rendering.live_reads import resolve_live_reads
 from ssa_operator.rendering.ready_when import ready_when_of, with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
 from ssa_operator.rendering.status_redaction import redact_status, redactor_of
@@ -83,13 +84,13 @@ def render(
         ready_when |= rules
         api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
-    results = resolve_references(results, api)
+    results = resolve_references(resolve_live_reads(results, api), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, RenderProblem)]),
-        asked=tuple(api.asked),
-        read_unready=frozenset(api.read_unready),
+        asked=_asked(api),
+        read_unready=frozenset(api.read_unready | api.live_reads.keys()),
         generated=tuple(api.objects_with_generated_values),
         again_at=api.again_at,
         aged=api.aged,
@@ -97,6 +98,11 @@ def render(
         secrets=tuple(api.secrets),
         generated_values=tuple(api.generated_values),
     )
+
+
+def _asked(api: TemplateAPI) -> tuple[Query, ...]:
+    """All queries to the cluster, those of `live` included."""
+    return tuple(dict.fromkeys((*api.asked, *api.live_reads)))
 
 
 def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
@@ -246,7 +252,7 @@ def render_status(
     return StatusFields(
         fields=fields,
         problems=problems,
-        asked=tuple(api.asked),
+        asked=_asked(api),
         again_at=api.again_at,
         left_out=left_out,
         location_of=location_of,

@@ -142,8 +142,9 @@ class Observer:
             new = not all(kind in known and known[kind].synced for kind in kinds)
             await children.watch(kinds, _namespaces(rendered), redactor)
             await lookups.wait_for_sync(versions)
-            if (new and rendered.waits) or lookups.watch(versions) != versions:
-                # The objects that the render waited for may exist, because they were not watched before.
+            live = any(isinstance(query, Reference) for query in rendered.asked)
+            if (new and (rendered.waits or live)) or lookups.watch(versions) != versions:
+                # The objects that the render waited for, or found absent, may exist: they were not watched before.
                 continue
             more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
             read.update(rendered.generated)

@@ -47,6 +47,8 @@ class WaitTarget:
     """The state that the object must reach, in words that follow "to"; '' for none."""
     needs_permission: bool = False
     """Whether the wait only ends when a user grants a permission."""
+    live: bool = False
+    """Whether a template reads the field with `live`, which never waits: that it is missing is an error."""
 
     def __str__(self) -> str:
         if self.state:

@@ -4,7 +4,7 @@ Promises:
 - A query alone never waits. A document that reads a field waits until the cluster has the object and the field.
 - A document that reads a field of a child also waits until the child is ready, except for a child with the annotation
   `wait: "false"`.
-- `default` and `is defined` wait for neither.
+- `default` and `is defined` wait for neither, and `live` never waits.
 - In a lenient render nothing waits: it reads the fields of a child that is not ready or that is being deleted.
 - The render records every query with the template line that sent it.
 """
@@ -62,6 +62,7 @@ class TemplateAPI:
         "generated_values",
         "generator",
         "judged",
+        "live_reads",
         "objects_with_generated_values",
         "read_unready",
         "secrets",
@@ -98,6 +99,8 @@ class TemplateAPI:
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
         """The generated values of all files."""
+        self.live_reads: dict[Reference, SourceLocation | None] = {}
+        """The children that templates read with `live`, each with the first template line that does."""
         self.judged: set[Reference] = set()
         """The children whose readiness the templates depend on."""
         self._no_wait = no_wait
@@ -123,6 +126,7 @@ class TemplateAPI:
             "child": self._child,
             "expired": self._expired,
             "generated": self._generated,
+            "live": self._live,
             "lookup": self._lookup,
             "lookup_all": self._lookup_all,
             "ready": self._ready,
@@ -178,6 +182,11 @@ class TemplateAPI:
         if unready and not deleting:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
+
+    def _live(self, kind: str, name: str) -> TrackedValue:
+        query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
+        source = self._record_query(query, self.cluster.child(kind, name), awaited=False, live=True)
+        return TrackedValue(source.body, (source,))
 
     def _lookup(
         self,
@@ -272,10 +281,20 @@ class TemplateAPI:
         return False
 
     def _record_query(
-        self, query: Query, body: Any, *, awaited: bool = True, unready: bool = False, unanswered: bool = False
+        self,
+        query: Query,
+        body: Any,
+        *,
+        awaited: bool = True,
+        unready: bool = False,
+        unanswered: bool = False,
+        live: bool = False,
     ) -> Provenance:
         location = _calling_line()
-        self.asked.setdefault(query, location)
+        if live and isinstance(query, Reference):
+            self.live_reads.setdefault(query, location)
+        else:
+            self.asked.setdefault(query, location)
         if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, list) else [body]
         return Provenance(
@@ -289,6 +308,7 @@ class TemplateAPI:
             unanswered=unanswered,
             location=location,
             path=() if self.traced else None,
+            live=live,
         )
 
     def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
