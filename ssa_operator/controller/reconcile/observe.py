@@ -199,7 +199,7 @@ class Observer:
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
         history = observe_loops(history, now, reset=changed and not live.deleting)
-        if is_suspended(live):
+        if is_suspended(live, turn.parent.folder.settings.suspend_when):
             # Users may change the children by hand, and no reconcile follows.
             return replace(history, requeues=Requeues())
         children = AppliedChildren(

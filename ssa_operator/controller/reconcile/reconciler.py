@@ -51,7 +51,7 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan, render_history_after
-from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
+from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
 from ssa_operator.core.redaction.redacted_report import redacted_report
@@ -124,20 +124,20 @@ class Reconciler:
             return await self._reconcile_deletion(turn)
         if live.deleting:
             return await self._report_leaving(turn)
-        if is_suspended(live):
-            return await self._reconcile_suspended(turn)
+        if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
+            return await self._reconcile_suspended(turn, why)
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
         return await self._publish(turn, report)
 
-    async def _reconcile_suspended(self, turn: Turn) -> Report:
+    async def _reconcile_suspended(self, turn: Turn, why: str) -> Report:
         """A reconcile that reports on the children, and applies and deletes nothing."""
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
-        report = await self._report_suspended(turn, observed, outcomes)
+        report = await self._report_suspended(turn, observed, outcomes, why)
         return await self._publish(turn, report)
 
     async def _reconcile_deletion(self, turn: Turn) -> Report:
@@ -206,9 +206,9 @@ class Reconciler:
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
-    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes) -> Report:
+    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes, why: str) -> Report:
         own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
-        report = make_suspended_report(turn.parent.live, outcomes, own, self._now())
+        report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
         return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
 
     async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:

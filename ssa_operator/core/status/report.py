@@ -16,7 +16,6 @@ from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.planning.suspension import MESSAGE as SUSPENDED
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
@@ -74,10 +73,14 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
 
 
-def make_suspended_report(parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
-    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`."""
+def make_suspended_report(
+    parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float, why: str
+) -> Report:
+    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`, `why` is the message of
+    `suspension_message`.
+    """
     children = child_statuses(outcomes, now)
-    verdict = replace(make_verdict_on_children(children), suspended=SUSPENDED)
+    verdict = replace(make_verdict_on_children(children), suspended=why)
     report = _with_outcomes(_report_of(parent, verdict, children, own, now), outcomes, own.again_at)
     return replace(report, suspended=True)
 
