@@ -27,7 +27,7 @@ from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
-from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.crd_schema import object_schema, status_schema
 from ssa_operator.core.objects.crd_variants import variants
 from ssa_operator.core.objects.dependency_graph import graph_of
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
@@ -35,6 +35,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.folder.snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Sources
 from ssa_operator.rendering.jinja.templates import Templates
@@ -108,10 +109,12 @@ def check_examples(project: Project) -> list[Finding]:
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups})
-        findings += [found] if isinstance(found, Finding) else _findings_of(found, project.schemas)
-        if not isinstance(found, Finding):
-            findings += _not_deterministic(cluster, parent, found)
-        if not isinstance(found, Finding) and found.folder.name not in varied:
+        if isinstance(found, Finding):
+            findings.append(found)
+            continue
+        findings += [*_findings_of(found, project.schemas), *_dropped(found, project)]
+        findings += _not_deterministic(cluster, parent, found)
+        if found.folder.name not in varied:
             varied.add(found.folder.name)
             findings += _of_variants(project, parent, found)
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
@@ -225,6 +228,16 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
         for finding in _findings_of(found, project.schemas):
             if finding.severity is Severity.ERROR:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
+
+
+def _dropped(parent: OfflineParent, project: Project) -> Iterable[Finding]:
+    """What the operator doesn't write of the status."""
+    live = parent.observed.parent
+    kind = project.kinds.get(live.identity.group_kind)
+    schema = None if kind is None else status_schema(kind.definition, live.version)
+    own = own_status(live, parent.status)
+    for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
+        yield Finding(code="dropped-status-field", message=each.message, location=each.location)
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:

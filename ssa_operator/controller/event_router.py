@@ -45,10 +45,6 @@ class EventRouter:
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
         self._queue.add(key, cause)
 
-    def is_reconciled(self, key: ParentKey) -> bool:
-        """Whether a worker reconciles the parent now."""
-        return self._queue.is_processed(key)
-
     def child_changed(self, parent_uid: str) -> None:
         self._requeue(parent_uid, Cause.CHILD)
 

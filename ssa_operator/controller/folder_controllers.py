@@ -209,13 +209,10 @@ class FolderControllers:
             log.exception("%s: unexpected error", name)
 
     def _requeue_unready(self) -> None:
-        """Requeue the parents that are not ready, because their children may need a kind that is served now.
-
-        A parent that is reconciled right now is requeued too: what it learns may be older than the change.
-        """
+        """Requeue the parents that are not ready, because their children may need a kind that is served now."""
         for parents in self.folders.values():
-            reconciled = filter(self._router.is_reconciled, parents.all_keys())
-            for key in dict.fromkeys((*parents.unready(), *reconciled)):
+            parents.kind_changes += 1
+            for key in parents.unready():
                 self._router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:

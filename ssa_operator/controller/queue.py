@@ -137,10 +137,6 @@ class QueueState(Generic[Key]):
         if key in self._waiting:
             self._push(key, self._waiting[key])
 
-    def is_processed(self, key: Key) -> bool:
-        """Whether a worker processes the parent now."""
-        return key in self._processing
-
     def unfinished(self, now: float) -> float:
         """The seconds spent so far on all parents that are processed now."""
         return sum(now - since for since in self._processing.values())
@@ -212,9 +208,6 @@ class Queue(Generic[Key]):
 
     def has_as_urgent(self, causes: Cause) -> bool:
         return self._state.has_as_urgent(causes)
-
-    def is_processed(self, key: Key) -> bool:
-        return self._state.is_processed(key)
 
     def unfinished(self) -> float:
         return self._state.unfinished(self._clock())

@@ -100,6 +100,7 @@ def finalized_templates(gadget_templates: Path, group: str) -> Path:
     return gadget_templates
 
 
+@pytest.mark.slow
 async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_delete(
     desk: Desk, operate: Operate, finalized_templates: Path, group: str
 ) -> None:
@@ -369,6 +370,7 @@ async def test_what_a_parent_without_a_status_waits_for_is_an_event(
         await desk.until_event("StatusNotDeclared", "no status subresource", about="plain")
 
 
+@pytest.mark.slow
 async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespaces(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
@@ -399,6 +401,7 @@ async def doomed(desk: Desk) -> AsyncIterator[Desk]:
         yield there
 
 
+@pytest.mark.slow
 async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, operate: Operate, doomed: Desk) -> None:
     async with operate(namespaces=(desk.namespace, doomed.namespace)) as running:
         await doomed.ready(ECHOES, "held")
