@@ -34,9 +34,7 @@ from ssa_operator.rendering.jinja.unknown_names import (
 _JINJA_NAMES = frozenset({"caller", "kwargs", "loop", "self", "super", "varargs"})
 """Names that Jinja itself defines in blocks, loops and macros."""
 
-_SURROUNDINGS = frozenset(
-    {"api_available", "kubernetes_version", "live", "operator", "read_file", "read_files", "values"}
-)
+_SURROUNDINGS = frozenset({"api_available", "kubernetes_version", "operator", "read_file", "read_files", "values"})
 """Names of the contract that a folder or an installation adds; a render reports them where they are missing."""
 
 _KNOWN = VARIABLES | CLUSTER_FUNCTIONS | FUNCTIONS.keys() | _SURROUNDINGS
