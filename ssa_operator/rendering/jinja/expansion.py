@@ -432,6 +432,8 @@ class Expansion:
         match node.name:
             case "safe" | "string" | "to_yaml" | "tojson" | "list":
                 return value
+            case "from_yaml" | "merge" if isinstance(value, Fragment) and _is_manifest(value):
+                return value
             case "default" | "d":
                 return self._with_default(value, arguments)
             case "indent" if isinstance(value, Fragment):
@@ -587,6 +589,12 @@ def _names_import(node: nodes.Node, scope: Scope) -> bool:
         if isinstance(node, nodes.Name) and isinstance(scope.get(node.name), Module):
             return True
     return False
+
+
+def _is_manifest(text: Fragment) -> bool:
+    """Whether a text is that of whole manifests. The text of a part would be at the wrong indentation in other text."""
+    written = "".join(piece.text for piece in text.pieces)
+    return all(re.search(rf"^{key}:", written, re.MULTILINE) for key in ("apiVersion", "kind"))
 
 
 def _merged(outer: Branch, inner: Branch) -> Branch:
