@@ -40,6 +40,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     Unknown,
     Value,
     concatenated,
+    data_value,
     in_arm,
     indented,
     known_texts,
@@ -356,6 +357,10 @@ class Expansion:
     def _name(self, node: nodes.Name, scope: Scope) -> Value:
         if node.name in scope:
             return scope[node.name]
+        if node.name == "values":
+            return data_value(self.templates.surroundings.values)
+        if node.name == "operator":
+            return data_value(self.templates.surroundings.operator)
         return self._field((node.name,), node.lineno) if node.name in VARIABLES else UNKNOWN
 
     def _field(self, path: tuple[str, ...], line: int) -> Value:

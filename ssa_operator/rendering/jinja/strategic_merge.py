@@ -88,10 +88,17 @@ def merge(value: Any, other: Any) -> Any:
     return TrackedValue(merged, provenance)
 
 
+def merge_mappings(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for plain data, in which every list is replaced. Raises UnfitValueError if it is nested too deep."""
+    merged: dict[str, Any] = _Merging({}).both(left, right, "", 0)
+    return merged
+
+
 class _Merging:
     """One use of the filter. `provenance` is that of the mappings and lists whose fields it read."""
 
-    def __init__(self) -> None:
+    def __init__(self, list_keys: Mapping[str, tuple[tuple[str, ...], ...]] = LIST_KEYS) -> None:
+        self._list_keys = list_keys
         self.provenance: list[tuple[Provenance, ...]] = []
 
     def both(self, left: Any, right: Any, name: str, depth: int) -> Any:
@@ -105,7 +112,7 @@ class _Merging:
             return call_tracked(lambda *_: None, (left, right), {})
         if isinstance(above, (list, tuple)) and isinstance(below, (list, tuple)):
             lists = self._items(left), self._items(right)
-            keys = _keys_of(name, *lists)
+            keys = _keys_of(name, self._list_keys.get(name, ()), *lists)
             if keys is not None:
                 return self._lists(*lists, (name, keys), depth)
         return self.alone(right, depth)
@@ -176,12 +183,14 @@ class _Merging:
         return list(plain)
 
 
-def _keys_of(name: str, left: Sequence[Any], right: Sequence[Any]) -> tuple[str, ...] | None:
+def _keys_of(
+    name: str, options: Sequence[tuple[str, ...]], left: Sequence[Any], right: Sequence[Any]
+) -> tuple[str, ...] | None:
     """The keys by which two lists merge, None if the right list replaces the left one.
 
     Raises UnfitValueError if only an item of the right list lacks them.
     """
-    for keys in LIST_KEYS.get(name, ()):
+    for keys in options:
         if not all(_has_key(item, keys[0]) for item in left) or not (left or right):
             continue
         if all(_has_key(item, keys[0]) for item in right):
