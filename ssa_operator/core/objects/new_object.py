@@ -1,0 +1,58 @@
+"""What the API server makes of a new custom resource: pruned, defaulted and validated by its CRD.
+
+Promises:
+- The result and the verdict are those of a create request.
+- Every error is reported at once. What can't be checked without an API server is named, and refuses nothing.
+
+Admission webhooks and admission policies need a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ssa_operator.core.objects.crd_defaults import defaulted
+from ssa_operator.core.objects.crd_schema import has_status, object_schema
+from ssa_operator.core.objects.field_errors import ErrorType, FieldError
+from ssa_operator.core.objects.field_pruning import prune
+from ssa_operator.core.objects.metadata_validation import validate_embedded, validate_metadata
+from ssa_operator.core.objects.schema_validation import validate, validate_lists
+from ssa_operator.core.objects.source_location import FieldPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewObject:
+    """A custom resource as the API server stores it, or why it doesn't."""
+
+    body: dict[str, Any]
+    """The object without undeclared fields, with defaults."""
+    pruned: tuple[FieldPath, ...] = ()
+    """The fields that the CRD doesn't declare."""
+    errors: tuple[FieldError, ...] = ()
+    """Why the API server refuses it."""
+    unchecked: tuple[str, ...] = ()
+    """What was not checked, as the field and the rule."""
+
+
+def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: str) -> NewObject:
+    """A custom resource as a create request in this version gives it. A status that the request sets is kept, because
+    a command that reads an object of a file wants it; it is validated only where the CRD has no status subresource.
+    """
+    schema = object_schema(definition, version)
+    pruned_body, pruned = prune(body, schema)
+    result = defaulted(pruned_body, schema)
+    if schema is None:
+        return NewObject(body=result, pruned=pruned, errors=tuple(validate_metadata(result)))
+    validated = {key: item for key, item in result.items() if key != "status" or not has_status(definition, version)}
+    found = validate(schema, validated)
+    errors = [*validate_metadata(validated), *found.errors, *validate_embedded(schema, validated)]
+    errors += validate_lists(schema, validated)
+    return NewObject(body=result, pruned=pruned, errors=tuple(errors), unchecked=tuple(found.unchecked))
+
+
+BLOCKING = frozenset(
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE}
+)
+"""Errors after which the API server runs no validation rules (CEL)."""
