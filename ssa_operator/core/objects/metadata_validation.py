@@ -47,21 +47,21 @@ ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotations of an object."""
 
 
-def subdomain_faults(text: str) -> list[str]:
-    """What is wrong with a DNS subdomain."""
-    faults = ["must be no more than 253 bytes"] if len(text.encode()) > 253 else []
+def subdomain_faults(text: str, unit: str = "characters") -> list[str]:
+    """What is wrong with a DNS subdomain. The API server has two words for the unit of its length."""
+    faults = [f"must be no more than 253 {unit}"] if len(text.encode()) > 253 else []
     return faults if re.fullmatch(_SUBDOMAIN, text) else [*faults, _SUBDOMAIN_WORDS]
 
 
 def label_faults(text: str) -> list[str]:
     """What is wrong with a DNS label."""
-    faults = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
+    faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
     return faults if re.fullmatch(_LABEL, text) else [*faults, _LABEL_WORDS]
 
 
 def dns1035_faults(text: str) -> list[str]:
     """What is wrong with a DNS-1035 label."""
-    faults = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
+    faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
     return faults if re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text) else [*faults, _KIND_WORDS]
 
 
@@ -75,7 +75,7 @@ def key_faults(text: str) -> list[str]:
         return [words]
     faults, name = [], parts[-1]
     if len(parts) == 2:
-        found = subdomain_faults(parts[0]) if parts[0] else ["must be non-empty"]
+        found = subdomain_faults(parts[0], "bytes") if parts[0] else ["must be non-empty"]
         faults += [f"prefix part {words}" for words in found]
     if not name:
         faults.append("name part must be non-empty")

@@ -15,11 +15,26 @@ from typing import Any
 
 from ssa_operator.core.objects.crd_defaults import defaulted
 from ssa_operator.core.objects.crd_schema import has_status, object_schema
-from ssa_operator.core.objects.field_errors import ErrorType, FieldError
+from ssa_operator.core.objects.field_errors import NO_FIELD, ErrorType, FieldError
 from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.metadata_validation import validate_embedded, validate_metadata
+from ssa_operator.core.objects.rule_validation import has_rules, validate_rules
 from ssa_operator.core.objects.schema_validation import validate, validate_lists
 from ssa_operator.core.objects.source_location import FieldPath
+
+BLOCKING = frozenset(
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE}
+)
+"""Errors after which the API server runs no validation rules (CEL)."""
+
+RULES_NOT_CHECKED = FieldError(
+    path=(),
+    field=NO_FIELD,
+    type=ErrorType.INVALID,
+    value=None,
+    detail="some validation rules were not checked because the object was invalid; correct the existing errors to "
+    "complete validation",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +64,12 @@ def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: 
     found = validate(schema, validated)
     errors = [*validate_metadata(validated), *found.errors, *validate_embedded(schema, validated)]
     errors += validate_lists(schema, validated)
-    return NewObject(body=result, pruned=pruned, errors=tuple(errors), unchecked=tuple(found.unchecked))
-
-
-BLOCKING = frozenset(
-    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE}
-)
-"""Errors after which the API server runs no validation rules (CEL)."""
+    unchecked = [*found.unchecked]
+    if has_rules(schema):
+        if any(error.type in BLOCKING for error in errors):
+            errors.append(RULES_NOT_CHECKED)
+        else:
+            rules = validate_rules(schema, validated)
+            errors += rules.errors
+            unchecked += rules.unchecked
+    return NewObject(body=result, pruned=pruned, errors=tuple(errors), unchecked=tuple(unchecked))
