@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -78,10 +79,14 @@ async def compare(
     return result
 
 
+# Go's reason why a text is no address has many words of its own.
+_ADDRESS_DETAIL = re.compile(r"(?<=conversion from string): ParseAddr\(.*(?= evaluating rule)")
+
+
 def _refusals_differ(error: ApiError, found: NewObject) -> str:
     if error.code != 422:
         return "" if found.errors else f"the API server refuses it, and offline it is valid: {error.message}"
-    theirs = sorted({f"{cause.field}: {cause.message}" for cause in error.causes})
+    theirs = sorted({_ADDRESS_DETAIL.sub("", f"{cause.field}: {cause.message}") for cause in error.causes})
     ours = sorted({str(each) for each in found.errors})
     if theirs == ours or (found.unchecked and ours and set(ours) <= set(theirs)):
         return ""

@@ -10,6 +10,7 @@ The words are those of k8s.io/apimachinery (pkg/util/validation/field).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -68,14 +69,47 @@ _WITH_VALUE = frozenset(
 )
 
 
-def error_field(path: FieldPath, *, key: str | None = None) -> str:
-    """A path as the API server writes it: `spec.ports[0].name`, and `NO_FIELD` for the whole object. `key` is a key of
-    a map below it, in brackets.
-    """
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-    if key is not None:
-        return f"{text}[{key}]"
-    return text or NO_FIELD
+def error_field(path: FieldPath) -> str:
+    """A path as the validation of schemas writes it: `spec.ports[0].name`, and `NO_FIELD` for the whole object."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or NO_FIELD
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of an object, where the API server tells fields (`a.b`) from keys of a map (`a[b]`)."""
+
+    path: FieldPath = ()
+    text: str = ""
+    """The API server's words; '' for the whole object."""
+
+    def field(self, name: str) -> Place:
+        """A field of it."""
+        return Place((*self.path, name), f"{self.text}.{name}".removeprefix("."))
+
+    def key(self, name: str) -> Place:
+        """The value of a key of it."""
+        return Place((*self.path, name), f"{self.text}[{name}]")
+
+    def item(self, position: int) -> Place:
+        """An item of it."""
+        return Place((*self.path, position), f"{self.text}[{position}]")
+
+    def __str__(self) -> str:
+        return self.text or NO_FIELD
+
+
+def inner_parts(schema: Mapping[str, Any], value: Any, place: Place) -> Iterator[tuple[Mapping[str, Any], Any, Place]]:
+    """The fields, keys and items of a value that have a schema: the schema, the value and the place of each."""
+    if isinstance(value, Mapping):
+        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+        for key, item in value.items():
+            if key in properties:
+                yield properties[key], item, place.field(key)
+            elif isinstance(additional, Mapping):
+                yield additional, item, place.key(key)
+    elif isinstance(value, (list, tuple)) and isinstance(items := schema.get("items"), Mapping):
+        for position, item in enumerate(value):
+            yield items, item, place.item(position)
 
 
 def _shown(value: Any) -> str:

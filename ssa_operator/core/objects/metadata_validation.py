@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ssa_operator.core.objects.field_errors import ErrorType, FieldError, error_field
+from ssa_operator.core.objects.field_errors import ErrorType, FieldError, Place, error_field, inner_parts
 from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.source_location import FieldPath
 
@@ -109,20 +110,14 @@ def validate_metadata(body: Mapping[str, Any]) -> list[FieldError]:
     return [*errors, *_common(metadata, ("metadata",))]
 
 
-def validate_embedded(schema: Schema, value: Any, path: FieldPath = ()) -> list[FieldError]:
+def validate_embedded(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
     """The errors of apiVersion, kind and metadata of the embedded resources in an object."""
     errors: list[FieldError] = []
-    if isinstance(value, Mapping):
-        if schema.get("x-kubernetes-embedded-resource"):
-            errors += _of_embedded(value, path)
-        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
-        for key, item in value.items():
-            inner = properties.get(key, additional)
-            if isinstance(inner, Mapping):
-                errors += validate_embedded(inner, item, (*path, key))
-    elif isinstance(value, (list, tuple)) and isinstance(items := schema.get("items"), Mapping):
-        for position, item in enumerate(value):
-            errors += validate_embedded(items, item, (*path, position))
+    if isinstance(value, Mapping) and schema.get("x-kubernetes-embedded-resource"):
+        begin = len(error_field(place.path))
+        errors += [replace(error, field=f"{place}{error.field[begin:]}") for error in _of_embedded(value, place.path)]
+    for inner, item, at in inner_parts(schema, value, place):
+        errors += validate_embedded(inner, item, at)
     return errors
 
 

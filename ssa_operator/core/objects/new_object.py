@@ -19,6 +19,7 @@ from ssa_operator.core.objects.field_errors import NO_FIELD, ErrorType, FieldErr
 from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.metadata_validation import validate_embedded, validate_metadata
 from ssa_operator.core.objects.rule_validation import has_rules, validate_rules
+from ssa_operator.core.objects.scale_validation import validate_scale
 from ssa_operator.core.objects.schema_validation import validate, validate_lists
 from ssa_operator.core.objects.source_location import FieldPath
 
@@ -56,14 +57,14 @@ def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: 
     a command that reads an object of a file wants it; it is validated only where the CRD has no status subresource.
     """
     schema = object_schema(definition, version)
-    pruned_body, pruned = prune(body, schema)
+    pruned_body, pruned = prune(_whole_numbers(body), schema)
     result = defaulted(pruned_body, schema)
     if schema is None:
         return NewObject(body=result, pruned=pruned, errors=tuple(validate_metadata(result)))
     validated = {key: item for key, item in result.items() if key != "status" or not has_status(definition, version)}
     found = validate(schema, validated)
     errors = [*validate_metadata(validated), *found.errors, *validate_embedded(schema, validated)]
-    errors += validate_lists(schema, validated)
+    errors += [*validate_scale(definition, version, validated), *validate_lists(schema, validated)]
     unchecked = [*found.unchecked]
     if has_rules(schema):
         if any(error.type in BLOCKING for error in errors):
@@ -73,3 +74,12 @@ def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: 
             errors += rules.errors
             unchecked += rules.unchecked
     return NewObject(body=result, pruned=pruned, errors=tuple(errors), unchecked=tuple(unchecked))
+
+
+def _whole_numbers(value: Any) -> Any:
+    """The value with integers for numbers like 1.0, as the API server returns and kubectl sends them."""
+    if isinstance(value, Mapping):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value

@@ -26,7 +26,7 @@ from ssa_operator.core.objects.cel.values import (
     to_cel,
     with_own_fields,
 )
-from ssa_operator.core.objects.field_errors import NO_FIELD, OMITTED, ErrorType, FieldError, error_field
+from ssa_operator.core.objects.field_errors import OMITTED, ErrorType, FieldError, Place, inner_parts
 from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 
@@ -64,42 +64,21 @@ def validate_rules(schema: Schema, value: Any) -> RuleResult:
     """The result of all rules for a new object."""
     result = RuleResult()
     if has_rules(schema):
-        _validate(schema, schema, value, (), result, root=True)
+        _validate(schema, value, Place(), result, root=True)
     return result
 
 
-def _validate(
-    schema: Schema, rules: Schema, value: Any, path: FieldPath, result: RuleResult, *, root: bool = False
-) -> None:
-    """Evaluates the rules of `rules`, which is the schema or a part of its allOf, for a value of the schema."""
+def _validate(schema: Schema, value: Any, place: Place, result: RuleResult, *, root: bool = False) -> None:
     if value is None:
         return
-    for rule in rules.get("x-kubernetes-validations") or ():
+    for rule in schema.get("x-kubernetes-validations") or ():
         own = with_own_fields(schema) if root or schema.get("x-kubernetes-embedded-resource") else schema
-        _evaluate(rule, own, value, path, result)
-    for part in rules.get("allOf") or ():
-        _validate(schema, part, value, path, result, root=root)
-    if isinstance(value, (list, tuple)):
-        items, item_rules = schema.get("items"), rules.get("items")
-        if isinstance(items, Mapping) and isinstance(item_rules, Mapping):
-            for position, item in enumerate(value):
-                _validate(items, item_rules, item, (*path, position), result)
-    elif isinstance(value, Mapping):
-        _of_fields(schema, rules, value, path, result)
+        _evaluate(rule, own, value, place, result)
+    for inner, item, at in inner_parts(schema, value, place):
+        _validate(inner, item, at, result)
 
 
-def _of_fields(schema: Schema, rules: Schema, value: Mapping[str, Any], path: FieldPath, result: RuleResult) -> None:
-    for part, of_key in (("properties", True), ("additionalProperties", False)):
-        declared, with_rules = schema.get(part), rules.get(part)
-        if not isinstance(declared, Mapping) or not isinstance(with_rules, Mapping):
-            continue
-        for key, item in value.items():
-            own, own_rules = (declared.get(key), with_rules.get(key)) if of_key else (declared, with_rules)
-            if isinstance(own, Mapping) and isinstance(own_rules, Mapping):
-                _validate(own, own_rules, item, (*path, key), result)
-
-
-def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, path: FieldPath, result: RuleResult) -> None:
+def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, result: RuleResult) -> None:
     text = str(rule.get("rule") or "").strip()
     shown = str(rule.get("message") or "").strip() or text
     kind = str(schema.get("type") or "")
@@ -112,52 +91,40 @@ def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, path: FieldPa
         if evaluate(node, variables) is True:
             return
     except (UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
-        result.unchecked.append(f"{error_field(path)}: the rule {text!r} ({error})")
+        result.unchecked.append(f"{place}: the rule {text!r} ({error})")
         return
     except NoSuchOverloadError as error:
         words = f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: "
-        result.errors.append(_error(path, error_field(path), ErrorType.INVALID, kind, f"{words}{shown}"))
+        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, f"{words}{shown}"))
         return
     except EvaluationError as error:
         words = f"{error} evaluating rule: {shown}"
-        result.errors.append(_error(path, error_field(path), ErrorType.INVALID, kind, words))
+        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, words))
         return
     detail = _message(rule, variables) or str(rule.get("message") or "").strip() or f"failed rule: {text}"
-    result.errors.append(_failed(rule, schema, value, path, detail))
+    result.errors.append(_failed(rule, schema, value, place, detail))
 
 
-def _failed(rule: Mapping[str, Any], schema: Schema, value: Any, path: FieldPath, detail: str) -> FieldError:
+def _failed(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, detail: str) -> FieldError:
     error_type = _REASONS.get(str(rule.get("reason")), ErrorType.INVALID)
-    below = str(rule.get("fieldPath") or "").removeprefix(".")
-    names_below = tuple(str(part).strip("'") for part in parse_field(below))
-    name = error_field(path)
-    if below:
-        shown = "".join(_step(part) for part in _steps(str(rule["fieldPath"]), schema))
-        name = shown.removeprefix(".") if name == NO_FIELD else f"{name}{shown}"
-    structured = schema.get("type") in ("object", "array")
-    return _error(
-        (*path, *names_below),
-        name,
-        error_type,
-        OMITTED if structured else value,
-        "" if error_type is ErrorType.DUPLICATE else detail,
-    )
+    if rule.get("fieldPath"):
+        below = _field_below(str(rule["fieldPath"]), schema)
+        # The API server writes a key of a map after a dot here, too.
+        place = Place((*place.path, *below.path), f"{place.text}.{below.text}".removeprefix("."))
+    shown = OMITTED if schema.get("type") in ("object", "array") else value
+    return _error(place.path, str(place), error_type, shown, "" if error_type is ErrorType.DUPLICATE else detail)
 
 
-def _steps(text: str, schema: Schema) -> Iterator[tuple[str, bool]]:
-    """The parts of a fieldPath, and whether each is a declared field (and no key of a map)."""
-    node: Any = schema
+def _field_below(text: str, schema: Schema) -> Place:
+    """The place of a rule's fieldPath."""
+    node, place = schema, Place()
     for part in parse_field(text.removeprefix(".")):
         name = str(part).strip("'")
-        properties = node.get("properties") if isinstance(node, Mapping) else None
-        declared = isinstance(properties, Mapping)
-        node = properties.get(name) if isinstance(properties, Mapping) else (node or {}).get("additionalProperties")
-        yield name, declared
-
-
-def _step(part: tuple[str, bool]) -> str:
-    name, declared = part
-    return f".{name}" if declared else f"[{name}]"
+        properties, additional = node.get("properties"), node.get("additionalProperties")
+        place = place.field(name) if properties else place.key(name)
+        inner = properties.get(name) if properties else additional
+        node = inner if isinstance(inner, Mapping) else {}
+    return place
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:

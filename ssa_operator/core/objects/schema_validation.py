@@ -19,8 +19,10 @@ from ssa_operator.core.objects.field_errors import (
     NO_FIELD,
     ErrorType,
     FieldError,
+    Place,
     as_json,
     error_field,
+    inner_parts,
     number_text,
     quoted,
 )
@@ -66,37 +68,30 @@ def validate(schema: Schema, value: Any, path: FieldPath = ()) -> SchemaResult:
     return result
 
 
-def validate_lists(schema: Schema, value: Any, path: FieldPath = ()) -> list[FieldError]:
+def validate_lists(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
     """The errors of lists of type set and map whose items are not unique."""
     errors: list[FieldError] = []
-    if isinstance(value, Mapping):
-        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
-        for key, item in value.items():
-            inner = properties.get(key, additional)
-            if isinstance(inner, Mapping):
-                errors += validate_lists(inner, item, (*path, key))
-    elif isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)):
         list_type = schema.get("x-kubernetes-list-type")
         if list_type == "set":
-            errors += [_duplicate((*path, at), value[at]) for at in _repeated(value)]
+            errors += [_duplicate(place.item(at), value[at]) for at in _repeated(value)]
         elif list_type == "map":
-            errors += _of_list_map(schema, value, path)
-        items = schema.get("items")
-        if isinstance(items, Mapping):
-            for position, item in enumerate(value):
-                errors += validate_lists(items, item, (*path, position))
+            errors += _of_list_map(schema, value, place)
+    for inner, item, at in inner_parts(schema, value, place):
+        errors += validate_lists(inner, item, at)
     return errors
 
 
-def _of_list_map(schema: Schema, value: Sequence[Any], path: FieldPath) -> Iterator[FieldError]:
+def _of_list_map(schema: Schema, value: Sequence[Any], place: Place) -> Iterator[FieldError]:
     for position, item in enumerate(value):
         if item is not None and not isinstance(item, Mapping):
-            yield _invalid((*path, position), item, "must be an object for an array of list-type map")
+            at, words = place.item(position), "must be an object for an array of list-type map"
+            yield FieldError(path=at.path, field=str(at), type=ErrorType.INVALID, value=item, detail=words)
             return
     names = schema.get("x-kubernetes-list-map-keys") or ()
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
-    for at in _repeated(keys):
-        yield _duplicate((*path, at), keys[at])
+    for repeated in _repeated(keys):
+        yield _duplicate(place.item(repeated), keys[repeated])
 
 
 def _repeated(items: Sequence[Any]) -> Iterator[int]:
@@ -109,8 +104,8 @@ def _repeated(items: Sequence[Any]) -> Iterator[int]:
             yield position
 
 
-def _duplicate(path: FieldPath, value: Any) -> FieldError:
-    return FieldError(path=path, field=error_field(path), type=ErrorType.DUPLICATE, value=value)
+def _duplicate(place: Place, value: Any) -> FieldError:
+    return FieldError(path=place.path, field=str(place), type=ErrorType.DUPLICATE, value=value)
 
 
 def _invalid(path: FieldPath, value: Any, detail: str, kind: ErrorType = ErrorType.INVALID) -> FieldError:
@@ -353,11 +348,13 @@ def _of_enum(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
 
 
 def _same(value: Any, option: Any) -> bool:
-    """Whether two JSON values are equal. A boolean is no number, but 1 and 1.0 are equal."""
+    """Whether a value is an option of an enum. The API server converts numbers: 1.5 is the integer 1 there."""
     if isinstance(value, bool) or isinstance(option, bool):
         return value is option
-    if isinstance(value, (list, tuple)) and isinstance(option, (list, tuple)):
-        return as_json(value) == as_json(option)
+    if isinstance(value, float) and isinstance(option, int):
+        return int(value) == option
+    if isinstance(value, (list, tuple, Mapping)):
+        return type(value) is type(option) and as_json(value) == as_json(option)
     return bool(value == option)
 
 

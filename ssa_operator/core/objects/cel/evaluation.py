@@ -77,7 +77,10 @@ def _select(node: Node, variables: Variables) -> Any:
     target = evaluate(node.target, variables)
     if isinstance(target, Optional) or node.optional:
         return _optional_get(target, lambda inner: _key(inner, node.value))
-    return map_get(target, _key(target, node.value))
+    key = _key(target, node.value)
+    if not map_has(target, key):
+        raise EvaluationError(f"no such key: {node.value}")
+    return map_get(target, key)
 
 
 def _key(target: Any, name: str) -> str:

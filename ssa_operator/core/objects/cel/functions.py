@@ -115,13 +115,17 @@ def _int(value: Any) -> int:
             return _within(int(value), INT_LIMIT) if abs(value) < INT_LIMIT else _overflow()
         case str():
             if not re.fullmatch(r"[-+]?\d+", value, re.ASCII):
-                raise EvaluationError(f"strconv.ParseInt: parsing {quoted(value)}: invalid syntax")
+                raise _unconvertible("int")
             return _within(int(value), INT_LIMIT)
         case Timestamp():
             return value.nanoseconds // 10**9
         case Duration():
             return value.nanoseconds
     raise NoSuchOverloadError
+
+
+def _unconvertible(kind: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
 
 def _within(value: int, limit: int) -> int:
@@ -135,7 +139,7 @@ def _overflow() -> int:
 def _uint(value: Any) -> Uint:
     if isinstance(value, str):
         if not re.fullmatch(r"\d+", value, re.ASCII):
-            raise EvaluationError(f"strconv.ParseUint: parsing {quoted(value)}: invalid syntax")
+            raise _unconvertible("uint")
         value = int(value)
     if not is_number(value):
         raise NoSuchOverloadError
@@ -147,7 +151,7 @@ def _uint(value: Any) -> Uint:
 def _double(value: Any) -> float:
     if isinstance(value, str):
         if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(?i:inf|infinity|nan)", value, re.ASCII):
-            raise EvaluationError(f"strconv.ParseFloat: parsing {quoted(value)}: invalid syntax")
+            raise _unconvertible("double")
         return float(value)
     if not is_number(value):
         raise NoSuchOverloadError
@@ -163,7 +167,7 @@ def _bool(value: Any) -> bool:
         return True
     if value in ("0", "f", "F", "FALSE", "false", "False"):
         return False
-    raise EvaluationError(f"strconv.ParseBool: parsing {quoted(value)}: invalid syntax")
+    raise _unconvertible("bool")
 
 
 def _bytes(value: Any) -> bytes:

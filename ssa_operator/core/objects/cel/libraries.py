@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from ssa_operator.core.objects.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
+from ssa_operator.core.objects.field_errors import quoted
 from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.metadata_validation import (
     dns1035_faults,
@@ -89,7 +90,8 @@ def _find_all(text: Any, pattern: Any, count: int = -1) -> list[str]:
 
 def _url(text: Any) -> SplitResult:
     if not is_request_uri(_text(text)):
-        raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
+        fault = "invalid URI for request" if text else "empty url"
+        raise EvaluationError(f"URL parse error during conversion from string: parse {quoted(text)}: {fault}")
     try:
         found: SplitResult = urlsplit(text)
         _ = found.port
@@ -188,11 +190,12 @@ def _ip(value: Any) -> Address:
 
 def _cidr(value: Any) -> Network:
     address, slash, length = _text(value).partition("/")
+    words = "network address parse error during conversion from string"
+    if not slash:
+        raise EvaluationError(f"{words}: {words}: netip.ParsePrefix({quoted(value)}): no '/'")
     found = _ip(address)
-    if not slash or not re.fullmatch(r"0|[1-9]\d*", length, re.ASCII) or int(length) > found.max_prefixlen:
-        raise EvaluationError(
-            f'network address parse error during conversion from string: netip.ParsePrefix("{value}")'
-        )
+    if not re.fullmatch(r"0|[1-9]\d*", length, re.ASCII) or int(length) > found.max_prefixlen:
+        raise EvaluationError(f"{words}: {words}: netip.ParsePrefix({quoted(value)})")
     return ipaddress.ip_interface(f"{found}/{length}")
 
 
@@ -413,5 +416,6 @@ LIBRARY_METHODS: Mapping[str, Callable[..., Any]] = {
     "patch": _part("patch"),
     "prefixLength": lambda value: _network(value).network.prefixlen,
     "string": _to_string,
+    "sub": _added(-1),
     "validate": _format_faults,
 }

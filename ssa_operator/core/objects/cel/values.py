@@ -125,19 +125,20 @@ class TypedMap:
 
     def get(self, key: Any) -> Any:
         """The value of a key. Raises EvaluationError."""
-        if not isinstance(key, str) or key not in self.raw:
-            raise EvaluationError(f"no such key: {_key_text(key)}")
-        schema = self._schema_of(key)
+        schema = self._schema_of(key) if key in self else None
         if schema is None:
-            raise EvaluationError(f"no such key: {key}")
+            raise EvaluationError(f"no such key: {_key_text(key)}")
         return to_cel(self.raw[key], schema)
 
     def __contains__(self, key: Any) -> bool:
-        return isinstance(key, str) and key in self.raw and self._schema_of(key) is not None
+        if not isinstance(key, str) or key not in self.raw or self._schema_of(key) is None:
+            return False
+        # A null field of an object is a missing one.
+        return self.raw[key] is not None or not self.is_object
 
     def keys(self) -> Iterator[str]:
         """The declared keys that it has."""
-        return (key for key in self.raw if self._schema_of(key) is not None)
+        return (key for key in self.raw if key in self)
 
     def _schema_of(self, key: str) -> Schema | None:
         if self.is_object:
