@@ -185,3 +185,14 @@ async def test_a_code_is_explained_and_a_mistyped_one_suggested() -> None:
     assert (code, out.splitlines()[0]) == (0, "latest-image (warning): an image without a fixed version")
     code, _, err = await run("check", "--explain=latest-imag")
     assert (code, err) == (2, "ssa-operator: there is no code latest-imag; did you mean latest-image?\n")
+
+
+async def test_an_example_that_the_api_server_refuses_is_an_error_with_its_line(tmp_path: Path) -> None:
+    example = ECHO.replace("spec: {replicas: 1}", "spec:\n  replicas: many\n  replcas: 1")
+    code, findings, _ = await check(project(tmp_path, example, web=WEB))
+    assert code == 1
+    invalid, undeclared = (each for each in findings if each["code"] in ("invalid-example", "undeclared-field"))
+    assert (invalid["line"], undeclared["line"]) == (5, 6)
+    assert "Echo hello is invalid: spec.replicas: Invalid value" in invalid["message"]
+    assert undeclared["message"] == "the CRD echoes.example.com declares no spec.replcas"
+    assert undeclared["fix"] == "did you mean spec.replicas?"

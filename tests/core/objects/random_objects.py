@@ -64,7 +64,7 @@ class RandomObject:
         if schema.get("enum"):
             return self._chance.choice(schema["enum"])
         if schema.get("x-kubernetes-int-or-string"):
-            return self._chance.choice((1, 80, "10%", "100m", "1Gi", self._string(schema)))
+            return self._chance.choice((1, 16, 80, "17", "10%", "1Gi", self._string(schema)))
         match schema.get("type"):
             case "object":
                 return self._object(schema, depth)

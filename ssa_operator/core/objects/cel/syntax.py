@@ -75,7 +75,10 @@ class _Token:
 def parse(text: str) -> Node:
     """The expression of a text. Raises CELSyntaxError."""
     parser = _Parser(list(_tokens(text)))
-    found = parser.expression()
+    try:
+        found = parser.expression()
+    except RecursionError as error:
+        raise CELSyntaxError("the expression is nested too deeply") from error
     if parser.peek().kind != "end":
         raise CELSyntaxError(f"unexpected {parser.peek().text}")
     return found
