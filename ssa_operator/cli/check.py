@@ -24,10 +24,12 @@ from ssa_operator.cli.options import (
     Examples,
     Kubeconfig,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
     examples_of,
+    installation_of,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from ssa_operator.checks.findings import Finding
     from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
+    from ssa_operator.rendering.folder.installation import Installation
 
 
 KUBERNETES = "1.36"
@@ -57,6 +60,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
     kubernetes: Annotated[
@@ -97,6 +101,7 @@ def check(
     existing = [path for path in crds or crds_of(templates) if path.exists()]
     inputs = _Inputs(
         templates=templates,
+        installation=installation_of(values, namespace=""),
         crds=existing,
         examples=examples_of(examples, templates),
         schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
@@ -115,6 +120,7 @@ class _Inputs:
     """The files and folders that are checked."""
 
     templates: Sequence[Path]
+    installation: Installation
     crds: Sequence[Path]
     examples: Sequence[Path]
     schemas: KubernetesSchemas
@@ -132,7 +138,7 @@ def _findings(inputs: _Inputs) -> list[Finding]:
 
     definitions = read_crds(inputs.crds)
     project = Project(
-        sources=load_all(inputs.templates),
+        sources=load_all(inputs.templates, installation=inputs.installation),
         kinds=crd_kinds(definitions),
         examples=read_objects(list(inputs.examples)),
         now=time.time(),

@@ -26,6 +26,7 @@ from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
+from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
 from ssa_operator.core.objects.crd_schema import object_schema, status_schema
 from ssa_operator.core.objects.crd_variants import variants
@@ -109,8 +110,11 @@ def check_examples(project: Project) -> list[Finding]:
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups})
+        refused = check_example(cluster, parent)
+        findings += refused
         if isinstance(found, Finding):
-            findings.append(found)
+            if not any(finding.code == found.code for finding in refused):
+                findings.append(found)
             continue
         findings += [*_findings_of(found, project.schemas), *_dropped(found, project)]
         findings += _not_deterministic(cluster, parent, found)
@@ -121,6 +125,24 @@ def check_examples(project: Project) -> list[Finding]:
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     return list(dict.fromkeys(findings))
+
+
+def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
+    """The findings about what the API server would refuse or remove in an example."""
+    try:
+        folder = find_folder(parent.body, cluster.sources, cluster.kinds)
+        created = created_parent(parent, folder, cluster.kinds, cluster.now)
+    except CommandError:
+        return []  # a finding of its own
+    invalid = [
+        Finding(code="invalid-example", message=f"{created.name} is invalid: {error.message}", location=error.location)
+        for error in created.errors
+    ]
+    undeclared = [
+        Finding(code="undeclared-field", message=each.message, location=each.location, fix=each.suggestion)
+        for each in created.pruned
+    ]
+    return [*invalid, *undeclared]
 
 
 def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
@@ -161,6 +183,8 @@ def _complete(
     """
     try:
         return _all_ready(cluster, parent, objects, only_waiting=only_waiting)
+    except RefusedParentError as error:
+        return Finding(code="invalid-example", message=str(error), location=parent.location)
     except CommandError as error:
         return Finding(code="render-error", message=str(error), location=parent.location)
 
