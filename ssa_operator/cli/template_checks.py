@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from jinja2 import nodes
 
@@ -242,12 +243,16 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
     kind = project.kinds.get(group_kind(parent))
     version = split_api_version(parent.body["apiVersion"])[1]
     schema = None if kind is None else object_schema(kind.definition, version)
-    for variant in variants(parent.body, schema) if schema is not None else ():
+
+    def allowed(body: Mapping[str, Any]) -> bool:
+        return not created_parent(replace(parent, body=body), complete.folder, project.kinds, project.now).errors
+
+    for variant in variants(parent.body, schema, allowed) if schema is not None else ():
         document = replace(parent, body=variant.body)
         cluster = OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now)
         found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
         if isinstance(found, Finding):
-            continue  # the CRD refuses it by a rule that its variants don't know
+            continue
         subject = f"with {variant}"
         for finding in _findings_of(found, project.schemas):
             if finding.severity is Severity.ERROR:

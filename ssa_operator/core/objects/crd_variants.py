@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -49,12 +49,17 @@ class Variant:
         return f"{field_text(self.field)} {self.change}"
 
 
-def variants(parent: Mapping[str, Any], schema: Schema, limit: int = LIMIT) -> list[Variant]:
-    """The variants of a parent's spec."""
+def variants(
+    parent: Mapping[str, Any],
+    schema: Schema,
+    allowed: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    limit: int = LIMIT,
+) -> list[Variant]:
+    """The variants of a parent's spec; `allowed` is whether the API server accepts a parent."""
     spec = (schema.get("properties") or {}).get("spec")
     if not isinstance(spec, Mapping):
         return []
-    fields = [each for each in _fields(spec, ("spec",), parent.get("spec"), 0) if not _has_rule(schema, each[0])]
+    fields = list(_fields(spec, ("spec",), parent.get("spec"), 0))
     left_out = [
         Variant(field=path, change="left out", body=_without(parent, path))
         for path, _, value, optional in fields
@@ -71,7 +76,8 @@ def variants(parent: Mapping[str, Any], schema: Schema, limit: int = LIMIT) -> l
         for path, change, value in ordered
         if (body := _with(parent, schema, path, value)) is not None
     )
-    return list(itertools.islice(itertools.chain(left_out, changed), limit))
+    found = (each for each in itertools.chain(left_out, changed) if allowed(each.body))
+    return list(itertools.islice(found, limit))
 
 
 def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
@@ -87,28 +93,6 @@ def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator
         own = value[0] if isinstance(value, list) and value else None
         yield (*path, 0), items, own, False
         yield from _fields(items, (*path, 0), own, depth + 1)
-
-
-def _has_rule(schema: Schema, path: FieldPath) -> bool:
-    """Whether a validation rule (CEL) may refuse a change of the field. Rules of updates don't count."""
-    for at in range(len(path) + 1):
-        for rule in schema.get("x-kubernetes-validations") or ():
-            if "oldSelf" not in str(rule.get("rule")) and _reads(str(rule.get("rule")), path[at:]):
-                return True
-        if at < len(path):
-            part = path[at]
-            inner = schema.get("items") if isinstance(part, int) else (schema.get("properties") or {}).get(part)
-            schema = inner or {}
-    return False
-
-
-def _reads(rule: str, path: FieldPath) -> bool:
-    """Whether a rule reads the field, or a field around or below it."""
-    for found in re.findall(r"\bself((?:\.\w+)*)", rule):
-        read = tuple(found.split(".")[1:])
-        if all(one == other for one, other in zip(read, path, strict=False)):
-            return True
-    return False
 
 
 # Values.
@@ -169,8 +153,6 @@ def _minimal(schema: Schema) -> Any:
         return schema["default"]
     if schema.get("enum"):
         return schema["enum"][0]
-    if schema.get("x-kubernetes-validations"):
-        raise _Unfit
     if schema.get("x-kubernetes-int-or-string"):
         return 1
     match schema.get("type"):
