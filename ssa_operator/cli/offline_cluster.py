@@ -106,7 +106,7 @@ class OfflineCluster:
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
-        status = render_status(folder, body, view)
+        status = render_status(folder, body, view, rendered.ready_when)
         return OfflineParent(
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )

@@ -13,9 +13,10 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,21 +31,26 @@ from ssa_operator.cli.options import (
     OutputFormat,
     OutputOption,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
+    installation_of,
     namespace_of,
 )
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.offline_parent import CreatedParent
+    from ssa_operator.controller.options import Options
     from ssa_operator.core.objects.identity import GroupKind, Identity
     from ssa_operator.core.objects.live_object import LiveObject
     from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
+    from ssa_operator.rendering.folder.installation import Installation
+    from ssa_operator.rendering.folder.sources import Sources
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +63,7 @@ def render(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     live: Annotated[
         bool,
@@ -99,6 +106,7 @@ def render(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the manifests of parents. Without --live the command needs no cluster."""
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
@@ -107,9 +115,13 @@ def render(
         raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
     parents = read_parents(files)
     if live:
-        found = _render_live(parents, templates, namespace, kubeconfig, context)
+        target = Target(kubeconfig=kubeconfig, context=context)
+        found = _render_live(parents, templates, installation_of(values), namespace, target)
     else:
-        found = _render_offline(parents, templates, crds or crds_of(templates), objects or (), namespace or "default")
+        from ssa_operator.rendering.folder.sources import load_all
+
+        sources = load_all(templates, installation=installation_of(values, namespace=""))
+        found = _render_offline(parents, sources, crds or crds_of(templates), objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.
@@ -121,7 +133,7 @@ def render(
 
 def _render_offline(
     parents: Sequence[Document],
-    templates: Sequence[Path],
+    sources: Sources,
     crds: Sequence[Path],
     objects: Sequence[Path],
     namespace: str,
@@ -130,9 +142,8 @@ def _render_offline(
     from ssa_operator.cli.offline_parent import RefusedParentError
     from ssa_operator.cli.parent_files import read_objects
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
-    from ssa_operator.rendering.folder.sources import load_all
 
-    sources, kinds = load_all(templates), read_crd_kinds(crds)
+    kinds = read_crd_kinds(crds)
     now = time.time()
     offline = OfflineCluster(
         sources=sources,
@@ -186,20 +197,22 @@ def _as_live(
 
 
 def _render_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, kubeconfig: str | None, context: str | None
+    parents: Sequence[Document],
+    templates: Sequence[Path],
+    installation: Installation,
+    namespace: str,
+    target: Target,
 ) -> RenderedParents:
     from ssa_operator.cli import connection
+    from ssa_operator.controller.options import Options
 
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
-    return connection.run(_plan_live(parents, templates, namespace, target), code=1)
+    options = Options(templates=tuple(templates), installation=installation)
+    return connection.run(_plan_live(parents, options, namespace, target), code=1)
 
 
-async def _plan_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
-) -> RenderedParents:
+async def _plan_live(parents: Sequence[Document], options: Options, namespace: str, target: Target) -> RenderedParents:
     from ssa_operator.cli import previews
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
-    from ssa_operator.controller.options import Options
     from ssa_operator.core.planning.plan import steps_of
 
     found = RenderedParents(now=time.time())
@@ -207,7 +220,7 @@ async def _plan_live(
     def needed(default: str) -> Sequence[str]:
         return namespaces_of_documents(parents, namespace or default)
 
-    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
+    async with previews.opened(target, options, needed) as opened:
         for named in await previews.parents_of_files(opened, parents, namespace):
             planned = await opened.preview.plan_applied(named.parent)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)
@@ -238,14 +251,15 @@ class RenderedParents:
         """Add what one parent renders, by the steps of its documents and waits."""
         problems = list(dict.fromkeys(map(str, render_problems)))
         waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
+        unready = partial(self._unready, observed, rendered)
         for step in steps:
-            self._add(step, observed, problems, waits)
+            self._add(step, unready, problems, waits)
         identity = observed.parent.identity
         name = f"{identity.kind} {identity.name}"
         self.problems += [f"{problem} (for {name})" for problem in problems]
         self.waits += [f"{wait} (for {name})" for wait in waits]
 
-    def _add(self, step: Step, observed: Observed, problems: list[str], waits: list[str]) -> None:
+    def _add(self, step: Step, unready: Callable[[Identity], bool], problems: list[str], waits: list[str]) -> None:
         from ssa_operator.core.planning.step import Action
 
         if step.action is Action.REFUSE:
@@ -255,18 +269,21 @@ class RenderedParents:
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if not self._is_ready(edge.target, observed)]
+            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
             dependencies += [f"{child} to be ready" for child, _ in step.order.missing]
             if dependencies:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
 
-    def _is_ready(self, identity: Identity, observed: Observed) -> bool:
+    def _unready(self, observed: Observed, rendered: Rendered, identity: Identity) -> bool:
+        from ssa_operator.core.objects.annotations import Reference
         from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
         live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
         if live is None or kind is None:
-            return False
-        return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
+            return True
+        ready_when = rendered.ready_when.get(Reference(identity.kind, identity.name))
+        found = readiness(live.body, self.now, reports_status=kind.reports_status, ready_when=ready_when)
+        return found.state is not ReadinessState.CURRENT
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:

@@ -52,6 +52,8 @@ class Provenance:
     """The template line that sent the query."""
     path: FieldPath | None = None
     """The field of the answer that the template reads; None if the render records no paths."""
+    live: bool = False
+    """Whether it is the answer of `live`, which never waits: a missing field is an error."""
     of_parent: bool = False
     """Whether the answer is the parent. Only a render that records paths has such a provenance."""
 
@@ -229,6 +231,9 @@ class TrackedValue:
         """The field `found` of this value with its provenance; unknown if it is missing."""
         if isinstance(found, Missing):
             return _missing_as_unknown(found, self.provenance)
+        if isinstance(found, TrackedValue):
+            # A mapping that `merge` made: its fields have a provenance of their own.
+            return TrackedValue(found.value, merge_provenance(found.provenance, self.provenance))
         provenance = self.provenance
         if provenance and provenance[0].path is not None:
             provenance = _item_provenance(provenance, name, found)
@@ -513,4 +518,4 @@ def _awaited_field(source: Provenance, path: FieldPath) -> WaitTarget:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         item = Lookup(api_version=query.api_version, kind=query.kind, namespace=namespace, name=name)
         return WaitTarget(item, path[1:])
-    return WaitTarget(query, path)
+    return WaitTarget(query, path, live=source.live)
