@@ -12,9 +12,10 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -234,14 +235,15 @@ class RenderedParents:
         """Add what one parent renders, by the steps of its documents and waits."""
         problems = list(dict.fromkeys(map(str, render_problems)))
         waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
+        unready = partial(self._unready, observed, rendered)
         for step in steps:
-            self._add(step, observed, problems, waits)
+            self._add(step, unready, problems, waits)
         identity = observed.parent.identity
         name = f"{identity.kind} {identity.name}"
         self.problems += [f"{problem} (for {name})" for problem in problems]
         self.waits += [f"{wait} (for {name})" for wait in waits]
 
-    def _add(self, step: Step, observed: Observed, problems: list[str], waits: list[str]) -> None:
+    def _add(self, step: Step, unready: Callable[[Identity], bool], problems: list[str], waits: list[str]) -> None:
         from ssa_operator.core.planning.step import Action
 
         if step.action is Action.REFUSE:
@@ -251,18 +253,21 @@ class RenderedParents:
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if not self._is_ready(edge.target, observed)]
+            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
             dependencies += [f"{child} to be ready" for child, _ in step.order.missing]
             if dependencies:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
 
-    def _is_ready(self, identity: Identity, observed: Observed) -> bool:
+    def _unready(self, observed: Observed, rendered: Rendered, identity: Identity) -> bool:
+        from ssa_operator.core.objects.annotations import Reference
         from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
         live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
         if live is None or kind is None:
-            return False
-        return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
+            return True
+        ready_when = rendered.ready_when.get(Reference(identity.kind, identity.name))
+        found = readiness(live.body, self.now, reports_status=kind.reports_status, ready_when=ready_when)
+        return found.state is not ReadinessState.CURRENT
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:

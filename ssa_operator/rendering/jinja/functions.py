@@ -21,7 +21,7 @@ VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespac
 SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""
 
-CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 
 
