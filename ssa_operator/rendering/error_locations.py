@@ -19,7 +19,7 @@ from jinja2.utils import missing
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
@@ -93,7 +93,7 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
 def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    names = sorted({*variables, *CLUSTER_FUNCTIONS})
+    names = sorted({*variables, *CLUSTER_FUNCTIONS, *CLUSTER_VARIABLES})
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
     return f"{name} is not defined; {hint}"

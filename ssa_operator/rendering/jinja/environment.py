@@ -24,7 +24,13 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
-from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, VARIABLES
+from ssa_operator.rendering.jinja.functions import (
+    ACCEPTS_TRACKED,
+    CLUSTER_FUNCTIONS,
+    CLUSTER_VARIABLES,
+    FUNCTIONS,
+    VARIABLES,
+)
 from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
 from ssa_operator.rendering.values import limits
@@ -189,7 +195,7 @@ class Environment(ImmutableSandboxedEnvironment):
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
-        self.shared_variables = VARIABLES | CLUSTER_FUNCTIONS if queries_cluster else VARIABLES
+        self.shared_variables = VARIABLES | CLUSTER_FUNCTIONS | CLUSTER_VARIABLES if queries_cluster else VARIABLES
 
     def join_path(self, template: str, _: str) -> str:
         return self._resolve_name(template)

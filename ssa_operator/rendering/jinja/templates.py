@@ -18,7 +18,7 @@ from jinja2 import Template, TemplateSyntaxError, nodes
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
@@ -29,7 +29,7 @@ SHARED = "_shared"
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
 
-_CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
+_CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
