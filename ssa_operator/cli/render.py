@@ -4,7 +4,8 @@ Promises:
 - The command refuses every manifest that the operator refuses, by the operator's own rules, and every object that two
   of the given parents render.
 - The command names all faults at once, each with file and line, and exits with 1.
-- The command renders a parent as the API server returns it: with the defaults of its CRD, if there is a file of it.
+- The command renders a parent as the API server returns it: pruned, validated and with the defaults of its CRD, if
+  there is a file of it. What is pruned is a warning.
 - With `--live` the manifests are those that the operator would apply to the cluster now. Nothing is written.
 - A comment above each YAML document names the template line that renders it.
 """
@@ -30,20 +31,26 @@ from ssa_operator.cli.options import (
     OutputFormat,
     OutputOption,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
+    installation_of,
     namespace_of,
 )
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.offline_parent import CreatedParent
+    from ssa_operator.controller.options import Options
     from ssa_operator.core.objects.identity import GroupKind, Identity
     from ssa_operator.core.objects.live_object import LiveObject
     from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
+    from ssa_operator.rendering.folder.installation import Installation
+    from ssa_operator.rendering.folder.sources import Sources
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +63,7 @@ def render(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     live: Annotated[
         bool,
@@ -98,6 +106,7 @@ def render(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the manifests of parents. Without --live the command needs no cluster."""
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
@@ -106,9 +115,13 @@ def render(
         raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
     parents = read_parents(files)
     if live:
-        found = _render_live(parents, templates, namespace, kubeconfig, context)
+        target = Target(kubeconfig=kubeconfig, context=context)
+        found = _render_live(parents, templates, installation_of(values), namespace, target)
     else:
-        found = _render_offline(parents, templates, crds or crds_of(templates), objects or (), namespace or "default")
+        from ssa_operator.rendering.folder.sources import load_all
+
+        sources = load_all(templates, installation=installation_of(values, namespace=""))
+        found = _render_offline(parents, sources, crds or crds_of(templates), objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.
@@ -120,17 +133,17 @@ def render(
 
 def _render_offline(
     parents: Sequence[Document],
-    templates: Sequence[Path],
+    sources: Sources,
     crds: Sequence[Path],
     objects: Sequence[Path],
     namespace: str,
 ) -> RenderedParents:
     from ssa_operator.cli.offline_cluster import OfflineCluster
+    from ssa_operator.cli.offline_parent import RefusedParentError
     from ssa_operator.cli.parent_files import read_objects
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
-    from ssa_operator.rendering.folder.sources import load_all
 
-    sources, kinds = load_all(templates), read_crd_kinds(crds)
+    kinds = read_crd_kinds(crds)
     now = time.time()
     offline = OfflineCluster(
         sources=sources,
@@ -144,10 +157,23 @@ def _render_offline(
     for parent in parents:
         try:
             each = offline.render(parent)
-            found.add(each.observed, each.rendered, each.steps, each.problems)
+        except RefusedParentError as error:
+            found.problems += error.lines
+            _warn(error.created)
         except CommandError as error:
             found.problems.append(f"{parent.location}: {error}")
+        else:
+            found.add(each.observed, each.rendered, each.steps, each.problems)
+            _warn(each.created)
     return found
+
+
+def _warn(created: CreatedParent) -> None:
+    """Name what the API server removes from a parent, and what can't be checked without it."""
+    for pruned in created.pruned:
+        typer.echo(f"warning: {pruned}", err=True)
+    for unchecked in created.unchecked:
+        typer.echo(f"note: {unchecked}", err=True)
 
 
 def _as_live(
@@ -171,20 +197,22 @@ def _as_live(
 
 
 def _render_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, kubeconfig: str | None, context: str | None
+    parents: Sequence[Document],
+    templates: Sequence[Path],
+    installation: Installation,
+    namespace: str,
+    target: Target,
 ) -> RenderedParents:
     from ssa_operator.cli import connection
+    from ssa_operator.controller.options import Options
 
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
-    return connection.run(_plan_live(parents, templates, namespace, target), code=1)
+    options = Options(templates=tuple(templates), installation=installation)
+    return connection.run(_plan_live(parents, options, namespace, target), code=1)
 
 
-async def _plan_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
-) -> RenderedParents:
+async def _plan_live(parents: Sequence[Document], options: Options, namespace: str, target: Target) -> RenderedParents:
     from ssa_operator.cli import previews
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
-    from ssa_operator.controller.options import Options
     from ssa_operator.core.planning.plan import steps_of
 
     found = RenderedParents(now=time.time())
@@ -192,7 +220,7 @@ async def _plan_live(
     def needed(default: str) -> Sequence[str]:
         return namespaces_of_documents(parents, namespace or default)
 
-    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
+    async with previews.opened(target, options, needed) as opened:
         for named in await previews.parents_of_files(opened, parents, namespace):
             planned = await opened.preview.plan_applied(named.parent)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)

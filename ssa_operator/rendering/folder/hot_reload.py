@@ -1,17 +1,18 @@
-"""Watches the templates folder for hot reload.
+"""Watches the templates folder, and files of values, for hot reload.
 
 Promises:
 - `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change.
-- The folder doesn't have to exist. It may vanish, return, or be replaced by another one.
+- The folder doesn't have to exist. It may vanish, return, or be replaced by another one. So may a file.
 - Without events from the file system, `changes` finds changes by polling, within a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import TypeAlias
 
 from watchfiles import awatch
 
@@ -27,21 +28,36 @@ _BURST_LIMIT = 500
 """Milliseconds after which a burst that continues is reported."""
 
 
+StateOf: TypeAlias = Callable[[Path], FolderState | None]
+"""Reads the state of a folder or a file."""
+
+
 async def changes(root: Path) -> AsyncIterator[None]:
-    """Yields now and after each burst of changes below `root`; ends when it is cancelled."""
-    known = await asyncio.to_thread(_current_state, root)
+    """Yields now and after each burst of changes below the folder `root`; ends when it is cancelled."""
+    async for _ in _changes(root, _current_state):
+        yield None
+
+
+async def file_changes(path: Path) -> AsyncIterator[None]:
+    """The same for one file, also if a link to it or a folder above it is replaced."""
+    async for _ in _changes(path, _file_state):
+        yield None
+
+
+async def _changes(root: Path, state: StateOf) -> AsyncIterator[None]:
+    known = await asyncio.to_thread(state, root)
     while True:
         yield None
         # Find the changes during the caller's load here, before the next watch begins.
-        found = await asyncio.to_thread(_current_state, root)
+        found = await asyncio.to_thread(state, root)
         while found == known:
-            found = await _next_state(root, known)
+            found = await _next_state(root, known, state)
         known = found
 
 
-async def _next_state(root: Path, known: FolderState | None) -> FolderState | None:
+async def _next_state(root: Path, known: FolderState | None, state: StateOf) -> FolderState | None:
     """The state that follows `known`; may be the same if the watched folder was deleted."""
-    watched = root if known is not None else _nearest(root)
+    watched = root if known is not None and state is _current_state else _nearest(root)
     events = awatch(
         watched,
         recursive=watched is root,
@@ -53,12 +69,12 @@ async def _next_state(root: Path, known: FolderState | None) -> FolderState | No
     async with aclosing(events):
         try:
             async for _ in events:
-                found = await asyncio.to_thread(_current_state, root)
+                found = await asyncio.to_thread(state, root)
                 if found != known:
                     return found
         except FileNotFoundError:
             pass
-    return await asyncio.to_thread(_current_state, root)
+    return await asyncio.to_thread(state, root)
 
 
 def _current_state(root: Path) -> FolderState | None:
@@ -68,6 +84,15 @@ def _current_state(root: Path) -> FolderState | None:
         return {"": (found.st_dev, found.st_ino), **folder_state(root)}
     except OSError:
         return None
+
+
+def _file_state(path: Path) -> FolderState | None:
+    """The state of one file, None if it doesn't exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
 
 
 def _nearest(root: Path) -> Path:
