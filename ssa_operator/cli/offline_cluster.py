@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.cli.offline_parent import CreatedParent, RefusedParentError, created_parent
-from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -97,6 +97,7 @@ class OfflineCluster:
             now=self.now,
             cluster_scoped=scoped,
             objects={identity: live.body for identity, live in self.objects.items()},
+            custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
         )
         rendered = render(folder, body, view)
