@@ -23,6 +23,7 @@ from ssa_operator.cli import (
     render,
     run,
     status,
+    test,
     tree,
 )
 
@@ -65,6 +66,7 @@ run.register(app)
 dev.register(app)
 render.register(app)
 check.register(app)
+test.register(app)
 diff.register(app)
 plan.register(app)
 apply.register(app)
