@@ -11,8 +11,8 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
 from ssa_operator.cli.options import crds_of
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
+from ssa_operator.rendering.jinja.coverage import Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class Suite:
     """The only template folder whose cases run; '' for all."""
     case: str = ""
     """The name of the only case; '' for all."""
+    coverage: Coverage | None = field(default=None, compare=False)
+    """Records what the cases reach."""
 
     @property
     def cases(self) -> tuple[Path, ...]:
@@ -130,14 +133,13 @@ def run_suites(
     names: Sequence[str] = (),
     *,
     update: bool = False,
-    load: Callable[[Suite], Project] | None = None,
     salt: bytes = b"",
 ) -> list[CaseResult]:
     """Run the cases of the suites whose names match, all without `names`. Raises CommandError if there is none."""
     results: dict[Path, CaseResult] = {}
     seen: list[str] = []
     for suite in suites:
-        project = (load or load_suite)(suite)
+        project = load_suite(suite)
         for path in suite_cases(suite, project):
             name = case_name(path)
             seen.append(name)
@@ -150,7 +152,7 @@ def run_suites(
 
 def load_suite(suite: Suite) -> Project:
     """The templates and CRDs of a suite. Raises CommandError for an invalid CRD."""
-    return load_project(suite.templates, suite.crds)
+    return load_project(suite.templates, suite.crds, suite.coverage)
 
 
 def suite_cases(suite: Suite, project: Project) -> list[Path]:
