@@ -174,8 +174,13 @@ def update_case(path: Path, project: Project) -> tuple[Path, ...]:
 
 def write(found: Iterable[FileDifference]) -> None:
     """Make the files what they should be."""
-    for each in found:
-        if each.text:
-            each.path.write_text(each.text, encoding="utf-8")
+    write_files((each.path, each.text) for each in found)
+
+
+def write_files(texts: Iterable[tuple[Path, str]]) -> None:
+    """Write the files of a case. A file that would be empty is removed."""
+    for path, text in texts:
+        if text:
+            path.write_text(text, encoding="utf-8")
         else:
-            each.path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
