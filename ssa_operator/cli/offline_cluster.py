@@ -101,7 +101,7 @@ class OfflineCluster:
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
-        status = render_status(folder, body, view)
+        status = render_status(folder, body, view, rendered.ready_when)
         return OfflineParent(folder=folder, observed=observed, rendered=rendered, status=status, steps=steps)
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:

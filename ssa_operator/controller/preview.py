@@ -69,7 +69,7 @@ class Planned:
     @property
     def suspended(self) -> bool:
         """Whether a reconcile would apply nothing because the parent is suspended."""
-        return is_suspended(self.parent.live)
+        return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
 
 
 class Preview:

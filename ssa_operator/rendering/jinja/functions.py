@@ -18,7 +18,7 @@ from jinja2.utils import Cycler, Joiner
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
 """The variables of every template, also of imported and included ones."""
 
-CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 
 
