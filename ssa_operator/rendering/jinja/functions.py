@@ -18,6 +18,9 @@ from jinja2.utils import Cycler, Joiner
 VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
 """The variables of every template, also of imported and included ones."""
 
+SETTINGS = frozenset({"values"})
+"""The variables with settings of the installation."""
+
 CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 

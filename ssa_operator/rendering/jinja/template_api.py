@@ -258,14 +258,14 @@ class TemplateAPI:
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
-    def _generated(self, length: int = 24) -> str:
+    def _generated(self, length: int = 24, prefix: str = "") -> str:
         if self._lenient:
             raise TemplateRuntimeError(
                 "generated can't be used in a status; read the field of the object that has the value"
             )
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
-        return self.generator.value(length)
+        return self.generator.value(length, prefix)
 
     def _expired(self, duration: str) -> bool:
         try:
