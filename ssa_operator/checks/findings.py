@@ -51,6 +51,14 @@ CODES: Mapping[str, Code] = {
             " the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
+    "invalid-example": Code(
+        severity=Severity.ERROR,
+        title="an example that the API server refuses",
+        explanation=(
+            "The example breaks the schema of its CRD or one of its validation rules (CEL). The message has the API "
+            "server's words. The example is not rendered. Correct the example, or the CRD."
+        ),
+    ),
     "invalid-manifest": Code(
         severity=Severity.ERROR,
         title="a manifest that the operator refuses",

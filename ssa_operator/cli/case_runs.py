@@ -30,6 +30,7 @@ from ssa_operator.cli.golden_cases import (
     read_case,
 )
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live_objects
+from ssa_operator.cli.offline_parent import RefusedParentError
 from ssa_operator.cli.rendered_parents import RenderedParents
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
 from ssa_operator.core.objects.identity import GroupKind
@@ -112,6 +113,8 @@ def render_case(case: Case, project: Project) -> CaseOutput:
     )
     try:
         rendered = offline.render(case.parent, verify=False)
+    except RefusedParentError as error:
+        raise CommandError("\n".join(error.lines), code=INVALID) from error
     except CommandError as error:
         raise CommandError(f"{location}: {error}", code=INVALID) from error
     found = RenderedParents(now=case.now, names_parents=False)

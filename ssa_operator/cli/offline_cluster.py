@@ -5,6 +5,7 @@ Promises:
 - Two parents that render the same object are noticed, as the operator notices them.
 - Two renders of the same parent that differ are a problem.
 - A parent that looks itself up finds itself.
+- A parent that the API server would refuse is not rendered.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.offline_parent import OFFLINE_UID, as_created
+from ssa_operator.cli.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -36,6 +37,8 @@ class OfflineParent:
     """A rendered and planned parent."""
 
     folder: Folder
+    created: CreatedParent
+    """The parent as the API server returns it."""
     observed: Observed
     rendered: Rendered
     status: StatusFields
@@ -76,16 +79,25 @@ class OfflineCluster:
     def created(self, parent: Document) -> tuple[Folder, dict[str, Any]]:
         """The template folder of a parent, and the parent as the API server returns it.
 
-        Raises CommandError if it has no template folder, or its CRD doesn't serve its version.
+        Raises CommandError if it has no template folder, or its CRD doesn't serve its version, and RefusedParentError
+        if the API server would refuse it.
         """
+        folder, created = self._created(parent)
+        return folder, created.body
+
+    def _created(self, parent: Document) -> tuple[Folder, CreatedParent]:
         folder = find_folder(parent.body, self.sources, self.kinds)
-        return folder, as_created(parent, folder, self.kinds, self.now, self.namespace)
+        created = created_parent(parent, folder, self.kinds, self.now, self.namespace)
+        if created.errors:
+            raise RefusedParentError(created)
+        return folder, created
 
     def render(self, parent: Document, *, verify: bool = True) -> OfflineParent:
         """Render and plan a parent of a file. Unless `verify` is false, it is rendered twice, and a difference is a
         problem. Raises CommandError as `created` does.
         """
-        folder, body = self.created(parent)
+        folder, created = self._created(parent)
+        body = created.body
         scoped = cluster_scoped(self.kinds)
         view = OfflineClusterView(
             now=self.now,
@@ -102,7 +114,9 @@ class OfflineCluster:
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
         status = render_status(folder, body, view, rendered.ready_when)
-        return OfflineParent(folder=folder, observed=observed, rendered=rendered, status=status, steps=steps)
+        return OfflineParent(
+            folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
+        )
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
         parent, scoped = LiveObject.of(body), cluster_scoped(self.kinds)

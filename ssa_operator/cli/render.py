@@ -4,7 +4,8 @@ Promises:
 - The command refuses every manifest that the operator refuses, by the operator's own rules, and every object that two
   of the given parents render.
 - The command names all faults at once, each with file and line, and exits with 1.
-- The command renders a parent as the API server returns it: with the defaults of its CRD, if there is a file of it.
+- The command renders a parent as the API server returns it: pruned, validated and with the defaults of its CRD, if
+  there is a file of it. What is pruned is a warning.
 - With `--live` the manifests are those that the operator would apply to the cluster now. Nothing is written.
 - A comment above each YAML document names the template line that renders it.
 """
@@ -37,6 +38,7 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.offline_parent import CreatedParent
     from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.controller.options import Options
     from ssa_operator.core.objects.render_result import Document
@@ -132,6 +134,7 @@ def _render_offline(
     namespace: str,
 ) -> RenderedParents:
     from ssa_operator.cli.offline_cluster import OfflineCluster, live_objects
+    from ssa_operator.cli.offline_parent import RefusedParentError
     from ssa_operator.cli.parent_files import read_objects
     from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
@@ -150,10 +153,23 @@ def _render_offline(
     for parent in parents:
         try:
             each = offline.render(parent)
-            found.add(each.observed, each.rendered, each.steps, each.problems)
+        except RefusedParentError as error:
+            found.problems += error.lines
+            _warn(error.created)
         except CommandError as error:
             found.problems.append(f"{parent.location}: {error}")
+        else:
+            found.add(each.observed, each.rendered, each.steps, each.problems)
+            _warn(each.created)
     return found
+
+
+def _warn(created: CreatedParent) -> None:
+    """Name what the API server removes from a parent, and what can't be checked without it."""
+    for pruned in created.pruned:
+        typer.echo(f"warning: {pruned}", err=True)
+    for unchecked in created.unchecked:
+        typer.echo(f"note: {unchecked}", err=True)
 
 
 def _render_live(

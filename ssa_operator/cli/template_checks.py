@@ -18,6 +18,7 @@ from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
+from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
 from ssa_operator.core.objects.crd_schema import object_schema, status_schema
 from ssa_operator.core.objects.dependency_graph import graph_of
@@ -61,11 +62,34 @@ def check_examples(project: Project) -> list[Finding]:
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
-        findings += [found] if isinstance(found, Finding) else [*_findings_of(found), *_dropped(found, project)]
+        refused = check_example(cluster, parent)
+        if not isinstance(found, Finding):
+            findings += [*_findings_of(found), *_dropped(found, project)]
+        elif not any(finding.code == found.code for finding in refused):
+            findings.append(found)
+        findings += refused
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     return list(dict.fromkeys(findings))
+
+
+def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
+    """The findings about what the API server would refuse or remove in an example."""
+    try:
+        folder = find_folder(parent.body, cluster.sources, cluster.kinds)
+        created = created_parent(parent, folder, cluster.kinds, cluster.now)
+    except CommandError:
+        return []  # a finding of its own
+    invalid = [
+        Finding(code="invalid-example", message=f"{created.name} is invalid: {error.message}", location=error.location)
+        for error in created.errors
+    ]
+    undeclared = [
+        Finding(code="undeclared-field", message=each.message, location=each.location, fix=each.suggestion)
+        for each in created.pruned
+    ]
+    return [*invalid, *undeclared]
 
 
 def check_template_fields(project: Project) -> list[Finding]:
@@ -112,6 +136,8 @@ def _complete(
             cluster.objects = {**cluster.objects, **lives}
             found = cluster.render(parent, verify=False)
         return cluster.render(parent) if verify else found
+    except RefusedParentError as error:
+        return Finding(code="invalid-example", message=str(error), location=parent.location)
     except CommandError as error:
         return Finding(code="render-error", message=str(error), location=parent.location)
 

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.informers import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
 from ssa_operator.core.objects.crd_schema import has_status, object_schema
+from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
+from ssa_operator.core.objects.new_object import NewObject, new_object
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.policies.permissions import ParentKind, ServedKind
 from ssa_operator.rendering.folder.sources import Folder, Sources
@@ -131,29 +133,34 @@ def read_version(folder: Folder, definition: Mapping[str, Any]) -> str:
     return folder.settings.version or max(served, key=definitions.version_priority, default="")
 
 
-def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> dict[str, Any]:
-    """A parent as the API server returns it to the operator: with the defaults of its CRD, in the version that the
-    operator reads. Without a CRD, as for built-in kinds, it is returned unchanged.
+def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> NewObject:
+    """A new parent as the API server returns it to the operator: pruned, with the defaults of its CRD, in the version
+    that the operator reads; and why the API server refuses it, if it does. Without a CRD, as for built-in kinds, it is
+    unchanged.
 
     Raises CommandError if the CRD doesn't serve the version of the parent or of the folder.
     """
     group, version = split_api_version(parent["apiVersion"])
     known = kinds.get(GroupKind(group, parent["kind"]))
     if known is None:
-        return dict(parent)
+        return NewObject(body=dict(parent))
     versions = known.definition["spec"].get("versions", ())
     served = [each["name"] for each in versions if each.get("served")]
     for wanted in (version, folder.settings.version or version):
         if wanted not in served:
             which, names = f"its CRD {known.folder} doesn't serve version {wanted}", ", ".join(served) or "none"
             raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
-    # The API server applies the defaults of the request's version, and when it reads etcd those of the stored version.
-    body = defaulted(parent, object_schema(known.definition, version))
+    created = new_object(parent, known.definition, version)
     if known.definition["spec"].get("conversion", {}).get("strategy", "None") != "None":
-        return body  # only the CRD's webhook can convert it
+        return created  # only the CRD's webhook can convert it
+    # The API server prunes and sets defaults by the version of the request, that of etcd, and that of the answer.
     stored = next((each["name"] for each in versions if each.get("storage")), version)
     read = read_version(folder, known.definition)
-    return defaulted(body, object_schema(known.definition, stored)) | {"apiVersion": join_api_version(group, read)}
+    stored_schema = object_schema(known.definition, stored)
+    stored_body, lost = prune(created.body, stored_schema)
+    body, lost_again = prune(defaulted(stored_body, stored_schema), object_schema(known.definition, read))
+    pruned = tuple(dict.fromkeys((*created.pruned, *lost, *lost_again)))
+    return replace(created, body=body | {"apiVersion": join_api_version(group, read)}, pruned=pruned)
 
 
 def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, CRDKind]) -> Folder:

@@ -196,3 +196,14 @@ async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path
         ("dropped-status-field", 4),
     ]
     assert "status.url is dropped: the CRD doesn't declare this field" in found[0]["message"]
+
+
+async def test_an_example_that_the_api_server_refuses_is_an_error_with_its_line(tmp_path: Path) -> None:
+    example = ECHO.replace("spec: {replicas: 1}", "spec:\n  replicas: many\n  replcas: 1")
+    code, findings, _ = await check(project(tmp_path, example, web=WEB))
+    assert code == 1
+    invalid, undeclared = (each for each in findings if each["code"] in ("invalid-example", "undeclared-field"))
+    assert (invalid["line"], undeclared["line"]) == (5, 6)
+    assert "Echo hello is invalid: spec.replicas: Invalid value" in invalid["message"]
+    assert undeclared["message"] == "the CRD echoes.example.com declares no spec.replcas"
+    assert undeclared["fix"] == "did you mean spec.replicas?"

@@ -10,6 +10,7 @@ from ssa_operator.cli.case_runs import differences, load_project, render_case, u
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import find_cases, read_case
 
+ROOT = Path(__file__).parent.parent.parent
 PARENT = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {text: a}\n"
 TEMPLATE = """apiVersion: v1
 kind: ConfigMap
@@ -187,3 +188,11 @@ def test_a_parent_that_looks_itself_up_finds_itself(tmp_path: Path) -> None:
     own = "lookup('example.com/v1', 'Echo', name).spec.text"
     case = project(tmp_path, TEMPLATE.replace("spec.text", own))
     assert "+  text: a" in differing(case)["expected.yaml"]
+
+
+def test_a_parent_that_the_api_server_refuses_is_an_error_with_its_line(tmp_path: Path) -> None:
+    case = project(tmp_path, **{"parent.yaml": PARENT.replace("text: a", "replicas: many")})
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / "echo.yaml").write_text((ROOT / "crds" / "echoes.example.com.yaml").read_text())
+    with pytest.raises(CommandError, match=r"parent\.yaml:4: Echo hello is invalid: spec\.replicas"):
+        update(case)

@@ -184,6 +184,63 @@ async def test_a_default_needs_the_object_around_it(tmp_path: Path) -> None:
     assert yaml.safe_load(out)["data"] == {"a": "3"}
 
 
+RULES = [
+    {"rule": "self.replicas < 5", "message": "at most 4 replicas", "fieldPath": ".replicas"},
+    {"rule": "self.replicas < future()"},
+]
+DECLARED = {"replicas": {"type": "integer", "minimum": 1, "maximum": 9}, "host": {"type": "string"}}
+WEB = """# An Echo.
+apiVersion: example.com/v1
+kind: Echo
+metadata:
+  name: web
+spec:
+  hots: a
+  replicas: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "words"),
+    [
+        ("many", 'spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"'),
+        ("0", "spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"),
+        ("5", "spec.replicas: Invalid value: at most 4 replicas"),
+    ],
+)
+async def test_a_parent_that_the_api_server_refuses_is_refused_with_its_words_and_the_line(
+    tmp_path: Path, replicas: str, words: str
+) -> None:
+    templates = only_name(tmp_path, "name")
+    echoes(tmp_path / "crds", properties=DECLARED, **{"x-kubernetes-validations": RULES[:1]})
+    (tmp_path / "web.yaml").write_text(WEB.format(replicas))
+    code, out, err = await run("render", str(tmp_path / "web.yaml"), f"--templates={templates}")
+    assert (code, out) == (1, "")
+    assert f"{tmp_path}/web.yaml:8: Echo web is invalid: {words}\n" in err
+
+
+async def test_a_field_that_the_api_server_removes_is_a_warning_and_no_template_sees_it(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "spec.hots | default('gone')")
+    echoes(tmp_path / "crds", properties=DECLARED)
+    (tmp_path / "web.yaml").write_text(WEB.format(1))
+    code, out, err = await run("render", str(tmp_path / "web.yaml"), f"--templates={templates}")
+    assert (code, yaml.safe_load(out)["data"]) == (0, {"a": "gone"})
+    words = "the CRD echoes.example.com declares no spec.hots, and the API server removes it, did you mean spec.host?"
+    assert err == f"warning: {tmp_path}/web.yaml:7: {words}\n"
+
+
+async def test_a_rule_that_is_unknown_offline_is_a_note_and_refuses_nothing(tmp_path: Path) -> None:
+    templates = only_name(tmp_path, "name")
+    echoes(tmp_path / "crds", properties=DECLARED, **{"x-kubernetes-validations": RULES[1:]})
+    (tmp_path / "web.yaml").write_text(WEB.replace("  hots: a\n", "").format(1))
+    code, _, err = await run("render", str(tmp_path / "web.yaml"), f"--templates={templates}")
+    assert code == 0
+    assert err == (
+        f"note: {tmp_path}/web.yaml:2: Echo web: not checked offline: spec: the rule 'self.replicas < future()' "
+        "(the function future)\n"
+    )
+
+
 async def test_a_parent_has_the_version_that_the_operator_reads(tmp_path: Path) -> None:
     templates = only_name(tmp_path, "object.apiVersion ~ ' ' ~ spec.replicas")
     crds = echoes(tmp_path / "crds", properties=REPLICAS)

@@ -41,7 +41,7 @@ async def test_a_parent_that_is_written_in_one_version_and_read_in_another_has_t
     finally:
         await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
     folder = Folder(resource="things", group=group, files={})
-    found = as_served(body, folder, read_crd_kinds([tmp_path]))
+    found = as_served(body, folder, read_crd_kinds([tmp_path])).body
     assert (found["apiVersion"], found["spec"]) == (live.body["apiVersion"], live.body["spec"])
     assert found["apiVersion"] == f"{group}/v3"
 

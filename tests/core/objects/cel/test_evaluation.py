@@ -1,0 +1,87 @@
+"""CEL expressions have the values of the specification. tests/controller compares many with the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.core.objects.cel.evaluation import evaluate
+from ssa_operator.core.objects.cel.syntax import CELSyntaxError, parse
+from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError
+
+
+def value(text: str, **variables: Any) -> Any:
+    return evaluate(parse(text), variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("1 + 2 * 3", 7),
+        ("-7 / 2", -3),
+        ("-7 % 2", -1),
+        ("1 < 2 && 2 < 3", True),
+        ("true || 1 / 0 == 1", True),
+        ("1 / 0 == 1 || true", True),
+        ("false && 1 / 0 == 1", False),
+        ("[0, 1].exists(x, 1 / x == 1)", True),
+        ("[0, 1].all(x, 1 / x == 2)", False),
+        ("true ? 1 : 1 / 0", 1),
+        ("{'a': {'b': 1}}.a.b", 1),
+        ("has({'a': 1}.a)", True),
+        (r"r'\d' + '\x41\u00e9\101'", "\\dAéA"),
+        ("'''a'b''' + \"\"\"c\"\"\"", "a'bc"),
+        ("b'a\\xff'", b"a\xff"),
+        ("size('é😀')", 2),
+        ("[1, 2.0, 3u] == [1.0, 2, 3]", True),
+        ("'a' == b'a'", False),
+        ("[[1, 2], [3]].map(l, l.map(x, x * 2))", [[2, 4], [6]]),
+        ("[1, 2].map(x, x > 1, x)", [2]),
+        ("'a' in {'a': 1} && !('b' in {'a': 1})", True),
+    ],
+)
+def test_an_expression_has_the_value_of_the_specification(text: str, result: Any) -> None:
+    assert value(text) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "division by zero"),
+        ("9223372036854775807 + 1", "integer overflow"),
+        ("[1][1]", "index out of bounds: 1"),
+        ("{'a': 1}.b", "no such key: b"),
+        ("1 + 'a'", "no such overload"),
+        ("'a' < 1", "no such overload"),
+        ("true + 1", "no such overload"),
+    ],
+)
+def test_an_expression_without_a_value_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(EvaluationError, match=f"^{message}$"):
+        value(text)
+
+
+@pytest.mark.parametrize("text", ["unknown(1)", "'a'.unknown()", "a.b.unknown()", "other", "google.type.Money{}"])
+def test_what_is_unknown_offline_has_no_value(text: str) -> None:
+    with pytest.raises((UncheckedError, CELSyntaxError)):
+        value(text)
+
+
+@given(st.text(alphabet="abself.()[]{}?:!&|=<>+-*/%'\"\\ 01\n", max_size=30))
+def test_any_text_is_an_expression_or_a_syntax_error(text: str) -> None:
+    try:
+        node = parse(text)
+    except CELSyntaxError:
+        return
+    try:
+        evaluate(node, {"self": {"a": [1, "b"]}})
+    except (EvaluationError, UncheckedError):
+        return
+
+
+def test_deep_nesting_is_refused() -> None:
+    with pytest.raises(CELSyntaxError, match="nested too deeply"):
+        parse("(" * 5000 + "1" + ")" * 5000)
