@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all compare-crds smoke-neon tilt-check bench bench-growth bench-peers bench-plan bench-status docs transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-status docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ tilt-check: $(INSTALLED) ## Test that tilt builds, pushes and deploys, without a
 bench: $(INSTALLED) ## Measure objects a second beside the raw limit, and CPU per rendered object
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-check: $(INSTALLED) ## Measure `ssa-operator check` over 100 templates beside plain Jinja and libyaml; ARGS=--templates=300 for more
+	$(BIN)/python -m benchmarks.check $(ARGS)
+
 bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 to 50 children each; ARGS="100x2 200x10" for others
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
@@ -63,6 +66,9 @@ bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 100
 
 docs: $(INSTALLED) ## Write docs/commands.md from the help of the commands
 	$(BIN)/python -m docs.generate commands
+
+schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
+	$(BIN)/python -m docs.generate schemas
 
 transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page
 	$(BIN)/python -m docs.generate transcripts $(ARGS)

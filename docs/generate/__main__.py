@@ -1,19 +1,24 @@
-"""`python -m docs.generate`: writes docs/commands.md, or with `transcripts` what the commands of all pages print."""
+"""`python -m docs.generate`: writes docs/commands.md, with `transcripts` what the commands of all pages print, and with
+`schemas` the schemas of Kubernetes' kinds that come with the package.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 
-from docs.generate import reference, transcripts
+from docs.generate import reference, schemas, transcripts
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
-    parser.add_argument("part", choices=("commands", "transcripts"))
+    parser.add_argument("part", choices=("commands", "schemas", "transcripts"))
     parser.add_argument("pages", nargs="*", help="pages of transcripts (default: all that have commands)")
     options = parser.parse_args()
+    if options.part == "schemas":
+        print(f"{asyncio.run(schemas.write_schemas()).relative_to(transcripts.ROOT)} is written")
+        return
     if options.part == "transcripts":
         for page, text in asyncio.run(transcripts.made_again(options.pages)):
             page.write_text(text, encoding="utf-8")

@@ -43,12 +43,29 @@ CODES: Mapping[str, Code] = {
             " the message names."
         ),
     ),
+    "unknown-name": Code(
+        severity=Severity.ERROR,
+        title="a filter, test, function or variable that doesn't exist",
+        explanation=(
+            "Templates have the filters and tests of Jinja, and the variables, functions and filters of "
+            "docs/templates.md. Names of Helm, Sprig and Ansible lead to the one that does the same. check --fix "
+            "renames those that mean the same under another name."
+        ),
+    ),
+    "go-template": Code(
+        severity=Severity.ERROR,
+        title="the syntax of a Go template",
+        explanation=(
+            "The file is written as a template of Helm, and the templates of ssa-operator are Jinja's. A value is "
+            "data: it keeps its type and can't become YAML syntax, so quote, toYaml and nindent are seldom needed."
+        ),
+    ),
     "render-error": Code(
         severity=Severity.ERROR,
         title="an example that can't be rendered",
         explanation=(
-            "For this example, the template fails, or two renders of the same object differ. The operator reports"
-            " the same error as RenderFailed in the status of such a parent, and applies the other documents."
+            "For this example, or for a variant of it that the CRD allows, the template fails. The operator reports "
+            "the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
     "invalid-example": Code(
@@ -74,6 +91,70 @@ CODES: Mapping[str, Code] = {
         explanation=(
             "The API server prunes fields that the CRD doesn't declare, so no parent ever has this one, and a "
             "template that reads it fails or takes its default. Correct the name, or declare the field in the CRD."
+        ),
+    ),
+    "unknown-kind": Code(
+        severity=Severity.ERROR,
+        title="a kind that Kubernetes doesn't have",
+        explanation=(
+            "The targeted version of Kubernetes serves no such kind, or removed this apiVersion of it. The operator "
+            "reports it in the status of the parent, and applies the other manifests. Kinds of other groups are known "
+            "by their CRDs in crds/. With --kubernetes cluster the kinds are those of the cluster."
+        ),
+    ),
+    "unknown-field": Code(
+        severity=Severity.ERROR,
+        title="a field that the kind doesn't have",
+        explanation=(
+            "The operator applies with strict validation, and the API server refuses the whole manifest. Correct the "
+            "name or the indentation. check --fix corrects a name that differs in upper and lower case only."
+        ),
+    ),
+    "invalid-value": Code(
+        severity=Severity.ERROR,
+        title="a value of a wrong type, or one that isn't allowed",
+        explanation=(
+            "The schema of the kind wants another type, or lists the values of the field, and the API server refuses "
+            "the manifest. A value in quotes is a string: write `key: {{ value }}` to keep its type."
+        ),
+    ),
+    "missing-field": Code(
+        severity=Severity.ERROR,
+        title="a required field that is missing",
+        explanation="The kind requires the field, and the API server refuses the manifest without it.",
+    ),
+    "duplicate-item": Code(
+        severity=Severity.ERROR,
+        title="two items of a list with the same key",
+        explanation=(
+            "The list is a map by a key such as the name of a container. The API server refuses a server-side apply "
+            "with two items of one key."
+        ),
+    ),
+    "deprecated": Code(
+        severity=Severity.WARNING,
+        title="a deprecated kind or field",
+        explanation=(
+            "The API description of Kubernetes, or the CRD, calls the kind or field deprecated. It works, and a later "
+            "version may remove it."
+        ),
+    ),
+    "lookup-by-parent": Code(
+        severity=Severity.WARNING,
+        title="a lookup whose name the parent decides",
+        explanation=(
+            "The name or the namespace in a lookup comes from spec, labels or annotations. The operator reads the "
+            "object with its own permissions, so anyone who can edit a parent can have it read another object, a "
+            "Secret too. Where that is meant, make sure that nothing of a Secret reaches an object that these users "
+            "may read."
+        ),
+    ),
+    "not-deterministic": Code(
+        severity=Severity.ERROR,
+        title="a template whose result varies",
+        explanation=(
+            "Two renders of the same parent differ. Every resync would be a change, so the operator refuses the "
+            "document. Remove the expression whose result varies, or draw a value with generated()."
         ),
     ),
     "dropped-status-field": Code(
@@ -173,6 +254,16 @@ CODES: Mapping[str, Code] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A replacement of text in the line of a finding."""
+
+    column: int | None
+    """Where the old text begins, from 0. None for the key of a field, if the line has it once."""
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that `check` found."""
 
@@ -183,6 +274,8 @@ class Finding:
     """The line that causes it; None where no file has it, as for a missing example."""
     fix: str = ""
     """What to write instead, in words; '' where there is no one answer."""
+    edits: tuple[Edit, ...] = ()
+    """What `check --fix` writes. The result means what the author meant."""
     subject: str = field(default="", compare=False)
     """The manifest that shows it. Several manifests of one line show it only once."""
 

@@ -3,11 +3,13 @@
 Promises:
 - Every finding has a code, a severity, and the file and line where there is one. All findings are printed.
 - The exit code is 1 with errors, with `--strict` also with warnings, and 0 otherwise.
+- With `--fix`, the fixes that can't change a meaning are written, reported on standard error, and no longer findings.
 - The output for machines is stable: a JSON list, SARIF 2.1.0, or workflow commands of GitHub Actions.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +19,10 @@ import typer
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
+    Context,
     CrdsOfTemplates,
     Examples,
+    Kubeconfig,
     Templates,
     Values,
     check_folders,
@@ -32,8 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ssa_operator.checks.findings import Finding
-    from ssa_operator.core.objects.render_result import Document
+    from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
     from ssa_operator.rendering.folder.installation import Installation
+
+
+KUBERNETES = "1.36"
+"""The version whose schemas `check` takes by default."""
 
 
 class CheckFormat(StrEnum):
@@ -47,7 +55,7 @@ class CheckFormat(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=example("ssa-operator check --templates templates --strict"))(check)
+    app.command(epilog=example("ssa-operator check --templates templates --fix --strict"))(check)
 
 
 def check(
@@ -55,12 +63,25 @@ def check(
     values: Values = None,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
+    kubernetes: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_KUBERNETES",
+            metavar="VERSION",
+            help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
+        ),
+    ] = KUBERNETES,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
+    ] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", envvar="SSA_OPERATOR_FIX", help="Write the fixes that can't change a meaning.")
     ] = False,
     explain: Annotated[
         str, typer.Option(envvar="SSA_OPERATOR_EXPLAIN", metavar="CODE", help="Explain a code and check nothing.")
     ] = "",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
     output: Annotated[
         CheckFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = CheckFormat.TEXT,
@@ -71,42 +92,78 @@ def check(
     """
     from ssa_operator.checks.findings import Severity
     from ssa_operator.cli.finding_formats import write_findings
+    from ssa_operator.cli.target_schemas import target_schemas
 
     if explain:
         typer.echo(_explanation(explain))
         return
     check_folders(templates)
     existing = [path for path in crds or crds_of(templates) if path.exists()]
-    given = examples_of(examples, templates)
-    findings = _findings(templates, installation_of(values, namespace=""), existing, given)
+    inputs = _Inputs(
+        templates=templates,
+        installation=installation_of(values, namespace=""),
+        crds=existing,
+        examples=examples_of(examples, templates),
+        schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
+    )
+    findings = _findings(inputs)
+    if fix:
+        findings = _fixed(inputs, findings)
     write_findings(findings, output.value)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
         raise CommandError(f"check found {errors} errors and {len(findings) - errors} warnings")
 
 
-def _findings(
-    templates: Sequence[Path], installation: Installation, crds: Sequence[Path], examples: Sequence[Path]
-) -> list[Finding]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inputs:
+    """The files and folders that are checked."""
+
+    templates: Sequence[Path]
+    installation: Installation
+    crds: Sequence[Path]
+    examples: Sequence[Path]
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, without the CRDs."""
+
+
+def _findings(inputs: _Inputs) -> list[Finding]:
     import time
 
     from ssa_operator.checks.crd_rules import check_crds
     from ssa_operator.cli.parent_files import read_objects
-    from ssa_operator.cli.template_checks import Project, check_examples, check_template_fields
-    from ssa_operator.cli.template_folders import read_crd_kinds
+    from ssa_operator.cli.template_checks import Project, check_templates
+    from ssa_operator.cli.template_folders import crd_kinds, read_crds
     from ssa_operator.rendering.folder.sources import load_all
 
-    definitions: list[Document] = read_objects(list(crds))
+    definitions = read_crds(inputs.crds)
     project = Project(
-        sources=load_all(templates, installation=installation),
-        kinds=read_crd_kinds(crds),
-        examples=read_objects(list(examples)),
+        sources=load_all(inputs.templates, installation=inputs.installation),
+        kinds=crd_kinds(definitions),
+        examples=read_objects(list(inputs.examples)),
         now=time.time(),
+        schemas=inputs.schemas.with_crds(definition.body for definition in definitions),
     )
-    findings = [
-        _with_path(finding, templates) for finding in (*check_template_fields(project), *check_examples(project))
-    ]
+    findings = [_with_path(finding, inputs.templates) for finding in check_templates(inputs.templates, project)]
     return sorted([*check_crds(definitions), *findings], key=_place)
+
+
+_FIX_ROUNDS = 10
+"""A fix can uncover another finding, because a folder that doesn't load is not rendered."""
+
+
+def _fixed(inputs: _Inputs, findings: list[Finding]) -> list[Finding]:
+    """The findings that are left after the fixes of the others."""
+    from ssa_operator.cli.finding_fixes import apply_fixes
+
+    for _ in range(_FIX_ROUNDS):
+        replaced = apply_fixes(findings)
+        if not replaced:
+            break
+        for sentence in replaced:
+            typer.echo(f"fixed {sentence}", err=True)
+        findings = _findings(inputs)
+    return findings
 
 
 def _with_path(finding: Finding, templates: Sequence[Path]) -> Finding:

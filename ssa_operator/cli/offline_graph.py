@@ -18,9 +18,9 @@ from ssa_operator.cli.object_reference import nearest
 from ssa_operator.cli.offline_parent import as_created
 from ssa_operator.cli.parent_files import read_objects, read_parents
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
-from ssa_operator.controller.informers.crds import version_priority
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.crd_sample import sample_object
+from ssa_operator.core.objects.crd_schema import version_priority
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.labelled_graph import labelled_graph
 from ssa_operator.core.objects.live_object import LiveObject

@@ -4,30 +4,43 @@ Promises:
 - Every document of an example is rendered: after each render, its manifests are taken for live objects that are ready,
   until nothing new is rendered.
 - The other examples are objects that `lookup` finds, with the status that their templates render.
+- The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
 - One broken example hides no finding of another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jinja2 import nodes
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
-from ssa_operator.checks.findings import Finding
+from ssa_operator.checks.findings import Finding, Severity
+from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.checks.lookup_rules import check_lookups
 from ssa_operator.checks.manifest_rules import check_manifests
+from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
+from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
 from ssa_operator.core.objects.crd_schema import object_schema, status_schema
+from ssa_operator.core.objects.crd_variants import variants
 from ssa_operator.core.objects.dependency_graph import graph_of
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
+from ssa_operator.rendering.folder.snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 
 ROUNDS = 100
@@ -44,6 +57,41 @@ class Project:
     """Objects of files. Those without a template folder are objects that `lookup` finds."""
     now: float
     """Seconds since the epoch."""
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, with the CRDs."""
+
+
+def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
+    """The findings in the templates folders of a project; their locations are relative to these folders."""
+    folders = [folder for folder in project.sources.folders.values() if folder.templates and not folder.problems]
+    trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
+    parsed = [
+        parse_files(
+            read_snapshot(root).files,
+            {name: tree for folder in folders if folder.root == root for name, tree in trees[folder.name].items()},
+        )
+        for root in roots
+    ]
+    names = [finding for each in parsed for finding in check_names(each)]
+    # The operator's own message on such a line is about the same mistake.
+    explained = {_line(finding) for finding in names}
+    lookups = [finding for each in parsed for finding in check_lookups(each.trees)]
+    others = [*lookups, *check_template_fields(project, trees), *check_examples(project)]
+    return [
+        *names,
+        *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
+    ]
+
+
+def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
+    return {name: templates.syntax_tree(name) for name in templates.file_names if name.endswith(".j2")}
+
+
+_REPLACED = frozenset({"template-error", "render-error"})
+
+
+def _line(finding: Finding) -> tuple[str, int] | None:
+    return None if finding.location is None else (finding.location.file, finding.location.line)
 
 
 def check_examples(project: Project) -> list[Finding]:
@@ -58,16 +106,22 @@ def check_examples(project: Project) -> list[Finding]:
     complete = [each for each in alone if not isinstance(each, Finding)]
     lookups |= {live.identity: live for live in map(_with_status, complete)}
     cluster.claims.clear()
+    varied: set[str] = set()
     for parent, first in zip(parents, alone, strict=True):
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
-            found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
+            found = _complete(cluster, parent, {**first.observed.children.objects, **lookups})
         refused = check_example(cluster, parent)
-        if not isinstance(found, Finding):
-            findings += [*_findings_of(found), *_dropped(found, project)]
-        elif not any(finding.code == found.code for finding in refused):
-            findings.append(found)
         findings += refused
+        if isinstance(found, Finding):
+            if not any(finding.code == found.code for finding in refused):
+                findings.append(found)
+            continue
+        findings += [*_findings_of(found, project.schemas), *_dropped(found, project)]
+        findings += _not_deterministic(cluster, parent, found)
+        if found.folder.name not in varied:
+            varied.add(found.folder.name)
+            findings += _of_variants(project, parent, found)
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
@@ -92,8 +146,10 @@ def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
     return [*invalid, *undeclared]
 
 
-def check_template_fields(project: Project) -> list[Finding]:
-    """The findings about the fields of parents that templates read, by the schemas of the CRDs."""
+def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
+    """The findings about the fields of parents that templates read, by the schemas of the CRDs. `trees` are the syntax
+    trees of folders.
+    """
     folders = []
     for kind in project.kinds.values():
         folder = project.sources.folders.get(kind.folder)
@@ -101,7 +157,7 @@ def check_template_fields(project: Project) -> list[Finding]:
             continue
         schema = object_schema(kind.definition, read_version(folder, kind.definition))
         if schema is not None:
-            fields = template_contents(folder).fields
+            fields = template_contents(folder, trees=trees.get(folder.name)).fields
             folders.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
     return check_fields(folders)
 
@@ -121,25 +177,43 @@ def _parents(project: Project) -> tuple[list[Document], list[Document]]:
 
 
 def _complete(
-    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, verify: bool = False
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool = False
 ) -> OfflineParent | Finding:
-    """The parent with all manifests that can be rendered while everything is ready. `objects` are there before."""
-    cluster.objects = objects
+    """The parent with all manifests that can be rendered while everything is ready. `objects` are there before. With
+    `only_waiting`, a parent none of whose manifests waits is rendered once.
+    """
     try:
-        found = cluster.render(parent, verify=False)
-        for _ in range(ROUNDS):
-            manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
-            ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
-            if all(_body(cluster, identity) == body for identity, body in ready.items()):
-                break
-            lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
-            cluster.objects = {**cluster.objects, **lives}
-            found = cluster.render(parent, verify=False)
-        return cluster.render(parent) if verify else found
+        return _all_ready(cluster, parent, objects, only_waiting=only_waiting)
     except RefusedParentError as error:
         return Finding(code="invalid-example", message=str(error), location=parent.location)
     except CommandError as error:
         return Finding(code="render-error", message=str(error), location=parent.location)
+
+
+def _all_ready(
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool
+) -> OfflineParent:
+    cluster.objects = objects
+    found = cluster.render(parent, verify=False)
+    for _ in range(ROUNDS):
+        if only_waiting and not found.rendered.waits:
+            break
+        manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
+        ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
+        if all(_body(cluster, identity) == body for identity, body in ready.items()):
+            break
+        lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
+        cluster.objects = {**cluster.objects, **lives}
+        found = cluster.render(parent, verify=False)
+    return found
+
+
+def _not_deterministic(cluster: OfflineCluster, parent: Document, found: OfflineParent) -> Iterator[Finding]:
+    """The documents that another render of the same parent gives differently."""
+    known = set(found.problems)
+    for problem in cluster.render(parent).problems:
+        if problem not in known:
+            yield _of_problem("not-deterministic", problem)
 
 
 def _body(cluster: OfflineCluster, identity: Identity) -> object:
@@ -153,7 +227,7 @@ def _with_status(parent: OfflineParent) -> LiveObject:
     return LiveObject.of(body)
 
 
-def _findings_of(parent: OfflineParent) -> Iterator[Finding]:
+def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[Finding]:
     yield from (_of_problem("render-error", problem) for problem in parent.problems)
     for step in parent.steps:
         if step.action is Action.REFUSE:
@@ -161,6 +235,28 @@ def _findings_of(parent: OfflineParent) -> Iterator[Finding]:
             yield Finding(code="invalid-manifest", message=message, location=step.location)
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents)
+    yield from check_schemas(parent.rendered.documents, schemas)
+
+
+def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
+    """The errors of the variants of an example that its CRD allows. The children of the example are there."""
+    kind = project.kinds.get(group_kind(parent))
+    version = split_api_version(parent.body["apiVersion"])[1]
+    schema = None if kind is None else object_schema(kind.definition, version)
+
+    def allowed(body: Mapping[str, Any]) -> bool:
+        return not created_parent(replace(parent, body=body), complete.folder, project.kinds, project.now).errors
+
+    for variant in variants(parent.body, schema, allowed) if schema is not None else ():
+        document = replace(parent, body=variant.body)
+        cluster = OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now)
+        found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
+        if isinstance(found, Finding):
+            continue
+        subject = f"with {variant}"
+        for finding in _findings_of(found, project.schemas):
+            if finding.severity is Severity.ERROR:
+                yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
 
 def _dropped(parent: OfflineParent, project: Project) -> Iterable[Finding]:

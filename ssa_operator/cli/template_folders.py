@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.informers import crds as definitions
 from ssa_operator.core.objects.crd_defaults import defaulted
-from ssa_operator.core.objects.crd_schema import has_status, object_schema
+from ssa_operator.core.objects.crd_schema import has_status, object_schema, version_priority
 from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.core.objects.new_object import NewObject, new_object
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.policies.permissions import ParentKind, ServedKind
+from ssa_operator.rendering.folder import crd_files
 from ssa_operator.rendering.folder.sources import Folder, Sources
 
 # Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
@@ -71,11 +70,20 @@ class CRDKind:
 
 def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
     """The kinds of the CRDs in the folders. A folder need not exist. Raises CommandError."""
+    return crd_kinds(read_crds(folders))
+
+
+def read_crds(folders: Iterable[Path]) -> list[Document]:
+    """The CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
-        documents = crds.load(*(folder for folder in folders if folder.exists()))
-    except crds.DefinitionError as error:
+        return crd_files.load(*(folder for folder in folders if folder.exists()))
+    except crd_files.DefinitionError as error:
         raise CommandError(str(error)) from error
-    return dict(map(_kind_of, documents))
+
+
+def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
+    """The kinds of CRDs. Raises CommandError."""
+    return dict(map(_kind_of, definitions))
 
 
 def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
@@ -130,7 +138,7 @@ def read_version(folder: Folder, definition: Mapping[str, Any]) -> str:
     """The version of the parents that the operator reads; '' if the CRD serves none."""
     versions = definition["spec"].get("versions", ())
     served = [each["name"] for each in versions if each.get("served")]
-    return folder.settings.version or max(served, key=definitions.version_priority, default="")
+    return folder.settings.version or max(served, key=version_priority, default="")
 
 
 def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> NewObject:

@@ -11,49 +11,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.informers.crds import RESOURCE
 from ssa_operator.core.objects.crd_schema import unreported
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.rendering.folder.object_files import FileError, load_objects
+from ssa_operator.rendering.folder.crd_files import DefinitionError, load
+
+__all__ = ["DefinitionError", "established", "install", "load", "remarks"]
 
 POLL_INTERVAL = 0.1
 """Seconds between two reads of a CRD that isn't Established yet. That takes a few tenths of a second."""
-
-
-class DefinitionError(ValueError):
-    """A CRD can't be installed. The message names the CRD and the reason."""
-
-
-def load(*folders: Path) -> list[Document]:
-    """The CRDs of folders. Raises DefinitionError."""
-    for folder in folders:
-        if not folder.exists():
-            raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
-    try:
-        documents = load_objects(dict.fromkeys(folders))
-    except FileError as error:
-        raise DefinitionError(str(error)) from error
-    locations: dict[str, SourceLocation] = {}
-    for document in documents:
-        if document.body["kind"] != "CustomResourceDefinition":
-            raise DefinitionError(
-                f"{document.location}: this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
-            )
-        name = document.body["metadata"]["name"]
-        if name in locations:
-            raise DefinitionError(
-                f"{document.location}: {name} is defined at {locations[name]} already; remove one of them"
-            )
-        locations[name] = document.location
-    return documents
 
 
 def remarks(documents: Iterable[Document]) -> list[str]:

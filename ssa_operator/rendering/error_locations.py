@@ -8,7 +8,6 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
+from ssa_operator.rendering.jinja.unknown_names import suggest_name
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
@@ -106,10 +106,7 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
 def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    names = sorted({*variables, *CLUSTER_FUNCTIONS})
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"templates see {', '.join(names)}"
-    return f"{name} is not defined; {hint}"
+    return f"{name} is not defined; {suggest_name(name, {*variables, *CLUSTER_FUNCTIONS}).text}"
 
 
 def _template_lines(error: BaseException) -> Iterator[SourceLocation]:

@@ -45,16 +45,19 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
 def template_contents(
-    folder: Folder, field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None
+    folder: Folder,
+    field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None,
+    trees: Mapping[str, nodes.Template] | None = None,
 ) -> TemplateContents:
-    """What a folder can render and look up. `field_options` gives the values of a parent's field that its CRD lists.
+    """What a folder can render and look up. `field_options` gives the values of a parent's field that its CRD lists;
+    `trees` are syntax trees of the folder's templates, for callers that have them already.
 
     A folder without loaded templates has no contents.
     """
     templates = folder.templates
     if templates is None:
         return TemplateContents()
-    expansion = Expansion(templates, field_options)
+    expansion = Expansion(templates, field_options, trees or {})
     manifests: dict[PossibleManifest, None] = {}
     unknown: dict[UnknownPart, None] = {}
     for file in templates.manifest_files:

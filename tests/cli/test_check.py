@@ -10,7 +10,7 @@ import pytest
 
 from ssa_operator.checks.findings import CODES
 from tests.cli.process import run
-from tests.controller.harness import ROOT
+from tests.controller.harness import ROOT, Desk
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
 ECHO = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {replicas: 1}\n"
@@ -33,6 +33,12 @@ data:
 """
 
 
+OWNED = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: owned
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: other, uid: other, controller: true}]
+"""
 TYPO = (
     AFTER.replace("name: after", "name: typo")
     + "{% if spec.replicas > 99 %}{{ spec.replcas | default(1) }}{% endif %}\n"
@@ -88,6 +94,7 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
             "declares no spec.replcas",
         ),
         ("two", WEB, "invalid-manifest", 1, "Deployment default/web"),
+        ("owned", OWNED, "invalid-manifest", 1, "is controlled by Pod other"),
         # A document that waits for a child is checked, too.
         ("after", AFTER.replace("name: after", "name: after, namespace: other"), "invalid-manifest", 1, "outside"),
     ],
@@ -105,6 +112,107 @@ async def test_a_fault_is_found_where_it_is_written(
     assert finding["severity"] == CODES[code].severity
     assert exit_code == (1 if finding["severity"] == "error" else 0)
     assert bool(err) == bool(exit_code)
+
+
+HELM = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: helm}
+data: {# | toYaml #}
+  a: {{ spec.replicas | quote }}\r
+  b: "{{ labels | toYaml | b64enc }} toYaml {{ spec.replicas | defualt(1) }}"
+"""
+
+
+async def test_fix_writes_what_means_the_same_and_nothing_else(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    file = folder / "templates" / "echoes.example.com" / "helm.yaml.j2"
+    file.write_bytes(HELM.encode())
+    _, found, _ = await check(folder)
+    assert [(each["line"], each["code"]) for each in found] == [
+        (5, "unknown-name"), *[(6, "unknown-name")] * 3
+    ]  # fmt: skip
+    code, found, err = await check(folder, "--fix")
+    fixed = HELM.replace("| quote", "| string").replace("labels | toYaml | b64enc", "labels | to_yaml | b64encode")
+    assert file.read_bytes() == fixed.encode()
+    assert err.splitlines() == [
+        f"fixed {file}:5: quote -> string",
+        f"fixed {file}:6: b64enc -> b64encode",
+        f"fixed {file}:6: toYaml -> to_yaml",
+        "ssa-operator: check found 1 errors and 0 warnings",
+    ]
+    # A guess is no safe fix.
+    assert [(each["message"], each["fix"]) for each in found] == [
+        ("there is no filter defualt", "did you mean default?")
+    ]
+    assert code == 1
+
+
+async def test_a_helm_template_is_explained_line_by_line(tmp_path: Path) -> None:
+    text = "{{- if .Values.on }}\n" + WEB + "{{- end }}\n"
+    code, found, _ = await check(project(tmp_path, web=text))
+    assert code == 1
+    assert [(each["code"], each["line"]) for each in found if each["severity"] == "error"] == [
+        ("go-template", 1), ("go-template", text.count("\n"))
+    ]  # fmt: skip
+    assert all("Jinja" in each["message"] and each["fix"] for each in found[:2])
+
+
+async def test_a_field_is_checked_against_kubernetes_and_a_difference_in_case_is_fixed(tmp_path: Path) -> None:
+    text = WEB.replace("replicas:", "").replace(
+        "spec:\n  selector", "spec:\n  Replicas: '{{ spec.replicas }}'\n  selector"
+    )
+    folder = project(tmp_path, web=text)
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [(each["code"], each["line"], each["fix"]) for each in found] == [
+        ("unknown-field", 5, "did you mean replicas?")
+    ]
+    _, found, err = await check(folder, "--fix")
+    assert ":5: Replicas -> replicas" in err
+    # Quotes make it a string.
+    assert [(each["code"], each["line"]) for each in found] == [("invalid-value", 5)]
+    assert "must be a whole number" in found[0]["message"]
+
+
+GREETING = CRD.replace(
+    "                replicas:\n", "                greeting: {type: string}\n                replicas:\n", 1
+)
+
+
+async def test_a_variant_that_the_crd_allows_finds_what_the_example_does_not_show(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting}\ndata:\n  a: '{{ spec.greeting }}'\n"
+    text += "{% if spec.replicas == 0 %}\n  b: {{ [spec.replicas] }}\n{% endif %}\n"
+    folder = project(tmp_path, ECHO.replace("{replicas: 1}", "{replicas: 1, greeting: hi}"), greeting=text, web=WEB)
+    (folder / "crds" / "echo.yaml").write_text(GREETING)
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [(each["code"], each["line"], each["message"].split(": ")[0]) for each in found] == [
+        ("render-error", 5, "with spec.greeting left out"),
+        ("invalid-value", 7, "ConfigMap greeting with spec.replicas 0"),
+    ]
+    (folder / "templates/echoes.example.com/greeting.yaml.j2").write_text(
+        text.replace("spec.greeting", "spec.greeting | default('')").replace("[spec.replicas]", "'no'")
+    )
+    assert await check(folder) == (0, [], "")
+
+
+async def test_a_version_without_schemas_is_an_error() -> None:
+    code, _, err = await run("check", "--kubernetes=1.2")
+    assert code == 2
+    assert "--kubernetes is 1.2; the schemas of 1.36 come with ssa-operator" in err
+
+
+@pytest.mark.cluster
+async def test_manifests_are_checked_against_the_current_cluster(tmp_path: Path, desk: Desk) -> None:
+    other = "apiVersion: unknown.example.org/v1\nkind: Thing\nmetadata: {name: thing}\n"
+    folder = project(tmp_path, web=WEB.replace("containers:", "containrs:"), other=other)
+    options = (f"--kubeconfig={desk.kubeconfig}", "--kubernetes=cluster")
+    _, found, _ = await check(folder, *options)
+    assert {each["code"] for each in found} == {"unknown-field", "missing-field", "unknown-kind"}
+    (kind,) = [each for each in found if each["code"] == "unknown-kind"]
+    assert "the cluster has no Thing in unknown.example.org/v1" in kind["message"]
+    _, found, _ = await check(folder)
+    assert {each["code"] for each in found} == {"unknown-field", "missing-field"}
 
 
 async def test_manifests_that_wait_for_each_other_are_found(tmp_path: Path) -> None:
@@ -129,8 +237,10 @@ async def test_an_example_finds_another_example_by_lookup(tmp_path: Path) -> Non
     (templates / "bad.yaml.j2").write_text(bad.replace("observedGeneration", "readyReplicas"))
     # Only the document whose field the other example's status has is rendered, and found to be wrong.
     _, found, _ = await check(folder)
-    assert {each["code"] for each in found} == {"invalid-manifest"}
-    assert len(found) == 2
+    wrong = [each for each in found if each["severity"] == "error"]
+    assert {each["code"] for each in wrong} == {"invalid-manifest"}
+    assert len(wrong) == 2
+    assert {each["code"] for each in found} == {"invalid-manifest", "lookup-by-parent"}
 
 
 async def test_one_line_that_many_manifests_come_from_is_one_finding(tmp_path: Path) -> None:

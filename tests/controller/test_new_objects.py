@@ -81,6 +81,7 @@ def everything(group: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 async def test_each_kind_of_validation_has_the_verdict_and_the_words_of_the_api_server(desk: Desk) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     found = everything(group)

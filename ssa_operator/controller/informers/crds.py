@@ -10,11 +10,10 @@ Promises:
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ssa_operator.core.objects.crd_schema import reports_status
+from ssa_operator.core.objects.crd_schema import reports_status, version_priority
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
@@ -117,18 +116,3 @@ def _established(crd: Mapping[str, Any]) -> Readiness:
     """The readiness of a CRD: whether it is Established, also while it is being deleted."""
     metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
     return readiness({**crd, "metadata": metadata}, 0)
-
-
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-
-
-def version_priority(version: str) -> tuple[int, int, int, str]:
-    """The order in which Kubernetes prefers versions: v2, v1, v2beta1, v1alpha2, v1alpha1, others.
-
-    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
-    """
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (0, 0, 0, version)
-    stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
-    return (stage, int(match[1]), int(match[3] or 0), version)

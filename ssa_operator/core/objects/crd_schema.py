@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -149,3 +150,18 @@ def has_status(definition: Mapping[str, Any], version: str) -> bool:
         served.get("name") == version and "status" in served.get("subresources", {})
         for served in definition.get("spec", {}).get("versions", ())
     )
+
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """The order in which Kubernetes prefers versions: v2, v1, v2beta1, v1alpha2, v1alpha1, others.
+
+    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (0, 0, 0, version)
+    stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
+    return (stage, int(match[1]), int(match[3] or 0), version)

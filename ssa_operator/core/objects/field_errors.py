@@ -32,6 +32,13 @@ class ErrorType(StrEnum):
     TOO_MANY = "Too many"
 
 
+REASONS: Mapping[str, ErrorType] = {
+    "FieldValueForbidden": ErrorType.FORBIDDEN,
+    "FieldValueRequired": ErrorType.REQUIRED,
+    "FieldValueDuplicate": ErrorType.DUPLICATE,
+}
+"""What a failed rule is by its `reason`; `ErrorType.INVALID` without one."""
+
 OMITTED: Any = object()
 """Stands for a value that the message leaves out."""
 

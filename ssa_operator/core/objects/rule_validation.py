@@ -26,16 +26,11 @@ from ssa_operator.core.objects.cel.values import (
     to_cel,
     with_own_fields,
 )
-from ssa_operator.core.objects.field_errors import OMITTED, ErrorType, FieldError, Place, inner_parts
+from ssa_operator.core.objects.field_errors import OMITTED, REASONS, ErrorType, FieldError, Place, inner_parts
 from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 
 _MESSAGE_LIMIT = 5 * 1024
-_REASONS = {
-    "FieldValueForbidden": ErrorType.FORBIDDEN,
-    "FieldValueRequired": ErrorType.REQUIRED,
-    "FieldValueDuplicate": ErrorType.DUPLICATE,
-}
 
 
 @dataclass(slots=True)
@@ -106,7 +101,7 @@ def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place,
 
 
 def _failed(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, detail: str) -> FieldError:
-    error_type = _REASONS.get(str(rule.get("reason")), ErrorType.INVALID)
+    error_type = REASONS.get(str(rule.get("reason")), ErrorType.INVALID)
     if rule.get("fieldPath"):
         below = _field_below(str(rule["fieldPath"]), schema)
         # The API server writes a key of a map after a dot here, too.

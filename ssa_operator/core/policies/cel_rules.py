@@ -15,13 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.objects.cel.syntax import unescaped
+from ssa_operator.core.objects.field_errors import REASONS, ErrorType
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 
-_LABELS = {
-    "FieldValueForbidden": "Forbidden",
-    "FieldValueRequired": "Required value",
-    "FieldValueDuplicate": "Duplicate value",
-}
 _STRING = re.compile(r"""[rR]?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _OLD = re.compile(r"\boldSelf\b")
 _OLD_FIELD = re.compile(r"\boldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)")
@@ -73,14 +70,10 @@ class CELRule:
 
 _FAILED_RULE = "failed rule: "
 
-# How CEL escapes characters in names; a reserved word stands unchanged between the underscores.
-_ESCAPED = re.compile(r"__(\w+?)__")
-_ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
-
 
 def _field_names(text: str) -> FieldPath:
     """The unescaped field names of `.a.b__dash__c`."""
-    return tuple(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), part) for part in text.split(".") if part)
+    return tuple(unescaped(part) for part in text.split(".") if part)
 
 
 def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[CELRule, ...]:
@@ -97,7 +90,7 @@ def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[
             yield CELRule(
                 at=field[:depth],
                 expression=_STRING.sub("''", str(entry.get("rule"))),
-                label=_LABELS.get(str(entry.get("reason")), "Invalid value"),
+                label=str(REASONS.get(str(entry.get("reason")), ErrorType.INVALID)),
                 message=message,
                 has_message_expression=bool(entry.get("messageExpression")),
             )

@@ -203,11 +203,20 @@ class Environment(ImmutableSandboxedEnvironment):
         self.numbers = {name: number for number, name in enumerate(sources)}
         self._resolve_name = resolve_name
         self._coverage = coverage
+        self._trees: dict[str, nodes.Template] = {}
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
         own = VARIABLES | SETTINGS
         self.shared_variables = own | CLUSTER_FUNCTIONS if queries_cluster else own
+
+    def compile_next(self, name: str, tree: nodes.Template) -> None:
+        """Let the next compilation of a template take this tree, and change it, in place of parsing the text again."""
+        self._trees[name] = tree
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = self._trees.pop(name or "", None)
+        return super()._parse(source, name, filename) if tree is None else tree
 
     def join_path(self, template: str, _: str) -> str:
         return self._resolve_name(template)

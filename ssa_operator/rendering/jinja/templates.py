@@ -19,8 +19,10 @@ from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.environment import Environment
+from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
+from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
@@ -35,6 +37,8 @@ VALUES = "_values.yaml"
 """The settings of the installation that a folder's templates see as `values`."""
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
+
+_UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
 
 _CACHED_TEXTS = 256
 _CACHED_LENGTH = 64 * 1024
@@ -168,13 +172,15 @@ class Templates:
         self._checked.add(name)
         try:
             tree = self._environment.parse(self._files[name], name, name)
+            references = list(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)))
+            self._environment.compile_next(name, tree)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
             self._problems.append(
                 RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
             )
             return
-        for reference in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        for reference in references:
             self._check_reference(reference, name)
 
     def _check_reference(self, reference: nodes.Node, name: str) -> None:
@@ -203,7 +209,13 @@ def _missing_reason(name: str) -> str:
 
 def _syntax_message(error: TemplateSyntaxError) -> str:
     message = error.message or "syntax error"
-    return next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), message)
+    reason = next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), "")
+    unknown = _UNKNOWN.match(message)
+    if reason or unknown is None:
+        return reason or message
+    suggest, known = (suggest_filter, FILTERS) if unknown[1] == "filter" else (suggest_test, TESTS)
+    suggestion = suggest(unknown[2], known)
+    return f"{message.rstrip('.')}; {suggestion.text}" if suggestion.text else message
 
 
 def is_manifest(folder: str, name: str) -> bool:

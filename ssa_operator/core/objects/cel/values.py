@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from ssa_operator.core.objects.cel.syntax import RESERVED, Uint
+from ssa_operator.core.objects.cel.syntax import Uint, unescaped
 from ssa_operator.core.objects.field_errors import as_json
 from ssa_operator.core.objects.string_formats import duration_nanoseconds, is_date
 
@@ -194,18 +194,6 @@ _OWN_FIELDS: Mapping[str, Schema] = {
 def with_own_fields(schema: Schema) -> Schema:
     """The schema of an object whose rules can read its kind and name."""
     return {**schema, "properties": {**(schema.get("properties") or {}), **_OWN_FIELDS}}
-
-
-_RESERVED = RESERVED | {"true", "false", "null", "in"}
-_ESCAPED = re.compile(r"__(underscores|dot|dash|slash)__")
-_ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
-
-
-def unescaped(name: str) -> str:
-    """The field that a name in an expression stands for: `a__dash__b` is `a-b`, `__namespace__` is `namespace`."""
-    if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
-        return name[2:-2]
-    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], name)
 
 
 def to_cel(raw: Any, schema: Schema) -> Any:  # noqa: C901 - one case a type

@@ -1,0 +1,29 @@
+"""Writes the schemas of Kubernetes' kinds that come with the package, from the API server of the local control plane.
+
+Promises:
+- The same version of Kubernetes gives the same file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from docs.generate.transcripts import ROOT
+from ssa_operator.cli.connection import Target
+from ssa_operator.cli.target_schemas import encoded, read_cluster_schemas
+from ssa_operator.devcluster.cluster import ClusterSpec, start
+
+FOLDER = ROOT / "ssa_operator" / "checks" / "data"
+
+
+async def write_schemas() -> Path:
+    """Start a control plane without custom resources, read its schemas, and write them."""
+    cluster = await start(ClusterSpec(name="schemas"))
+    try:
+        schemas = await read_cluster_schemas(Target(kubeconfig=str(cluster.kubeconfig)))
+    finally:
+        await cluster.stop()
+    path = FOLDER / f"kubernetes-{schemas.version}.json.gz"
+    path.write_bytes(encoded(replace(schemas, complete=False)))
+    return path

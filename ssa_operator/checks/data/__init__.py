@@ -1,0 +1,1 @@
+"""The schemas of Kubernetes' kinds, for `ssa-operator check`. See the README beside this file."""

@@ -1,0 +1,57 @@
+"""Applies the fixes of findings to files, for `ssa-operator check --fix`.
+
+Promises:
+- Only the text that a finding names is replaced. Line ends, the byte order mark and the mode of the file stay.
+- An edit whose old text isn't where the finding saw it is left out.
+- Each replacement is reported with file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ssa_operator.cli.command_error import CommandError
+
+if TYPE_CHECKING:
+    from ssa_operator.checks.findings import Edit, Finding
+
+
+def apply_fixes(findings: Iterable[Finding]) -> list[str]:
+    """Replace what the findings fix, and return a sentence for each replacement. Raises CommandError."""
+    by_file: dict[str, set[tuple[int, Edit]]] = {}
+    for finding in findings:
+        if finding.location is not None and finding.edits:
+            edits = {(finding.location.line, edit) for edit in finding.edits}
+            by_file.setdefault(finding.location.file, set()).update(edits)
+    return [sentence for file, edits in sorted(by_file.items()) for sentence in _edit_file(Path(file), edits)]
+
+
+def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]]) -> list[str]:
+    sentences: list[str] = []
+    try:
+        text = path.read_bytes().decode()
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        lines = text.removeprefix(mark).split("\n")
+        # The columns of a line stay right if its last edit comes first.
+        for number, edit in sorted(edits, key=lambda each: (each[0], -(each[1].column or 0))):
+            line = lines[number - 1] if number <= len(lines) else ""
+            column = _column(line, edit)
+            if column is not None:
+                lines[number - 1] = line[:column] + edit.new + line[column + len(edit.old) :]
+                sentences.append(f"{path}:{number}: {edit.old} -> {edit.new}")
+        if sentences:
+            path.write_bytes((mark + "\n".join(lines)).encode())
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} can't be fixed: {error}") from error
+    return sentences
+
+
+def _column(line: str, edit: Edit) -> int | None:
+    """Where the old text begins in a line, None if it isn't there."""
+    if edit.column is not None:
+        return edit.column if line.startswith(edit.old, edit.column) else None
+    found = [each.start() for each in re.finditer(rf"(?<![\w.-]){re.escape(edit.old)}(?=[\"']?\s*:(?:\s|$))", line)]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,62 @@
+"""The schemas of the targeted Kubernetes: those of a version that come with the package, or the current cluster's.
+
+Promises:
+- A version needs no cluster. A version that doesn't come with the package is an error that names those that do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
+from ssa_operator.cli.command_error import CommandError
+
+if TYPE_CHECKING:
+    from ssa_operator.cli.connection import Target
+
+CLUSTER = "cluster"
+"""Stands for the current cluster in place of a version."""
+
+DATA = "ssa_operator.checks.data"
+
+
+def target_schemas(version: str, *, kubeconfig: str | None, context: str | None) -> KubernetesSchemas:
+    """The schemas of a version, or of the current cluster. Raises CommandError."""
+    if version == CLUSTER:
+        from ssa_operator.cli import connection
+
+        return connection.run(read_cluster_schemas(connection.Target(kubeconfig=kubeconfig, context=context)))
+    return bundled_schemas(version.removeprefix("v"))
+
+
+def bundled_schemas(version: str) -> KubernetesSchemas:
+    """The schemas of a version that come with the package. Raises CommandError."""
+    files = {found[1]: each for each in resources.files(DATA).iterdir() if (found := _FILE.fullmatch(each.name))}
+    if version not in files:
+        known = ", ".join(sorted(files))
+        message = f"--kubernetes is {version}; the schemas of {known} come with ssa-operator"
+        raise CommandError(f"{message}, and {CLUSTER} reads those of the current cluster", code=2)
+    return msgspec.json.decode(gzip.decompress(files[version].read_bytes()), type=KubernetesSchemas)
+
+
+_FILE = re.compile(r"kubernetes-(\d+\.\d+)\.json\.gz")
+
+
+def encoded(schemas: KubernetesSchemas) -> bytes:
+    """The content of a file for `bundled_schemas`; the same for the same schemas."""
+    return gzip.compress(msgspec.json.encode(schemas), 9, mtime=0)
+
+
+async def read_cluster_schemas(target: Target) -> KubernetesSchemas:
+    """The schemas of a cluster, custom resources included. Raises CommandError and ApiError."""
+    from ssa_operator.cli import connection
+    from ssa_operator.kube.api.openapi import read_openapi
+
+    async with connection.connect(target) as client:
+        version, documents = await read_openapi(client)
+    return schemas_from_openapi(version, documents)

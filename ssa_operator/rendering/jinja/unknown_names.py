@@ -1,0 +1,147 @@
+"""What to write instead of a filter, test, function or variable that templates don't have.
+
+Promises:
+- A name of Helm, Sprig or Ansible leads to the one that does the same here, or to the reason why none is needed.
+- A misspelt name leads to the nearest one that exists.
+- `rename` is set only if the new name means the same, so that a program may write it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What to write instead of an unknown name."""
+
+    text: str
+    """An instruction or a question, to follow a semicolon; '' without any."""
+    rename: str = ""
+    """The name with the same meaning, '' if there is none."""
+
+
+_RENAMED_FILTERS: Mapping[str, str] = {
+    "b64dec": "b64decode",
+    "b64enc": "b64encode",
+    "combine": "merge",
+    "fromJson": "from_json",
+    "fromYaml": "from_yaml",
+    "mergeOverwrite": "merge",
+    "regexReplaceAll": "regex_replace",
+    "sha256sum": "sha256",
+    "squote": "string",
+    "toJson": "tojson",
+    "toString": "string",
+    "toYaml": "to_yaml",
+    "to_json": "tojson",
+    "to_nice_json": "tojson",
+    "to_nice_yaml": "to_yaml",
+}
+"""Filters of Helm, Sprig and Ansible, each with ours that does the same."""
+
+_NOT_SAME = frozenset({"combine", "mergeOverwrite", "regexReplaceAll", "squote", "to_nice_json"})
+"""Filters whose namesake here takes other arguments, or gives another text."""
+
+_QUOTE = (
+    "no value can become YAML syntax, so quote is not needed; `{{ x }}` keeps the type of x, and `{{ x | string }}` is "
+    "always a string"
+)
+
+_FILTERS: Mapping[str, str] = {
+    "bool": "a value keeps its type; compare with == 'true' if it is a string",
+    "coalesce": "write a | default(b) | default(c)",
+    "dict2items": "write mapping | items",
+    "empty": "write `not x`, or `x | default('') == ''`",
+    "fail": "call fail('message')",
+    "hasKey": "write 'key' in mapping",
+    "include": "call a macro: {% import '_macros.yaml.j2' as macros %}, then {{ macros.name(...) }}",
+    "kebabcase": "write k8s_name for a legal name of an object",
+    "mandatory": "call required(value, 'message')",
+    "nindent": "write `key: {{ value }}`: a whole value keeps its structure at any depth; text in a block takes indent",
+    "now": "templates have no clock, because a render must always be the same; expired('1h') is the age of the parent",
+    "quote": _QUOTE,
+    "randAlphaNum": "call generated(length), which is drawn once and kept",
+    "required": "call required(value, 'message')",
+    "ternary": "write `a if condition else b`",
+    "tpl": "values are data and are never rendered; put the text into the template",
+    "trimSuffix": "write x.removesuffix('...')",
+    "trimPrefix": "write x.removeprefix('...')",
+    "trunc": "write x[:63], or k8s_name for a legal name of an object",
+}
+"""Filters of Helm, Sprig and Ansible without a namesake that does the same."""
+
+_NAMES: Mapping[str, str] = {
+    "Capabilities": "use api_available(apiVersion, kind) and kubernetes_version",
+    "Chart": "a folder of templates is no chart; the version of the operator is operator.version",
+    "Files": "use read_file('name') and read_files('*.json')",
+    "Release": "use name and namespace, which are those of the parent",
+    "Values": "use spec, which is the parent's, or values for the settings of the installation",
+    "end": "end a block with {% endif %}, {% endfor %} or {% endmacro %}",
+    "env": "templates have no environment; use spec, or values for the settings of the installation",
+    "now": _FILTERS["now"],
+    "printf": "write '%s-%s' | format(a, b), or a ~ '-' ~ b",
+    "include": _FILTERS["include"],
+    "tpl": _FILTERS["tpl"],
+    "quote": _QUOTE,
+    "toYaml": "write value | to_yaml",
+    "toJson": "write value | tojson",
+    "list": "write [a, b]",
+    "hasKey": _FILTERS["hasKey"],
+    "ternary": _FILTERS["ternary"],
+    "coalesce": _FILTERS["coalesce"],
+    "default": "write value | default(other)",
+    "randAlphaNum": _FILTERS["randAlphaNum"],
+    "nindent": _FILTERS["nindent"],
+    "indent": "write text | indent(4)",
+}
+"""Functions and variables of Helm, Sprig and Ansible."""
+
+_TESTS: Mapping[str, str] = {
+    "empty": "write `is not defined`, or `not x`",
+    "failed": "read the conditions of the object's status",
+    "match": "use regex_search",
+    "search": "use regex_search",
+}
+"""Tests of Ansible."""
+
+
+def suggest_filter(name: str, known: Iterable[str]) -> Suggestion:
+    """What to write instead of an unknown filter."""
+    return _suggest(name, sorted(known), _FILTERS, _RENAMED_FILTERS)
+
+
+def suggest_test(name: str, known: Iterable[str]) -> Suggestion:
+    """What to write instead of an unknown test."""
+    return _suggest(name, sorted(known), _TESTS, {})
+
+
+def suggest_name(name: str, known: Iterable[str], *, list_known: bool = True) -> Suggestion:
+    """What to write instead of an unknown function or variable."""
+    names = sorted(known)
+    found = _suggest(name, names, _NAMES, {})
+    return found if found.text or not list_known else Suggestion(f"templates see {', '.join(names)}")
+
+
+def is_foreign(name: str) -> bool:
+    """Whether other template languages have a function or variable of that name."""
+    return name in _NAMES
+
+
+def _suggest(name: str, known: list[str], foreign: Mapping[str, str], renamed: Mapping[str, str]) -> Suggestion:
+    target = renamed.get(name)
+    if target in known:
+        return Suggestion(f"write {target}", "" if name in _NOT_SAME else target)
+    if name in foreign:
+        return Suggestion(foreign[name])
+    same = next((each for each in known if _folded(each) == _folded(name)), None)
+    if same is not None:
+        return Suggestion(f"write {same}", same)
+    near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), known, n=1)
+    return Suggestion(f"did you mean {near[0]}?" if near else "")
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
