@@ -12,6 +12,7 @@ from ssa_operator.cli import (
     application,
     apply,
     blame,
+    capture,
     check,
     cluster,
     crds,
@@ -23,6 +24,7 @@ from ssa_operator.cli import (
     render,
     run,
     status,
+    test,
     tree,
 )
 
@@ -65,6 +67,8 @@ run.register(app)
 dev.register(app)
 render.register(app)
 check.register(app)
+test.register(app)
+capture.register(app)
 diff.register(app)
 plan.register(app)
 apply.register(app)

@@ -4,16 +4,19 @@ Promises:
 - The cluster serves every kind. Its only objects are the given ones, the earlier parents, and what these render.
 - Two parents that render the same object are noticed, as the operator notices them.
 - Two renders of the same parent that differ are a problem.
+- A parent that looks itself up finds itself.
 - A parent that the API server would refuse is not rendered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.cli.offline_parent import CreatedParent, RefusedParentError, created_parent
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -67,6 +70,9 @@ class OfflineCluster:
     objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
     """The objects that the cluster has."""
 
+    children: AbstractSet[Identity] | None = None
+    """Those of the objects that are the parent's children; None: every one in its namespace may be."""
+
     claims: dict[Identity, Identity] = field(default_factory=dict)
     """The first parent that renders each object."""
 
@@ -96,9 +102,10 @@ class OfflineCluster:
         view = OfflineClusterView(
             now=self.now,
             cluster_scoped=scoped,
-            objects={identity: live.body for identity, live in self.objects.items()},
+            objects={_identity_of(body): body, **{identity: live.body for identity, live in self.objects.items()}},
             custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
+            children=self.children,
         )
         rendered = render(folder, body, view)
         if verify:
@@ -131,3 +138,23 @@ class OfflineCluster:
             cluster_scope=cluster_scope,
             now=self.now,
         )
+
+
+def _identity_of(body: dict[str, Any]) -> Identity:
+    return LiveObject.of(body).identity
+
+
+def live_objects(
+    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
+) -> dict[Identity, LiveObject]:
+    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    found: dict[Identity, LiveObject] = {}
+    for document in documents:
+        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
+        if group_kind(document) not in cluster_scoped:
+            metadata["namespace"] = metadata.get("namespace") or namespace
+        live = LiveObject.of({**document.body, "metadata": metadata})
+        if live.identity in found:
+            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
+        found[live.identity] = live
+    return found

@@ -13,10 +13,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,12 +39,10 @@ from ssa_operator.cli.options import (
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.offline_parent import CreatedParent
+    from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.controller.options import Options
-    from ssa_operator.core.objects.identity import GroupKind, Identity
-    from ssa_operator.core.objects.live_object import LiveObject
-    from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
+    from ssa_operator.core.objects.render_result import Document
     from ssa_operator.core.objects.source_location import SourceLocation
-    from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
     from ssa_operator.rendering.folder.installation import Installation
     from ssa_operator.rendering.folder.sources import Sources
@@ -138,9 +133,10 @@ def _render_offline(
     objects: Sequence[Path],
     namespace: str,
 ) -> RenderedParents:
-    from ssa_operator.cli.offline_cluster import OfflineCluster
+    from ssa_operator.cli.offline_cluster import OfflineCluster, live_objects
     from ssa_operator.cli.offline_parent import RefusedParentError
     from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
 
     kinds = read_crd_kinds(crds)
@@ -149,7 +145,7 @@ def _render_offline(
         sources=sources,
         kinds=kinds,
         namespace=namespace,
-        objects=_as_live(read_objects(objects), cluster_scoped(kinds), namespace),
+        objects=live_objects(read_objects(objects), cluster_scoped(kinds), namespace),
         now=now,
     )
     found = RenderedParents(now=now)
@@ -176,26 +172,6 @@ def _warn(created: CreatedParent) -> None:
         typer.echo(f"note: {unchecked}", err=True)
 
 
-def _as_live(
-    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
-) -> Mapping[Identity, LiveObject]:
-    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
-    from ssa_operator.cli.offline_parent import OFFLINE_UID
-    from ssa_operator.core.objects.live_object import LiveObject
-    from ssa_operator.core.objects.manifest import group_kind
-
-    found: dict[Identity, LiveObject] = {}
-    for document in documents:
-        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
-        if group_kind(document) not in cluster_scoped:
-            metadata["namespace"] = metadata.get("namespace") or namespace
-        live = LiveObject.of({**document.body, "metadata": metadata})
-        if live.identity in found:
-            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
-        found[live.identity] = live
-    return found
-
-
 def _render_live(
     parents: Sequence[Document],
     templates: Sequence[Path],
@@ -212,6 +188,7 @@ def _render_live(
 
 async def _plan_live(parents: Sequence[Document], options: Options, namespace: str, target: Target) -> RenderedParents:
     from ssa_operator.cli import previews
+    from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
     from ssa_operator.core.planning.plan import steps_of
 
@@ -228,62 +205,6 @@ async def _plan_live(parents: Sequence[Document], options: Options, namespace: s
             problems = [*planned.rendered.problems, *await opened.preview.status_problems(planned)]
             found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
     return found
-
-
-@dataclass(slots=True, kw_only=True)
-class RenderedParents:
-    """What one parent after the other renders."""
-
-    now: float
-    """Seconds since the epoch."""
-
-    steps: list[Step] = field(default_factory=list)
-    """The steps of the manifests that the operator would apply."""
-
-    problems: list[str] = field(default_factory=list)
-
-    waits: list[str] = field(default_factory=list)
-    """The documents that would wait, with the objects that they wait for."""
-
-    def add(
-        self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
-    ) -> None:
-        """Add what one parent renders, by the steps of its documents and waits."""
-        problems = list(dict.fromkeys(map(str, render_problems)))
-        waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
-        unready = partial(self._unready, observed, rendered)
-        for step in steps:
-            self._add(step, unready, problems, waits)
-        identity = observed.parent.identity
-        name = f"{identity.kind} {identity.name}"
-        self.problems += [f"{problem} (for {name})" for problem in problems]
-        self.waits += [f"{wait} (for {name})" for wait in waits]
-
-    def _add(self, step: Step, unready: Callable[[Identity], bool], problems: list[str], waits: list[str]) -> None:
-        from ssa_operator.core.planning.step import Action
-
-        if step.action is Action.REFUSE:
-            problems.append(f"{step.location}: {step.identity} {step.reason}")
-        elif step.manifest is None:
-            waits.append(f"{step.location}: {step.identity} is {step.reason}")
-        else:
-            self.steps.append(step)
-            # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
-            dependencies += [f"{child} to be ready" for child, _ in step.order.missing]
-            if dependencies:
-                waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
-
-    def _unready(self, observed: Observed, rendered: Rendered, identity: Identity) -> bool:
-        from ssa_operator.core.objects.annotations import Reference
-        from ssa_operator.core.readiness.rules import ReadinessState, readiness
-
-        live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
-        if live is None or kind is None:
-            return True
-        ready_when = rendered.ready_when.get(Reference(identity.kind, identity.name))
-        found = readiness(live.body, self.now, reports_status=kind.reports_status, ready_when=ready_when)
-        return found.state is not ReadinessState.CURRENT
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,13 +29,18 @@ _BURST_LIMIT = 500
 """Milliseconds after which a burst that continues is reported."""
 
 
+ReadState: TypeAlias = Callable[[Path], FolderState]
+"""Reads the state of a folder. Raises OSError if the folder itself can't be read."""
+
 StateOf: TypeAlias = Callable[[Path], FolderState | None]
 """Reads the state of a folder or a file."""
 
 
-async def changes(root: Path) -> AsyncIterator[None]:
-    """Yields now and after each burst of changes below the folder `root`; ends when it is cancelled."""
-    async for _ in _changes(root, _current_state):
+async def changes(root: Path, read_state: ReadState = folder_state) -> AsyncIterator[None]:
+    """Yields now and after each burst of changes below the folder `root`; ends when it is cancelled. `read_state` reads
+    the state whose changes count, by default that of templates.
+    """
+    async for _ in _changes(root, partial(_current_state, read_state=read_state)):
         yield None
 
 
@@ -57,7 +63,7 @@ async def _changes(root: Path, state: StateOf) -> AsyncIterator[None]:
 
 async def _next_state(root: Path, known: FolderState | None, state: StateOf) -> FolderState | None:
     """The state that follows `known`; may be the same if the watched folder was deleted."""
-    watched = root if known is not None and state is _current_state else _nearest(root)
+    watched = root if known is not None and state is not _file_state else _nearest(root)
     events = awatch(
         watched,
         recursive=watched is root,
@@ -77,11 +83,11 @@ async def _next_state(root: Path, known: FolderState | None, state: StateOf) -> 
     return await asyncio.to_thread(state, root)
 
 
-def _current_state(root: Path) -> FolderState | None:
+def _current_state(root: Path, read_state: ReadState = folder_state) -> FolderState | None:
     """The state of the folder and of the files in it, None if it doesn't exist."""
     try:
         found = root.stat()
-        return {"": (found.st_dev, found.st_ino), **folder_state(root)}
+        return {"": (found.st_dev, found.st_ino), **read_state(root)}
     except OSError:
         return None
 

@@ -22,6 +22,7 @@ from ssa_operator.rendering.folder.installation import Installation, Overrides, 
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
+from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates
 from ssa_operator.rendering.values.manifest_values import json_text
@@ -65,11 +66,17 @@ class Sources:
 
 
 def load_all(
-    roots: Sequence[Path], previous: Sources | None = None, installation: Installation = NO_INSTALLATION
+    roots: Sequence[Path],
+    previous: Sources | None = None,
+    installation: Installation = NO_INSTALLATION,
+    *,
+    coverage: Coverage | None = None,
 ) -> Sources:
-    """Read and compile several templates folders. A folder that fails keeps its state in `previous`."""
+    """Read and compile several templates folders. A folder that fails keeps its state in `previous`. `coverage` records
+    what renders reach.
+    """
     overrides = read_overrides(installation.values)
-    found = _load_roots(roots, previous, installation, overrides)
+    found = _load_roots(roots, previous, _Given(installation, overrides, coverage))
     unknown = [
         RenderProblem(
             f"there is no template folder {name}, so these values have no effect{_hint(name, found)}", location
@@ -85,15 +92,22 @@ def _hint(name: str, sources: Sources) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _load_roots(
-    roots: Sequence[Path], previous: Sources | None, installation: Installation, overrides: Overrides
-) -> Sources:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is given for all folders."""
+
+    installation: Installation
+    overrides: Overrides
+    coverage: Coverage | None
+
+
+def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) -> Sources:
     if len(roots) == 1:
-        return _load(roots[0], previous, installation, overrides)
+        return _load(roots[0], previous, given)
     folders: dict[str, Folder] = {}
     problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
-        found = _load(root, previous, installation, overrides)
+        found = _load(root, previous, given)
         problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
@@ -115,7 +129,7 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
     return load_all([root], previous)
 
 
-def _load(root: Path, previous: Sources | None, installation: Installation, overrides: Overrides) -> Sources:
+def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
@@ -135,7 +149,7 @@ def _load(root: Path, previous: Sources | None, installation: Installation, over
         if name.startswith("_"):
             continue
         if RESOURCE_NAME.fullmatch(name):
-            folders[name] = _load_folder(name, root, _Read(snapshot, installation, overrides), old.get(name))
+            folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
             problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
@@ -143,15 +157,14 @@ def _load(root: Path, previous: Sources | None, installation: Installation, over
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read for all folders."""
+    """What was read for all folders of a templates folder."""
 
     snapshot: Snapshot
-    installation: Installation
-    overrides: Overrides
+    given: _Given
 
 
 def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Folder:
-    snapshot, overrides = read.snapshot, read.overrides
+    snapshot, overrides = read.snapshot, read.given.overrides
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
@@ -180,8 +193,8 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
     try:
-        around = Surroundings(values=values, operator=read.installation.operator(), files=FolderFiles(data))
-        templates = Templates(name, files, digest, around)
+        around = Surroundings(values=values, operator=read.given.installation.operator(), files=FolderFiles(data))
+        templates = Templates(name, files, digest, around, read.given.coverage)
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
