@@ -18,6 +18,7 @@ from ssa_operator.cli import (
     dev,
     diff,
     graph,
+    new,
     plan,
     rbac,
     render,
@@ -63,6 +64,7 @@ def _root(
 
 run.register(app)
 dev.register(app)
+new.register(app)
 render.register(app)
 check.register(app)
 diff.register(app)
