@@ -8,11 +8,13 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.cli.offline_parent import as_created
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.offline_parent import OFFLINE_UID, as_created
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -64,6 +66,9 @@ class OfflineCluster:
     objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
     """The objects that the cluster has."""
 
+    children: AbstractSet[Identity] | None = None
+    """Those of the objects that are the parent's children; None: every one in its namespace may be."""
+
     claims: dict[Identity, Identity] = field(default_factory=dict)
     """The first parent that renders each object."""
 
@@ -86,6 +91,7 @@ class OfflineCluster:
             cluster_scoped=scoped,
             objects={identity: live.body for identity, live in self.objects.items()},
             namespace=body["metadata"].get("namespace", ""),
+            children=self.children,
         )
         rendered = render(folder, body, view)
         if verify:
@@ -116,3 +122,19 @@ class OfflineCluster:
             cluster_scope=cluster_scope,
             now=self.now,
         )
+
+
+def live_objects(
+    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
+) -> dict[Identity, LiveObject]:
+    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    found: dict[Identity, LiveObject] = {}
+    for document in documents:
+        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
+        if group_kind(document) not in cluster_scoped:
+            metadata["namespace"] = metadata.get("namespace") or namespace
+        live = LiveObject.of({**document.body, "metadata": metadata})
+        if live.identity in found:
+            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
+        found[live.identity] = live
+    return found

@@ -12,9 +12,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,11 +35,9 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
-    from ssa_operator.core.objects.identity import GroupKind, Identity
-    from ssa_operator.core.objects.live_object import LiveObject
-    from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
+    from ssa_operator.cli.rendered_parents import RenderedParents
+    from ssa_operator.core.objects.render_result import Document
     from ssa_operator.core.objects.source_location import SourceLocation
-    from ssa_operator.core.planning.observed import Observed
     from ssa_operator.core.planning.step import Step
 
 
@@ -124,8 +120,9 @@ def _render_offline(
     objects: Sequence[Path],
     namespace: str,
 ) -> RenderedParents:
-    from ssa_operator.cli.offline_cluster import OfflineCluster
+    from ssa_operator.cli.offline_cluster import OfflineCluster, live_objects
     from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
     from ssa_operator.rendering.folder.sources import load_all
 
@@ -135,7 +132,7 @@ def _render_offline(
         sources=sources,
         kinds=kinds,
         namespace=namespace,
-        objects=_as_live(read_objects(objects), cluster_scoped(kinds), namespace),
+        objects=live_objects(read_objects(objects), cluster_scoped(kinds), namespace),
         now=now,
     )
     found = RenderedParents(now=now)
@@ -146,26 +143,6 @@ def _render_offline(
             found.add(each.observed, each.rendered, each.steps, each.problems)
         except CommandError as error:
             found.problems.append(f"{parent.location}: {error}")
-    return found
-
-
-def _as_live(
-    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
-) -> Mapping[Identity, LiveObject]:
-    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
-    from ssa_operator.cli.offline_parent import OFFLINE_UID
-    from ssa_operator.core.objects.live_object import LiveObject
-    from ssa_operator.core.objects.manifest import group_kind
-
-    found: dict[Identity, LiveObject] = {}
-    for document in documents:
-        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
-        if group_kind(document) not in cluster_scoped:
-            metadata["namespace"] = metadata.get("namespace") or namespace
-        live = LiveObject.of({**document.body, "metadata": metadata})
-        if live.identity in found:
-            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
-        found[live.identity] = live
     return found
 
 
@@ -182,6 +159,7 @@ async def _plan_live(
     parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
 ) -> RenderedParents:
     from ssa_operator.cli import previews
+    from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
     from ssa_operator.controller.options import Options
     from ssa_operator.core.planning.plan import steps_of
@@ -199,58 +177,6 @@ async def _plan_live(
             problems = [*planned.rendered.problems, *await opened.preview.status_problems(planned)]
             found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
     return found
-
-
-@dataclass(slots=True, kw_only=True)
-class RenderedParents:
-    """What one parent after the other renders."""
-
-    now: float
-    """Seconds since the epoch."""
-
-    steps: list[Step] = field(default_factory=list)
-    """The steps of the manifests that the operator would apply."""
-
-    problems: list[str] = field(default_factory=list)
-
-    waits: list[str] = field(default_factory=list)
-    """The documents that would wait, with the objects that they wait for."""
-
-    def add(
-        self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
-    ) -> None:
-        """Add what one parent renders, by the steps of its documents and waits."""
-        problems = list(dict.fromkeys(map(str, render_problems)))
-        waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
-        for step in steps:
-            self._add(step, observed, problems, waits)
-        identity = observed.parent.identity
-        name = f"{identity.kind} {identity.name}"
-        self.problems += [f"{problem} (for {name})" for problem in problems]
-        self.waits += [f"{wait} (for {name})" for wait in waits]
-
-    def _add(self, step: Step, observed: Observed, problems: list[str], waits: list[str]) -> None:
-        from ssa_operator.core.planning.step import Action
-
-        if step.action is Action.REFUSE:
-            problems.append(f"{step.location}: {step.identity} {step.reason}")
-        elif step.manifest is None:
-            waits.append(f"{step.location}: {step.identity} is {step.reason}")
-        else:
-            self.steps.append(step)
-            # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if not self._is_ready(edge.target, observed)]
-            dependencies += [f"{child} to be ready" for child, _ in step.order.missing]
-            if dependencies:
-                waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
-
-    def _is_ready(self, identity: Identity, observed: Observed) -> bool:
-        from ssa_operator.core.readiness.rules import ReadinessState, readiness
-
-        live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
-        if live is None or kind is None:
-            return False
-        return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:

@@ -1,23 +1,70 @@
-"""The golden cases of tests/cases: a case without its own templates uses those of the project."""
+"""The golden cases of the project, of the examples, and of `tests/cases`, which have templates of their own."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
-from ssa_operator.cli.template_folders import find_folder
-from ssa_operator.rendering.folder.sources import load
-from tests.rendering import golden
+from ssa_operator.cli.case_runs import Project, differences, load_project, render_case
+from ssa_operator.cli.golden_cases import CASES, find_cases, read_case
+from ssa_operator.core.objects.cluster_view import OfflineClusterView
+from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.rendering.possible_manifests import template_contents
+from ssa_operator.rendering.render import render_traced
 
-CASES = Path(__file__).parent.parent / "cases"
+ROOT = Path(__file__).parent.parent.parent
+PROJECTS = [
+    ROOT,
+    *sorted(path.parent for path in ROOT.glob("examples/*/templates")),
+    *sorted(path.parent for path in ROOT.glob("tests/cases/*/templates")),
+]
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
-def test_a_case_renders_what_it_expects(name: str) -> None:
-    case = CASES / name
-    own = case / "templates"
-    sources = load(own if own.exists() else CASES.parent.parent / "templates")
-    assert sources.problems == ()
-    (owner,) = golden.read(case / "resource.yaml")
-    golden.check(case, find_folder(owner, sources, {}))
+@functools.cache
+def load(project: Path) -> Project:
+    return load_project([project / "templates"], [project / "crds"])
+
+
+PATHS = [
+    path.relative_to(ROOT)
+    for project in PROJECTS
+    for path in find_cases(project / CASES, load(project).sources.folders)
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=str)
+def test_a_case_renders_what_it_expects(path: Path) -> None:
+    case = read_case(ROOT / path)
+    output = render_case(case, load(case.path.parent.parent.parent))
+    assert [line for each in differences(case, output, b"") for line in each.diff] == []
+    # A traced render gives the same, and the syntax trees know every kind that is rendered.
+    rendered, observed = output.rendered, output.rendered.observed
+    view = OfflineClusterView(
+        now=case.now,
+        cluster_scoped=frozenset(kind for kind, state in observed.children.kinds.items() if not state.namespaced),
+        objects={identity: live.body for identity, live in observed.children.objects.items()},
+        children=frozenset(each.identity for each in case.children),
+        namespace=observed.parent.identity.namespace,
+    )
+    traced = render_traced(rendered.folder, observed.parent.body, view)
+    assert {*_shown(rendered.rendered)} <= {*_shown(traced)}
+    possible = {manifest.group_kind for manifest in template_contents(rendered.folder).manifests}
+    assert {document.identity.group_kind for document in rendered.rendered.documents} <= possible
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_every_template_folder_has_a_case(project: Path) -> None:
+    folders = load(project).sources.folders
+    assert {path.parent.name for path in find_cases(project / CASES, folders)} == folders.keys()
+
+
+def _shown(result: Rendered) -> list[str]:
+    """A render's documents and waits, each with its line and its dependencies."""
+    documents = [(document.location, document.body, document.dependencies) for document in result.documents]
+    waits = [(wait.location, wait, wait.dependencies) for wait in result.waits]
+    return [
+        f"{location}: {what} {[(each.query, each.awaited, each.after) for each in dependencies]}"
+        for location, what, dependencies in (*documents, *waits)
+    ]

@@ -126,6 +126,8 @@ class OfflineClusterView:
     """The objects of the cluster."""
     namespace: str = ""
     """The parent's namespace: an object there, or a cluster-scoped one, is its child where a template asks for one."""
+    children: AbstractSet[Identity] | None = None
+    """The parent's children, if they are known; then no other object is one."""
 
     def synced(self, _: GroupKind, /) -> bool:
         return True
@@ -135,9 +137,14 @@ class OfflineClusterView:
 
     def child(self, kind: str, name: str, /) -> Body | None:
         for identity, body in self.objects.items():
-            if (identity.kind, identity.name) == (kind, name) and identity.namespace in ("", self.namespace):
+            if (identity.kind, identity.name) == (kind, name) and self._may_be_child(identity):
                 return body
         return None
+
+    def _may_be_child(self, identity: Identity) -> bool:
+        if self.children is not None:
+            return identity in self.children
+        return identity.namespace in ("", self.namespace)
 
     def done(self, _kind: str, _name: str, /) -> bool:
         return False

@@ -1,0 +1,177 @@
+"""Runs golden cases: renders the parent of a case, compares the result with the expected files, and updates them.
+
+Promises:
+- A parent is rendered by the functions of the operator and of `render`, with the live objects of the case.
+- The files are compared by their values: comments, quotes and the order of keys make no difference, types and the order
+  of manifests do.
+- An update writes only files that differ, writes no empty file, and removes those that are no longer needed.
+- A diff shows no content of a Secret: a short hash stands for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.cli.canonical_yaml import canonical_text
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.golden_cases import (
+    EXPECTED,
+    EXPECTED_FILES,
+    INVALID,
+    PROBLEMS,
+    STATUS,
+    WAITS,
+    Case,
+    read_case,
+    read_documents,
+)
+from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live_objects
+from ssa_operator.cli.rendered_parents import RenderedParents
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, read_crd_kinds
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.redaction.masked_object import Mask
+from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.rendering.folder.sources import Sources, load_all
+from ssa_operator.rendering.status_redaction import redactor_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The templates and CRDs that cases are rendered with."""
+
+    sources: Sources
+    kinds: Mapping[GroupKind, CRDKind]
+    """The kinds of the CRDs."""
+
+
+def load_project(templates: Sequence[Path], crds: Sequence[Path]) -> Project:
+    """The project of these folders. Raises CommandError for an invalid CRD."""
+    return Project(sources=load_all(templates), kinds=read_crd_kinds(crds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOutput:
+    """What the parent of a case renders."""
+
+    documents: Mapping[str, Sequence[Mapping[str, Any]]]
+    """The documents of the expected YAML files, by name."""
+    lines: Mapping[str, Sequence[str]]
+    """The lines of the expected text files, by name."""
+    redactor: Redactor
+    """Hides the content of the case's Secrets."""
+    rendered: OfflineParent
+
+    def text(self, name: str) -> str:
+        """The content of an expected file, '' if it is not needed."""
+        if name in self.documents:
+            return canonical_text(self.documents[name])
+        return "".join(f"{line}\n" for line in self.lines[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDifference:
+    """An expected file that differs from what the case renders."""
+
+    path: Path
+    diff: tuple[str, ...]
+    """The lines of a unified diff, without the content of Secrets."""
+    text: str
+    """What the file should hold; '' if it should be missing."""
+
+
+def render_case(case: Case, project: Project) -> CaseOutput:
+    """What the parent of a case renders.
+
+    Raises CommandError if its templates don't load, or if its parent is not one of its template folder.
+    """
+    scoped = cluster_scoped(project.kinds)
+    offline = OfflineCluster(sources=project.sources, kinds=project.kinds, now=case.now)
+    try:
+        folder, body = offline.created(case.parent)
+    except CommandError as error:
+        raise CommandError(f"{case.parent.location}: {error}", code=INVALID) from error
+    if folder.name != case.folder:
+        message = f"{case.parent.location}: the parent's templates are in {folder.name}, and the case in {case.folder}"
+        raise CommandError(message, code=INVALID)
+    problems = [*project.sources.problems, *folder.problems]
+    if problems:
+        raise CommandError("\n".join(map(str, problems)), code=INVALID)
+    namespace = body["metadata"].get("namespace", "default")
+    objects = live_objects((*case.children, *case.others), scoped, namespace)
+    parent = LiveObject.of(body)
+    offline.children = live_objects(case.children, scoped, namespace).keys()
+    offline.objects = {parent.identity: parent, **objects}
+    try:
+        rendered = offline.render(case.parent)
+    except CommandError as error:
+        raise CommandError(f"{case.parent.location}: {error}", code=INVALID) from error
+    found = RenderedParents(now=case.now, names_parents=False)
+    found.add(rendered.observed, rendered.rendered, rendered.steps, rendered.problems)
+    manifests = [step.manifest.document.body for step in found.steps if step.manifest is not None]
+    status = rendered.status.fields
+    expected = read_documents(case.path / EXPECTED, case.expected.get(EXPECTED, ""))
+    known = (*(live.body for live in objects.values()), *manifests, *expected)
+    secrets = [each for each in known if _is_secret(each)]
+    assert folder.templates is not None
+    return CaseOutput(
+        documents={EXPECTED: manifests, STATUS: [status] if status else []},
+        lines={WAITS: found.waits, PROBLEMS: found.problems},
+        redactor=redactor_of(secrets, folder.templates, body),
+        rendered=rendered,
+    )
+
+
+def _is_secret(body: Mapping[str, Any]) -> bool:
+    return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")
+
+
+def differences(case: Case, output: CaseOutput, salt: bytes) -> list[FileDifference]:
+    """The expected files that differ from the output. `salt` is that of the hashes of one run."""
+    mask = Mask(salt=salt, redactor=output.redactor)
+    found = []
+    for name in EXPECTED_FILES:
+        path, text = case.path / name, case.expected.get(name, "")
+        before: Sequence[str]
+        after: Sequence[str]
+        if name in output.documents:
+            documents = [each for each in read_documents(path, text) if each]
+            same = canonical_text(documents, sort_keys=True) == canonical_text(output.documents[name], sort_keys=True)
+            before, after = (_masked_lines(each, mask) for each in (documents, output.documents[name]))
+        else:
+            lines = text.splitlines()
+            same = lines == [*output.lines[name]]
+            before, after = ([mask.text(line) for line in each] for each in (lines, output.lines[name]))
+        if not same:
+            diff = tuple(difflib.unified_diff(before, after, f"{name} (expected)", f"{name} (rendered)", lineterm=""))
+            hidden = f"{name} differs only in the content of a Secret that appears in other text"
+            found.append(FileDifference(path=path, diff=diff or (hidden,), text=output.text(name)))
+    return found
+
+
+def _masked_lines(documents: Iterable[Mapping[str, Any]], mask: Mask) -> list[str]:
+    return canonical_text([mask.masked(each) for each in documents], sort_keys=True).splitlines()
+
+
+def update_case(path: Path, project: Project) -> tuple[Path, ...]:
+    """Write the expected files of the case in a folder that differ, and remove those that are no longer needed.
+
+    The result are the files that were written or removed. Raises CommandError for an invalid case, and writes nothing.
+    """
+    case = read_case(path)
+    found = differences(case, render_case(case, project), b"")
+    write(found)
+    return tuple(each.path for each in found)
+
+
+def write(found: Iterable[FileDifference]) -> None:
+    """Make the files what they should be."""
+    for each in found:
+        if each.text:
+            each.path.write_text(each.text, encoding="utf-8")
+        else:
+            each.path.unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+"""Reads golden cases: the folders `tests/<plural>.<group>/<case>/` beside `templates/`.
+
+Promises:
+- `parent.yaml` holds the parent, `children.yaml` its live children, `others.yaml` other live objects, and `now.txt` the
+  time.
+- A file that no case has, invalid YAML, and a case whose template folder does not exist are errors with file and line.
+- One invalid case hides no other one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.core.objects.render_result import Document
+from ssa_operator.rendering.folder.object_files import FileError, load_objects
+from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
+
+CASES = "tests"
+"""The folder of the cases, beside the templates folder."""
+
+PARENT, CHILDREN, OTHERS, NOW = "parent.yaml", "children.yaml", "others.yaml", "now.txt"
+GIVEN = (PARENT, CHILDREN, OTHERS, NOW)
+"""The files that a user writes."""
+
+EXPECTED, STATUS, WAITS, PROBLEMS = "expected.yaml", "status.yaml", "waits.txt", "problems.txt"
+EXPECTED_FILES = (EXPECTED, STATUS, WAITS, PROBLEMS)
+"""The files with what the parent renders. A file that would be empty is missing."""
+
+INVALID = 2
+"""The exit code for a case that can't be run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One golden case."""
+
+    path: Path
+    """Its folder."""
+    parent: Document
+    children: tuple[Document, ...] = ()
+    """The live children of the parent."""
+    others: tuple[Document, ...] = ()
+    """The other live objects."""
+    now: float = 0.0
+    """Seconds since the epoch; without `now.txt` 0."""
+    expected: Mapping[str, str]
+    """The text of each expected file that is there, by its name."""
+
+    @property
+    def folder(self) -> str:
+        """The name of its template folder."""
+        return self.path.parent.name
+
+    @property
+    def name(self) -> str:
+        """Its name in the output."""
+        return case_name(self.path)
+
+
+def case_name(path: Path) -> str:
+    """The name of the case in a folder: `<plural>.<group>/<case>`."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def find_cases(folder: Path, resources: Iterable[str]) -> list[Path]:
+    """The cases in a folder `tests` for these template folders, in the order of their names.
+
+    Raises CommandError if there are cases of another template folder, because no templates would render them.
+    """
+    known = set(resources)
+    found: list[Path] = []
+    for each in _folders(folder):
+        if each.name in known:
+            found += _folders(each)
+        elif any((case / PARENT).exists() for case in _folders(each)):
+            near = difflib.get_close_matches(each.name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise CommandError(f"{each}: there is no template folder {each.name}{hint}", code=INVALID)
+    return found
+
+
+def _folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith((".", "_")))
+
+
+def read_case(path: Path) -> Case:
+    """The case in a folder. Raises CommandError with every fault."""
+    problems = list(_unknown_files(path))
+    documents: dict[str, tuple[Document, ...]] = {}
+    for name in (PARENT, CHILDREN, OTHERS):
+        try:
+            documents[name] = tuple(load_objects([path / name])) if (path / name).exists() else ()
+        except FileError as error:
+            problems += map(str, error.problems)
+    now, expected = 0.0, {}
+    try:
+        now = _read_now(path / NOW)
+        expected = {name: _read_text(path / name) for name in EXPECTED_FILES if (path / name).exists()}
+        for name in (EXPECTED, STATUS):
+            read_documents(path / name, expected.get(name, ""))
+    except CommandError as error:
+        problems.append(str(error))
+    if PARENT in documents and len(documents[PARENT]) != 1:
+        count = len(documents[PARENT])
+        found = f"holds {count} objects" if (path / PARENT).exists() else "is missing"
+        problems.append(f"{path / PARENT}:1: {found}; a case needs one parent")
+    if problems:
+        raise CommandError("\n".join(problems), code=INVALID)
+    (parent,) = documents[PARENT]
+    return Case(
+        path=path,
+        parent=parent,
+        children=documents[CHILDREN],
+        others=documents[OTHERS],
+        now=now,
+        expected=expected,
+    )
+
+
+def _unknown_files(path: Path) -> Iterator[str]:
+    known = (*GIVEN, *EXPECTED_FILES)
+    for each in sorted(path.iterdir()):
+        if each.name not in known and not each.name.startswith(".") and not each.name.endswith("~"):
+            near = difflib.get_close_matches(each.name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"a case has {', '.join(known)}"
+            yield f"{each}:1: is no file of a case; {hint}"
+
+
+def _read_now(path: Path) -> float:
+    if not path.exists():
+        return 0.0
+    text = _read_text(path).strip()
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        message = f"{path}:1: {text!r} is no time; write it as 2026-01-31T12:00:00Z"
+        raise CommandError(message, code=INVALID) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}:1: is not UTF-8 text", code=INVALID) from error
+    except OSError as error:
+        raise CommandError(f"{path}:1: can't be read: {error.strerror}", code=INVALID) from error
+
+
+def read_documents(path: Path, text: str) -> list[dict[str, Any]]:
+    """The documents of an expected file with this text. Raises CommandError if it is no YAML of mappings."""
+    documents: list[dict[str, Any]] = []
+    try:
+        for node in parse(StaticText(text, str(path))):
+            document = node.build(SlotValues())
+            if not isinstance(document, dict):
+                raise CommandError(f"{node.location}: must be a mapping", code=INVALID)
+            documents.append(document)
+    except DocumentError as error:
+        raise CommandError(f"{error.location}: {error}", code=INVALID) from error
+    return documents
