@@ -1,13 +1,14 @@
-"""`ssa-operator new`: writes a CRD, a template folder and an example for a new resource.
+"""`ssa-operator new`: writes a CRD, a template folder, an example and a golden case for a new resource.
 
 Promises:
 - The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
-- The result passes `ssa-operator check`, and its example becomes ready.
+- The result passes `ssa-operator check` and `ssa-operator test`, and its example becomes ready.
 - A Secret's content is in no file and in no output.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,27 @@ from ssa_operator.cli.options import TEMPLATES, OutputFormat, OutputOption, exam
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ssa_operator.cli.scaffold.names import ResourceNames
     from ssa_operator.cli.scaffold.project import Parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where the files of a resource go."""
+
+    templates: Path
+    crds: Path
+    examples: Path
+
+    def case(self, names: ResourceNames) -> Path:
+        """The folder of the golden case, beside the templates folder."""
+        from ssa_operator.cli.golden_cases import CASES
+
+        return self.templates.parent / CASES / names.folder / CASE
+
+
+CASE = "example"
+"""The name of the golden case."""
 
 
 def _no_kinds() -> list[str]:
@@ -35,7 +56,9 @@ def register(app: typer.Typer) -> None:
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of the new resource, as in WebSite.", autocompletion=_no_kinds)],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Kind of the new resource, as in WebSite.", autocompletion=_no_kinds)
+    ],
     group: Annotated[
         str,
         typer.Option(
@@ -129,14 +152,16 @@ def new(
     except ScaffoldError as error:
         raise CommandError(str(error), code=2) from error
     base = templates.parent
-    files = _files(made, templates, crds or base / "crds", examples or base / "examples", from_crd)
+    folders = Folders(templates=templates, crds=crds or base / "crds", examples=examples or base / "examples")
+    files = _with_expected(_files(made, folders, from_crd), made, folders)
+    if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
+        del files[folders.crds / f"{made.names.folder}.yaml"]
     if dry_run:
         _print_files(files, output, made)
         return
     _refuse_existing(files, templates / made.names.folder)
     for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        _write(path, text)
     _report(files, made, output)
 
 
@@ -167,22 +192,39 @@ def _manifests(path: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-def _files(made: Parts, templates: Path, crds: Path, examples: Path, from_crd: Path | None) -> dict[Path, str]:
+def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, str]:
     """The text of each file to write."""
+    from ssa_operator.cli.golden_cases import PARENT
     from ssa_operator.cli.scaffold.template_text import yaml_document
 
     names = made.names
-    crd = crds / f"{names.folder}.yaml"
-    files = {} if _is_in(from_crd, crds) else {crd: yaml_document(made.crd)}
-    if from_crd is not None and crd in files:
-        files[crd] = from_crd.read_text(encoding="utf-8-sig")
-    files |= {templates / names.folder / name: text for name, text in made.templates.items()}
-    files[examples / f"{names.singular}.yaml"] = yaml_document(made.example)
+    crd = yaml_document(made.crd) if from_crd is None else from_crd.read_text(encoding="utf-8-sig")
+    files = {folders.crds / f"{names.folder}.yaml": crd}
+    files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
+    files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
+    files[folders.case(names) / PARENT] = yaml_document(made.example)
     return files
 
 
-def _is_in(path: Path | None, folder: Path) -> bool:
-    return path is not None and path.resolve().parent == folder.resolve()
+def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:
+    """The files, and those that the golden case expects of them."""
+    import tempfile
+
+    from ssa_operator.cli.case_runs import load_project, update_case
+
+    with tempfile.TemporaryDirectory(prefix="ssa-operator-new-") as temporary:
+        root = Path(temporary)
+        drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
+        for path, text in _files(made, drafts, None).items():
+            _write(path, text)
+        written = update_case(drafts.case(made.names), load_project([drafts.templates], [drafts.crds]))
+        expected = {folders.case(made.names) / each.name: each.read_text(encoding="utf-8") for each in written}
+    return {**files, **expected}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:

@@ -75,15 +75,12 @@ class Cleaned:
     bodies: Sequence[dict[str, Any]]
     notes: Sequence[str]
     """What was left out or replaced, as sentences."""
-    generated: frozenset[str]
-    """The names of Secrets whose values are drawn for each parent; each value is the key's name."""
 
 
 def clean(bodies: Iterable[Mapping[str, Any]]) -> Cleaned:
     """The manifests to make templates of."""
     kept: list[dict[str, Any]] = []
     notes: list[str] = []
-    generated: set[str] = set()
     for body in bodies:
         title = f"{body['kind']} {body['metadata']['name']}"
         reason = _left_out(body)
@@ -92,12 +89,11 @@ def clean(bodies: Iterable[Mapping[str, Any]]) -> Cleaned:
             continue
         result = _cleaned(body)
         if body["kind"] == "Secret" and (body.get("data") or body.get("stringData")):
-            generated.add(body["metadata"]["name"])
             notes.append(f"{title}: its values are drawn for each object by generated()")
         if any(key.startswith("helm.sh/hook") for key in body["metadata"].get("annotations") or {}):
             notes.append(f"{title} was a Helm hook, and is applied as any other manifest now")
         kept.append(result)
-    return Cleaned(bodies=kept, notes=notes, generated=frozenset(generated))
+    return Cleaned(bodies=kept, notes=notes)
 
 
 def _left_out(body: Mapping[str, Any]) -> str:

@@ -210,7 +210,7 @@ def _of_manifests(request: Request, manifests: Sequence[Mapping[str, Any]]) -> P
             at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
         at[parameter.path[-1]] = dict(parameter.schema)
     spec = complete(spec)
-    name = instance if instance and "." not in instance else EXAMPLE
+    name = instance or EXAMPLE
     return Parts(
         names=names,
         crd=definition(names, spec, ready_replicas=False),
