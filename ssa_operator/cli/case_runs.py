@@ -37,6 +37,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.rendering.folder.sources import Sources, load_all
+from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.status_redaction import redactor_of
 
 
@@ -49,9 +50,9 @@ class Project:
     """The kinds of the CRDs."""
 
 
-def load_project(templates: Sequence[Path], crds: Sequence[Path]) -> Project:
-    """The project of these folders. Raises CommandError for an invalid CRD."""
-    return Project(sources=load_all(templates), kinds=read_crd_kinds(crds))
+def load_project(templates: Sequence[Path], crds: Sequence[Path], coverage: Coverage | None = None) -> Project:
+    """The project of these folders; `coverage` records what the cases reach. Raises CommandError for an invalid CRD."""
+    return Project(sources=load_all(templates, coverage=coverage), kinds=read_crd_kinds(crds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from ssa_operator.cli import (
     render,
     run,
     status,
+    test,
     tree,
 )
 
@@ -67,6 +68,7 @@ dev.register(app)
 new.register(app)
 render.register(app)
 check.register(app)
+test.register(app)
 diff.register(app)
 plan.register(app)
 apply.register(app)

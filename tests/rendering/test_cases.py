@@ -11,6 +11,7 @@ from ssa_operator.cli.case_runs import Project, differences, load_project, rende
 from ssa_operator.cli.golden_cases import CASES, find_cases, read_case
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render_traced
 
@@ -58,6 +59,16 @@ def test_a_case_renders_what_it_expects(path: Path) -> None:
 def test_every_template_folder_has_a_case(project: Path) -> None:
     folders = load(project).sources.folders
     assert {path.parent.name for path in find_cases(project / CASES, folders)} == folders.keys()
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_coverage_changes_no_render(project: Path) -> None:
+    coverage = Coverage()
+    measured = load_project([project / "templates"], [project / "crds"], coverage)
+    for path in find_cases(project / CASES, measured.sources.folders):
+        case = read_case(path)
+        assert differences(case, render_case(case, measured), b"") == []
+    assert all(each.reached for each in coverage.files())
 
 
 def _shown(result: Rendered) -> list[str]:

@@ -19,6 +19,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
+from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -57,14 +58,16 @@ class Sources:
     problems: tuple[RenderProblem, ...] = ()
 
 
-def load_all(roots: Sequence[Path], previous: Sources | None = None) -> Sources:
-    """Read and compile several templates folders. A folder that fails keeps its state in `previous`."""
+def load_all(roots: Sequence[Path], previous: Sources | None = None, *, coverage: Coverage | None = None) -> Sources:
+    """Read and compile several templates folders. A folder that fails keeps its state in `previous`. `coverage` records
+    what renders reach.
+    """
     if len(roots) == 1:
-        return load(roots[0], previous)
+        return load(roots[0], previous, coverage=coverage)
     folders: dict[str, Folder] = {}
     problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
-        found = load(root, previous)
+        found = load(root, previous, coverage=coverage)
         problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
@@ -81,7 +84,7 @@ def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Fold
     return replace(last, problems=(problem,))
 
 
-def load(root: Path, previous: Sources | None = None) -> Sources:
+def load(root: Path, previous: Sources | None = None, *, coverage: Coverage | None = None) -> Sources:
     """Read and compile one templates folder. A folder that fails keeps its state in `previous`."""
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
@@ -102,13 +105,13 @@ def load(root: Path, previous: Sources | None = None) -> Sources:
         if name.startswith("_"):
             continue
         if RESOURCE_NAME.fullmatch(name):
-            folders[name] = _load_folder(name, root, snapshot, old.get(name))
+            folders[name] = _load_folder(name, root, snapshot, old.get(name), coverage)
         else:
             problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) -> Folder:
+def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None, coverage: Coverage | None) -> Folder:
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
@@ -129,7 +132,7 @@ def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None) 
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
     try:
-        templates = Templates(name, files, digest)
+        templates = Templates(name, files, digest, coverage=coverage)
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:

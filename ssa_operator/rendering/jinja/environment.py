@@ -23,6 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, VARIABLES
 from ssa_operator.rendering.jinja.line_tags import LineTags
@@ -170,9 +171,16 @@ class Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 
-    def __init__(self, sources: Mapping[str, str], resolve_name: Callable[[str], str], queries_cluster: bool) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, str],
+        resolve_name: Callable[[str], str],
+        queries_cluster: bool,
+        coverage: Coverage | None = None,
+    ) -> None:
         """`sources` are template texts by name; `resolve_name` returns the full name of an imported template;
-        `queries_cluster` is whether one of them calls a function that queries the cluster.
+        `queries_cluster` is whether one of them calls a function that queries the cluster; `coverage` records what
+        renders reach.
         """
         super().__init__(
             extensions=[LineTags, LoopControlExtension],
@@ -186,6 +194,7 @@ class Environment(ImmutableSandboxedEnvironment):
         )
         self.numbers = {name: number for number, name in enumerate(sources)}
         self._resolve_name = resolve_name
+        self._coverage = coverage
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
@@ -197,6 +206,8 @@ class Environment(ImmutableSandboxedEnvironment):
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
+        if self._coverage is not None and name is not None:
+            source = mark_template(source, name, self._coverage)
         changed = _Transform().visit(source)
         changed.set_environment(self)
         return super()._generate(changed, name, filename, defer_init)
@@ -375,6 +386,16 @@ class Environment(ImmutableSandboxedEnvironment):
         result = super().call_binop(context, operator, left, right)
         # A difference of keys or items is a set in Python, whose order differs between processes.
         return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
+
+    def reached(self, mark: int) -> None:
+        """Record that the render reached a mark of the coverage."""
+        if self._coverage is not None:
+            self._coverage.reach(mark)
+
+    def reached_value(self, mark: int, value: Any) -> Any:
+        """The value of an arm of `a if b else c`, whose mark the render reached."""
+        self.reached(mark)
+        return value
 
     def loop_items(self, iterable: Any) -> Iterator[Any]:
         """The items of a `{% for %}`; each one counts as a step."""

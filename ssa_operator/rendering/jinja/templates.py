@@ -17,6 +17,7 @@ from jinja2 import Template, TemplateSyntaxError, nodes
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
@@ -55,8 +56,9 @@ class ManifestFile:
 class Templates:
     """A folder's compiled templates. `digest` identifies them; `queries_cluster`: one of them may query the cluster."""
 
-    def __init__(self, folder: str, files: Mapping[str, str], digest: str) -> None:
-        """Compile `files` (text by path below the templates folder), also those in `_shared`.
+    def __init__(self, folder: str, files: Mapping[str, str], digest: str, *, coverage: Coverage | None = None) -> None:
+        """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what
+        renders reach.
 
         Raises LoadError.
         """
@@ -66,7 +68,8 @@ class Templates:
         self._names = list(files)
         self._parse_cached = lru_cache(_CACHED_TEXTS)(self._parse)
         self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
-        self._environment = Environment(files, self._full_name, self.queries_cluster)
+        covered = coverage if coverage is not None and coverage.folder in ("", folder) else None
+        self._environment = Environment(files, self._full_name, self.queries_cluster, covered)
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[RenderProblem] = []
         self._checked: set[str] = set()

@@ -1,0 +1,165 @@
+"""`ssa-operator test`: renders golden cases and compares them with what they expect.
+
+Promises:
+- The exit code is 0 if every case passes or was updated, 1 if one differs or the coverage is too low, and 2 if one
+  can't be run.
+- Without `--update` the command writes nothing but the file of `--junit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import TEMPLATES, CrdsOfTemplates, Templates, check_folders, example
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.cli.case_coverage import CoverageReport
+    from ssa_operator.cli.case_suites import CaseResult, Suite
+
+
+class CaseFormat(StrEnum):
+    """The format of the results."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("test", epilog=example("ssa-operator test --update"))(run_cases)
+
+
+def run_cases(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FOLDER...]",
+            help="Projects, template folders or folders of cases. Default: the cases beside each --templates folder.",
+        ),
+    ] = None,
+    templates: Templates = TEMPLATES,
+    crds: CrdsOfTemplates = None,
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_CASE", metavar="NAME", help="Run only this case (repeatable; * matches any text)."
+        ),
+    ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", envvar="SSA_OPERATOR_UPDATE", help="Write the expected files that differ.")
+    ] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option(
+            "--coverage",
+            envvar="SSA_OPERATOR_COVERAGE",
+            help="Name the template lines and branches that no case reaches.",
+        ),
+    ] = False,
+    coverage_min: Annotated[
+        float | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_COVERAGE_MIN",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="Exit with 1 if the cases reach less (implies --coverage).",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_JUNIT", metavar="FILE", help="Write the results as JUnit XML to this file, too."
+        ),
+    ] = None,
+    output: Annotated[
+        CaseFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+    ] = CaseFormat.TEXT,
+) -> None:
+    """Render golden cases and compare them with what they expect.
+
+    A case is a folder tests/<plural>.<group>/<case> beside templates: parent.yaml, and where needed children.yaml,
+    others.yaml and now.txt. What it renders is in expected.yaml, status.yaml, waits.txt and problems.txt.
+    """
+    from ssa_operator.cli.case_suites import find_suites
+
+    if not folders:
+        check_folders(templates)
+    run = CaseRun(
+        suites=find_suites(folders or [], templates, crds),
+        names=case or [],
+        update=update,
+        coverage=coverage or coverage_min is not None,
+        junit=junit,
+        output=output,
+    )
+    _check(*run.run(), coverage_min)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRun:
+    """What to run, and where to write the results."""
+
+    suites: Sequence[Suite]
+    names: Sequence[str]
+    """The only cases to run, [] for all."""
+    update: bool
+    coverage: bool
+    junit: Path | None
+    output: CaseFormat
+
+    def run(self) -> tuple[list[CaseResult], CoverageReport | None]:
+        """Run the cases and write the results. Raises CommandError if there is no case."""
+        import secrets
+
+        from ssa_operator.cli.case_coverage import coverage_report, with_coverage
+        from ssa_operator.cli.case_suites import run_suites
+
+        suites = with_coverage(self.suites) if self.coverage else self.suites
+        results = run_suites(suites, self.names, update=self.update, salt=secrets.token_bytes(16))
+        report = coverage_report(suites) if self.coverage else None
+        self._write(results, report)
+        return results, report
+
+    def _write(self, results: Sequence[CaseResult], report: CoverageReport | None) -> None:
+        from rich.console import Console
+
+        from ssa_operator.cli import printing
+        from ssa_operator.cli.case_coverage import coverage_data, coverage_lines
+        from ssa_operator.cli.case_reports import junit_xml, print_results, results_data
+        from ssa_operator.cli.options import OutputFormat
+
+        if self.junit is not None:
+            try:
+                self.junit.write_bytes(junit_xml(results))
+            except OSError as error:
+                raise CommandError(f"can't write {self.junit}: {error.strerror}", code=2) from error
+        if self.output is CaseFormat.JSON:
+            covered = {"coverage": coverage_data(report)} if report is not None else {}
+            printing.data(results_data(results) | covered, OutputFormat.JSON)
+            return
+        print_results(Console(highlight=False, soft_wrap=True), results)
+        if report is not None:
+            for line in coverage_lines(report):
+                typer.echo(line)
+
+
+def _check(results: Sequence[CaseResult], report: CoverageReport | None, coverage_min: float | None) -> None:
+    """Raises CommandError with the exit code of the results, unless all is well."""
+    from ssa_operator.cli.case_suites import CaseState
+
+    states = {result.state for result in results}
+    if CaseState.INVALID in states:
+        raise CommandError("not all cases can be run", code=2)
+    if CaseState.DIFFERS in states:
+        raise CommandError("not all cases render what they expect; test --update accepts what they render")
+    if report is not None and coverage_min is not None and report.percent < coverage_min:
+        raise CommandError(f"the coverage is {report.percent:g} %, and --coverage-min is {coverage_min:g}")
