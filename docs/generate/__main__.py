@@ -1,11 +1,11 @@
-"""`python -m docs.generate`: writes docs/commands.md, or with `transcripts` what the commands of all pages print."""
+"""`python -m docs.generate`: writes docs/commands.md and docs/reference, with `transcripts` also output in pages."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 
-from docs.generate import reference, transcripts
+from docs.generate import reference, reference_pages, transcripts
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
             page.write_text(text, encoding="utf-8")
             print(f"{page.relative_to(transcripts.ROOT)} has changed")
     reference.PAGE.write_text(reference.page(), encoding="utf-8")
+    reference_pages.write()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -24,6 +25,20 @@ from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.verdict import Verdict
+
+
+class ConditionType(StrEnum):
+    """The conditions of a parent."""
+
+    READY = "Ready"
+    """Whether every child matches its manifest and is ready. It always exists."""
+    RECONCILING = "Reconciling"
+    """Work is in progress. It exists only while it is true."""
+    STALLED = "Stalled"
+    """Only a change by a user can help. It exists only while it is true."""
+    SUSPENDED = "Suspended"
+    """Nothing is applied or deleted, as the parent's annotation says. It exists only while it is true."""
+
 
 RESERVED = ("conditions", "observedGeneration", "resources")
 ENTRY_LIMIT = 512
@@ -82,19 +97,19 @@ def resource_entry(child: ChildStatus) -> dict[str, Any]:
 
 
 def _conditions(parent: LiveObject, verdict: Verdict, generation: int | None) -> list[dict[str, Any]]:
-    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
+    conditions = [_condition(ConditionType.READY, "True" if verdict.ready else "False", verdict, generation)]
     if not verdict.ready and verdict.stalled:
-        conditions.append(_condition("Stalled", "True", verdict, generation))
+        conditions.append(_condition(ConditionType.STALLED, "True", verdict, generation))
     elif not verdict.ready and not verdict.suspended:
-        conditions.append(_condition("Reconciling", "True", verdict, generation))
+        conditions.append(_condition(ConditionType.RECONCILING, "True", verdict, generation))
     if verdict.suspended:
         why = replace(verdict, reason="Suspended", message=verdict.suspended)
-        conditions.append(_condition("Suspended", "True", why, parent.metadata.generation))
+        conditions.append(_condition(ConditionType.SUSPENDED, "True", why, parent.metadata.generation))
     return conditions
 
 
-def _condition(kind: str, status: str, why: Verdict, generation: int | None) -> dict[str, Any]:
-    condition: dict[str, Any] = {"type": kind, "status": status, "reason": why.reason, "message": why.message}
+def _condition(kind: ConditionType, status: str, why: Verdict, generation: int | None) -> dict[str, Any]:
+    condition: dict[str, Any] = {"type": kind.value, "status": status, "reason": why.reason, "message": why.message}
     return {**condition, "observedGeneration": generation} if generation else condition
 
 

@@ -153,6 +153,7 @@ class TemplateAPI:
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
+        """Another manifest of the same render, as it is in the cluster. Reading a field waits until it is ready."""
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
         body = self.cluster.child(kind, name)
         # A document that waits for a child that is being deleted waits for the next one.
@@ -178,6 +179,9 @@ class TemplateAPI:
         namespace: str | None = None,
         optional: bool = False,
     ) -> TrackedValue | UnknownValue:
+        """Any other object; by default of the parent's namespace. Reading a field waits until it exists.
+        `optional=true` gives none where there is no object.
+        """
         group = split_api_version(_string_argument("lookup", "apiVersion", apiVersion))[0]
         own = "" if namespace is None else _string_argument("lookup", "namespace", namespace)
         identity = self.resolve_namespace(
@@ -205,6 +209,7 @@ class TemplateAPI:
         labels: Mapping[str, str] | None = None,
         namespace: str | None = None,
     ) -> Any:
+        """All objects with these labels, sorted by namespace and name. `namespace=""` searches all namespaces."""
         if type(labels) is dict:
             tracked: list[TrackedValue | UnknownValue] = []
             plain_labels = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
@@ -229,6 +234,7 @@ class TemplateAPI:
         return self._unknown_answer(source, answer) if answer.unknown else TrackedValue(found, (source,))
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
+        """Whether the object of `child` or `lookup`, or an item of `lookup_all`, is ready. It never waits."""
         if isinstance(asked, UnknownValue) and asked.derived:
             return asked  # the query depends on an unknown value
         source, body = _answer_of(asked)
@@ -241,6 +247,9 @@ class TemplateAPI:
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
     def _generated(self, length: int = 24) -> str:
+        """A random text of letters and digits, drawn once: while the live object has a value in that field, it is
+        kept.
+        """
         if self._lenient:
             raise TemplateRuntimeError(
                 "generated can't be used in a status; read the field of the object that has the value"
@@ -250,6 +259,7 @@ class TemplateAPI:
         return self.generator.value(length)
 
     def _expired(self, duration: str) -> bool:
+        """Whether the parent is older than the duration (`7d`). It is rendered again at exactly that moment."""
         try:
             seconds = parse_duration(_string_argument("expired", "duration", duration))
         except ValueError as error:
