@@ -20,6 +20,7 @@ from ssa_operator.kube.api.request import ApplyOptions
 from tests.cli.process import run
 from tests.cli.scaffold.projects import crd, findings, project, rendered
 from tests.cli.scaffold.test_manifests import manifest, workload
+from tests.conftest import Kubectl
 from tests.controller.harness import ROOT, Desk, is_ready
 
 GROUP = "new.example.com"
@@ -281,3 +282,81 @@ async def test_a_new_resource_becomes_ready(desk: Desk, tmp_path: Path, source: 
     parent = await desk.read(f"{kind.lower()}s.{GROUP}", name)
     assert is_ready(parent)
     assert {each["state"] for each in parent["status"]["resources"]} == {"Current"}
+
+
+RUNNING = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web-conf}
+data: {index.html: hello}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{port: 80}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+        - name: web
+          image: nginx:1.29
+          volumeMounts: [{name: conf, mountPath: /conf}]
+      volumes: [{name: conf, configMap: {name: web-conf}}]
+"""
+
+
+@pytest.mark.cluster
+async def test_what_kubectl_gets_from_a_cluster_becomes_an_operator(
+    desk: Desk, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    """A second instance of objects that were made by hand, beside the first one."""
+    where = f"--namespace={desk.namespace}"
+    await asyncio.to_thread(kubectl, "apply", where, "-f", "-", input=RUNNING)
+    await asyncio.to_thread(kubectl, "wait", where, "--for=condition=Available", "--timeout=60s", "deployment/web")
+    kinds = "deployments,replicasets,pods,services,configmaps,serviceaccounts,endpointslices"
+    got = await asyncio.to_thread(kubectl, "get", where, kinds, "-o", "yaml")
+    templates = f"--templates={tmp_path / 'templates'}"
+    arguments = (f"--group={GROUP}", "--from-manifests=-", templates, "--output=json")
+    code, out, err = await run("new", "Page", *arguments, stdin=got)
+    assert (code, err) == (0, "")
+    left_out = {note.partition(" is left out")[0].split()[0] for note in json.loads(out)["notes"] if "left out" in note}
+    assert left_out == {"ReplicaSet", "Pod", "ConfigMap", "ServiceAccount", "EndpointSlice"}
+    assert (await check(tmp_path))[::2] == (0, "")
+    made = rendered(tmp_path, "page")
+    assert [(each["kind"], each["metadata"]["name"]) for each in made] == [
+        ("ConfigMap", "web-conf"),
+        ("Deployment", "web"),
+        ("Service", "web"),
+    ]
+    assert set(made[1]["spec"]) == {"replicas", "selector", "template", "strategy"}
+    assert set(made[2]["spec"]) >= {"type", "selector", "ports"}
+    assert "nodePort" not in made[2]["spec"]["ports"][0]
+    assert (await run("crds", "apply", f"--crds={tmp_path / 'crds'}", f"--kubeconfig={desk.kubeconfig}"))[0] == 0
+    parent = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "Page",
+        "metadata": {"name": "second", "namespace": desk.namespace},
+        "spec": {"replicas": 1},
+    }
+    code, _, err = await run(
+        "apply",
+        "-",
+        f"--templates={tmp_path / 'templates'}",
+        f"--kubeconfig={desk.kubeconfig}",
+        stdin=json.dumps(parent),
+    )
+    assert (code, err) == (0, "")
+    deployment = await desk.read("deployments.apps", "second")
+    assert deployment["status"]["readyReplicas"] == 1
+    assert deployment["spec"]["selector"]["matchLabels"] == {"app": "second"}
+    assert (await desk.read("deployments.apps", "web"))["status"]["readyReplicas"] == 2
