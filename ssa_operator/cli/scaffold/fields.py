@@ -152,7 +152,8 @@ def sample(schema: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> A
     if kind == "object":
         additional = schema.get("additionalProperties")
         found = {key: sample(field, key, values) for key, field in (schema.get("properties") or {}).items()}
-        return found | ({"key": sample(additional, "key", values)} if isinstance(additional, Mapping) else {})
+        key = "memory" if name in ("limits", "requests") else "key"
+        return found | ({key: sample(additional, key, values)} if isinstance(additional, Mapping) else {})
     if kind == "array":
         return [sample(schema.get("items") or {}, name, values)]
     if kind in ("integer", "number"):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ssa_operator.cli.scaffold.fields import Leaf, leaves
+from ssa_operator.cli.scaffold.fields import PRESERVED, Leaf, leaves
 from ssa_operator.cli.scaffold.names import ResourceNames
 from ssa_operator.cli.scaffold.template_text import expression
 
@@ -31,9 +31,8 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     "replicas": ("integer",),
     "image": ("string",),
     "port": ("integer",),
-    "resources": ("object",),
 }
-"""The fields that a Deployment has, with the types that suit them."""
+"""The fields that a Deployment has, with the types that suit them; beside them `resources`."""
 
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
@@ -67,7 +66,10 @@ def _resources(spec: Mapping[str, Any]) -> Leaf | None:
     schema = (spec.get("properties") or {}).get("resources")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return None
-    if not (schema.get("properties") or {"limits": {}}).keys() <= {"limits", "requests"}:
+    fields = schema.get("properties") or {}
+    if not fields.keys() <= {"limits", "requests"} or not (fields or schema.get(PRESERVED)):
+        return None
+    if not all(each.get("additionalProperties") or each.get(PRESERVED) for each in fields.values()):
         return None
     guaranteed = "resources" in spec.get("required", ()) or "default" in schema
     return Leaf(path=("resources",), schema=schema, guaranteed=guaranteed)

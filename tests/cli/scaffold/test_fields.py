@@ -8,6 +8,7 @@ import pytest
 
 from ssa_operator.cli.scaffold.fields import QUANTITY, leaves, spec_schema
 from ssa_operator.cli.scaffold.names import ScaffoldError
+from tests.cli.scaffold.projects import findings, project, read, rendered
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,25 @@ def test_an_invalid_field_is_refused_with_the_reason(fields: list[str], words: s
         spec_schema(fields)
     assert words in str(caught.value)
     assert fields[-1] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["resources:object"], True),
+        (["resources.limits:map[string]quantity", "resources.requests:map[string]quantity"], True),
+        (["resources.limits:object"], True),
+        (["resources:map[string]string"], False),
+        (["resources.limits:string"], False),
+        (["resources.cpu:string"], False),
+        (["resources:string"], False),
+    ],
+)
+def test_resources_are_those_of_the_container_only_if_they_have_their_fields(fields: list[str], expected: bool) -> None:
+    with project(*(f"--field={field}" for field in fields)) as folder:
+        deployment = rendered(folder)[0]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        given = read(folder / "examples" / "thing.yaml")["spec"]["resources"]
+        assert (container["resources"] == given) is expected
+        assert ("env" in container) is not expected
+        assert findings(folder) == []
