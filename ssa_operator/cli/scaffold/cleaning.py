@@ -77,8 +77,8 @@ class Cleaned:
     """What was left out or replaced, as sentences."""
 
 
-def clean(bodies: Iterable[Mapping[str, Any]]) -> Cleaned:
-    """The manifests to make templates of."""
+def clean(bodies: Iterable[Mapping[str, Any]], namespace: str = "") -> Cleaned:
+    """The manifests to make templates of. `namespace` is that of most of them."""
     kept: list[dict[str, Any]] = []
     notes: list[str] = []
     for body in bodies:
@@ -88,6 +88,10 @@ def clean(bodies: Iterable[Mapping[str, Any]]) -> Cleaned:
             notes.append(f"{title} is left out: {reason}")
             continue
         result = _cleaned(body)
+        if body["metadata"].get("namespace", namespace) != namespace:
+            notes.append(
+                f"{title} was in the namespace {body['metadata']['namespace']}, and goes into that of the object"
+            )
         if body["kind"] == "Secret" and (body.get("data") or body.get("stringData")):
             notes.append(f"{title}: its values are drawn for each object by generated()")
         if any(key.startswith("helm.sh/hook") for key in body["metadata"].get("annotations") or {}):

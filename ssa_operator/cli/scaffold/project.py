@@ -172,7 +172,7 @@ def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _of_manifests(request: Request, manifests: Sequence[Mapping[str, Any]]) -> Parts:
     names = _names(request, request.group, request.version)
     namespace = find_namespace(manifests)
-    cleaned = clean(manifests)
+    cleaned = clean(manifests, namespace)
     notes = list(cleaned.notes)
     bodies = [copy.deepcopy(body) for body in cleaned.bodies]
     if not bodies:

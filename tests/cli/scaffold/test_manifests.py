@@ -93,6 +93,15 @@ def test_objects_of_controllers_tests_of_helm_and_certificates_are_left_out_by_n
     assert [each["metadata"]["name"] for each in rendered(tmp_path)] == ["rel"]
 
 
+def test_an_object_of_another_namespace_is_named(tmp_path: Path) -> None:
+    names = {"rel-a": "prod", "rel-b": "prod", "rel-c": "system"}
+    maps = [manifest("ConfigMap", name, metadata={"namespace": namespace}) for name, namespace in names.items()]
+    option = written(tmp_path, *maps, manifest("ConfigMap", "rel-d"))
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
+    (note,) = json.loads(result.stdout)["notes"]
+    assert note == "ConfigMap rel-c was in the namespace system, and goes into that of the object"
+
+
 def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) -> None:
     secret = manifest("Secret", "rel", data={"password": "aHVudGVyMg=="}, stringData={"token": "hunter2"})
     secret["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": '{"a": "hunter2"}'}
