@@ -27,7 +27,7 @@ from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.annotations import DEFAULT, PREFIX, Instructions
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.readiness.rules import ReadinessState
-from ssa_operator.core.status.conditions import ConditionType
+from ssa_operator.core.status.own_status import ConditionType
 from ssa_operator.core.status.verdict import ReadyReason
 from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.rendering.jinja.template_api import TemplateAPI

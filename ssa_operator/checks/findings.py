@@ -68,6 +68,15 @@ CODES: Mapping[str, Code] = {
             "template that reads it fails or takes its default. Correct the name, or declare the field in the CRD."
         ),
     ),
+    "dropped-status-field": Code(
+        severity=Severity.WARNING,
+        title="a field of _status.yaml.j2 that is not written",
+        explanation=(
+            "The operator drops the field or condition, and logs it: its name is the operator's own, a condition "
+            "breaks a rule of Kubernetes, or the schema of the CRD doesn't declare the field, so that the API server "
+            "would refuse the whole status."
+        ),
+    ),
     "dependency-cycle": Code(
         severity=Severity.ERROR,
         title="manifests that wait for each other",

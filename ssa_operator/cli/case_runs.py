@@ -31,9 +31,8 @@ from ssa_operator.cli.golden_cases import (
 )
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live_objects
 from ssa_operator.cli.rendered_parents import RenderedParents
-from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, read_crd_kinds
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.rendering.folder.sources import Sources, load_all
@@ -90,27 +89,31 @@ def render_case(case: Case, project: Project) -> CaseOutput:
 
     Raises CommandError if its templates don't load, or if its parent is not one of its template folder.
     """
-    scoped = cluster_scoped(project.kinds)
-    offline = OfflineCluster(sources=project.sources, kinds=project.kinds, now=case.now)
+    location = case.parent.location
     try:
-        folder, body = offline.created(case.parent)
+        folder = find_folder(case.parent.body, project.sources, project.kinds)
     except CommandError as error:
-        raise CommandError(f"{case.parent.location}: {error}", code=INVALID) from error
+        raise CommandError(f"{location}: {error}", code=INVALID) from error
     if folder.name != case.folder:
-        message = f"{case.parent.location}: the parent's templates are in {folder.name}, and the case in {case.folder}"
+        message = f"{location}: the parent's templates are in {folder.name}, and the case in {case.folder}"
         raise CommandError(message, code=INVALID)
     problems = [*project.sources.problems, *folder.problems]
     if problems:
         raise CommandError("\n".join(map(str, problems)), code=INVALID)
-    namespace = body["metadata"].get("namespace", "default")
+    scoped = cluster_scoped(project.kinds)
+    namespace = case.parent.body["metadata"].get("namespace") or "default"
     objects = live_objects((*case.children, *case.others), scoped, namespace)
-    parent = LiveObject.of(body)
-    offline.children = live_objects(case.children, scoped, namespace).keys()
-    offline.objects = {parent.identity: parent, **objects}
+    offline = OfflineCluster(
+        sources=project.sources,
+        kinds=project.kinds,
+        now=case.now,
+        objects=objects,
+        children=live_objects(case.children, scoped, namespace).keys(),
+    )
     try:
         rendered = offline.render(case.parent)
     except CommandError as error:
-        raise CommandError(f"{case.parent.location}: {error}", code=INVALID) from error
+        raise CommandError(f"{location}: {error}", code=INVALID) from error
     found = RenderedParents(now=case.now, names_parents=False)
     found.add(rendered.observed, rendered.rendered, rendered.steps, rendered.problems)
     manifests = [step.manifest.document.body for step in found.steps if step.manifest is not None]
@@ -122,7 +125,7 @@ def render_case(case: Case, project: Project) -> CaseOutput:
     return CaseOutput(
         documents={EXPECTED: manifests, STATUS: [status] if status else []},
         lines={WAITS: found.waits, PROBLEMS: found.problems},
-        redactor=redactor_of(secrets, folder.templates, body),
+        redactor=redactor_of(secrets, folder.templates, rendered.observed.parent.body),
         rendered=rendered,
     )
 
@@ -171,8 +174,13 @@ def update_case(path: Path, project: Project) -> tuple[Path, ...]:
 
 def write(found: Iterable[FileDifference]) -> None:
     """Make the files what they should be."""
-    for each in found:
-        if each.text:
-            each.path.write_text(each.text, encoding="utf-8")
+    write_files((each.path, each.text) for each in found)
+
+
+def write_files(texts: Iterable[tuple[Path, str]]) -> None:
+    """Write the files of a case. A file that would be empty is removed."""
+    for path, text in texts:
+        if text:
+            path.write_text(text, encoding="utf-8")
         else:
-            each.path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from ssa_operator.cli import (
     application,
     apply,
     blame,
+    capture,
     check,
     cluster,
     crds,
@@ -69,6 +70,7 @@ new.register(app)
 render.register(app)
 check.register(app)
 test.register(app)
+capture.register(app)
 diff.register(app)
 plan.register(app)
 apply.register(app)

@@ -4,6 +4,7 @@ Promises:
 - The cluster serves every kind. Its only objects are the given ones, the earlier parents, and what these render.
 - Two parents that render the same object are noticed, as the operator notices them.
 - Two renders of the same parent that differ are a problem.
+- A parent that looks itself up finds itself.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class OfflineCluster:
         view = OfflineClusterView(
             now=self.now,
             cluster_scoped=scoped,
-            objects={identity: live.body for identity, live in self.objects.items()},
+            objects={**{identity: live.body for identity, live in self.objects.items()}, _identity_of(body): body},
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
         )
@@ -100,7 +101,7 @@ class OfflineCluster:
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
-        status = render_status(folder, body, view)
+        status = render_status(folder, body, view, rendered.ready_when)
         return OfflineParent(folder=folder, observed=observed, rendered=rendered, status=status, steps=steps)
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
@@ -122,6 +123,10 @@ class OfflineCluster:
             cluster_scope=cluster_scope,
             now=self.now,
         )
+
+
+def _identity_of(body: dict[str, Any]) -> Identity:
+    return LiveObject.of(body).identity
 
 
 def live_objects(

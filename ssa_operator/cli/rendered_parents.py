@@ -7,9 +7,11 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered, RenderProblem
 from ssa_operator.core.planning.observed import Observed
@@ -41,14 +43,22 @@ class RenderedParents:
         """Add what one parent renders, by the steps of its documents and waits."""
         problems = list(dict.fromkeys(map(str, render_problems)))
         waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
+        unready = partial(self._unready, observed, rendered)
         for step in steps:
-            self._add(step, observed, problems, waits)
+            self._add(step, observed, unready, problems, waits)
         identity = observed.parent.identity
         parent = f" (for {identity.kind} {identity.name})" if self.names_parents else ""
         self.problems += [f"{problem}{parent}" for problem in problems]
         self.waits += [f"{wait}{parent}" for wait in waits]
 
-    def _add(self, step: Step, observed: Observed, problems: list[str], waits: list[str]) -> None:
+    def _add(
+        self,
+        step: Step,
+        observed: Observed,
+        unready: Callable[[Identity], bool],
+        problems: list[str],
+        waits: list[str],
+    ) -> None:
         if step.action is Action.REFUSE:
             problems.append(f"{step.location}: {step.identity} {step.reason}")
         elif step.manifest is None:
@@ -56,21 +66,24 @@ class RenderedParents:
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if not self._is_ready(edge.target, observed)]
+            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
             dependencies += [
                 f"{child} to be ready"
                 for child, _ in step.order.missing
-                if not any(
-                    self._is_ready(identity, observed)
-                    for identity in observed.children.objects
-                    if (identity.kind, identity.name) == (child.kind, child.name)
-                )
+                if all(map(unready, _named(child, observed.children.objects)))
             ]
             if dependencies:
                 waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
 
-    def _is_ready(self, identity: Identity, observed: Observed) -> bool:
+    def _unready(self, observed: Observed, rendered: Rendered, identity: Identity) -> bool:
         live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
         if live is None or kind is None:
-            return False
-        return readiness(live.body, self.now, reports_status=kind.reports_status).state is ReadinessState.CURRENT
+            return True
+        ready_when = rendered.ready_when.get(Reference(identity.kind, identity.name))
+        found = readiness(live.body, self.now, reports_status=kind.reports_status, ready_when=ready_when)
+        return found.state is not ReadinessState.CURRENT
+
+
+def _named(child: Reference, objects: Iterable[Identity]) -> list[Identity]:
+    """The objects that a reference may mean."""
+    return [identity for identity in objects if (identity.kind, identity.name) == (child.kind, child.name)]

@@ -19,12 +19,13 @@ from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
-from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.crd_schema import object_schema, status_schema
 from ssa_operator.core.objects.dependency_graph import graph_of
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.folder.sources import Sources
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -60,7 +61,7 @@ def check_examples(project: Project) -> list[Finding]:
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
             found = _complete(cluster, parent, {**first.observed.children.objects, **lookups}, verify=True)
-        findings += [found] if isinstance(found, Finding) else _findings_of(found)
+        findings += [found] if isinstance(found, Finding) else [*_findings_of(found), *_dropped(found, project)]
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
@@ -134,6 +135,16 @@ def _findings_of(parent: OfflineParent) -> Iterator[Finding]:
             yield Finding(code="invalid-manifest", message=message, location=step.location)
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents)
+
+
+def _dropped(parent: OfflineParent, project: Project) -> Iterable[Finding]:
+    """What the operator doesn't write of the status."""
+    live = parent.observed.parent
+    kind = project.kinds.get(live.identity.group_kind)
+    schema = None if kind is None else status_schema(kind.definition, live.version)
+    own = own_status(live, parent.status)
+    for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
+        yield Finding(code="dropped-status-field", message=each.message, location=each.location)
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:

@@ -3,15 +3,18 @@
 Promises:
 - The exit code is 0 if every case passes or was updated, 1 if one differs or the coverage is too low, and 2 if one
   can't be run.
+- With `--watch` an error ends nothing: the next change runs all cases again.
 - Without `--update` the command writes nothing but the file of `--junit`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -74,6 +77,15 @@ def run_cases(
             help="Exit with 1 if the cases reach less (implies --coverage).",
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            "-w",
+            envvar="SSA_OPERATOR_WATCH",
+            help="Run again after each change of templates, CRDs and cases, until interrupted.",
+        ),
+    ] = False,
     junit: Annotated[
         Path | None,
         typer.Option(
@@ -100,7 +112,10 @@ def run_cases(
         coverage=coverage or coverage_min is not None,
         junit=junit,
         output=output,
+        watch=watch,
     )
+    if watch:
+        asyncio.run(_watch(run, coverage_min))
     _check(*run.run(), coverage_min)
 
 
@@ -115,6 +130,7 @@ class CaseRun:
     coverage: bool
     junit: Path | None
     output: CaseFormat
+    watch: bool
 
     def run(self) -> tuple[list[CaseResult], CoverageReport | None]:
         """Run the cases and write the results. Raises CommandError if there is no case."""
@@ -144,12 +160,26 @@ class CaseRun:
                 raise CommandError(f"can't write {self.junit}: {error.strerror}", code=2) from error
         if self.output is CaseFormat.JSON:
             covered = {"coverage": coverage_data(report)} if report is not None else {}
-            printing.data(results_data(results) | covered, OutputFormat.JSON)
+            printing.data(results_data(results) | covered, OutputFormat.JSON, document=self.watch)
             return
         print_results(Console(highlight=False, soft_wrap=True), results)
         if report is not None:
             for line in coverage_lines(report):
                 typer.echo(line)
+
+
+async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:
+    """Run the cases now and after each change, until cancelled."""
+    from ssa_operator.cli.case_watch import changes_of
+
+    roots = [path for suite in run.suites for path in (*suite.templates, *suite.crds, *suite.cases)]
+    async for _ in changes_of(roots):
+        try:
+            _check(*run.run(), coverage_min)
+        except CommandError as error:
+            typer.echo(f"{error}", err=True)
+        sys.stdout.flush()
+    raise AssertionError("a watch ends only when it is cancelled")
 
 
 def _check(results: Sequence[CaseResult], report: CoverageReport | None, coverage_min: float | None) -> None:

@@ -211,6 +211,7 @@ class FolderControllers:
     def _requeue_unready(self) -> None:
         """Requeue the parents that are not ready, because their children may need a kind that is served now."""
         for parents in self.folders.values():
+            parents.kind_changes += 1
             for key in parents.unready():
                 self._router.parent_changed(key, Cause.RETRY)
 

@@ -32,7 +32,7 @@ from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
+from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.observed import Observed
@@ -69,7 +69,7 @@ class Planned:
     @property
     def suspended(self) -> bool:
         """Whether a reconcile would apply nothing because the parent is suspended."""
-        return is_suspended(self.parent.live)
+        return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
 
 
 class Preview:
@@ -207,10 +207,14 @@ class Preview:
             return await self.plan(parent)
         return await self.plan(parent, render_state(await self.plan(replace(parent, live=live))))
 
+    async def render_status(self, planned: Planned) -> StatusFields:
+        """What the folder's status template renders, with the children as they are. Raises ApiError."""
+        turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
+        return await self._observer.render_status(turn, planned.observed.children.own)
+
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
         """The problems of the folder's status template, with the children as they are. Raises ApiError."""
-        turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
-        return (await self._observer.render_status(turn, planned.observed.children.own)).problems
+        return (await self.render_status(planned)).problems
 
     async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
         """The outcome that each step would have by a dry run, in the order of the plan's steps. The steps of a parent

@@ -94,7 +94,7 @@ class Workers:
             self._withdraw_resync(key)
             self._queue.forget(key)
             return
-        state = parents.state(live)
+        state, kind_changes = parents.state(live), parents.kind_changes
         causes = self._grant_resync(key, state, causes)
         if causes & ~STATUS_ONLY:
             state = await self._reconcile(key, parents.parent(live), state, causes)
@@ -103,6 +103,9 @@ class Workers:
         else:
             return
         parents.save_state(live, state)
+        if parents.kind_changes != kind_changes and state.status.unready:
+            # The reconcile may have met a kind as it was before.
+            self._queue.add(key, Cause.RETRY)
         self._resync_later(key, parents, live, state)
 
     async def _reconcile(self, key: ParentKey, parent: Parent, state: ParentState, causes: Cause) -> ParentState:

@@ -9,31 +9,39 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
-from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView
+from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
+from ssa_operator.rendering.live_reads import resolve_live_reads
+from ssa_operator.rendering.ready_when import ready_when_of, with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
 from ssa_operator.rendering.status_redaction import redact_status, redactor_of
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.sources import Folder
+
+
+_ANNOTATION_ROUNDS = 16
+"""Renders of a folder after which the annotations of children count as they are: each one may depend on the last."""
 
 
 def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
@@ -64,18 +72,25 @@ def render(
     api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
     no_wait: set[Reference] = set()
-    # The annotation `wait` of a child is known only after its manifest is rendered.
-    while api.unready and not (more := api.unready & no_wait_children(results)) <= no_wait:
+    ready_when: dict[Reference, Predicate] = {}
+    # The annotations `wait` and `ready-when` of a child are known only after its manifest is rendered.
+    for _ in range(_ANNOTATION_ROUNDS):
+        more = api.unready & no_wait_children(results) if api.unready else set()
+        rules = ready_when_of(results) if api.judged else {}
+        rules = {child: rule for child, rule in rules.items() if child in api.judged and ready_when.get(child) != rule}
+        if more <= no_wait and not rules:
+            break
         no_wait |= more
-        api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced)
+        ready_when |= rules
+        api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
-    results = resolve_references(results, api)
+    results = resolve_references(resolve_live_reads(results, api), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, RenderProblem)]),
-        asked=tuple(api.asked),
-        read_unready=frozenset(api.read_unready),
+        asked=_asked(api),
+        read_unready=frozenset(api.read_unready | api.live_reads.keys()),
         generated=tuple(api.objects_with_generated_values),
         again_at=api.again_at,
         aged=api.aged,
@@ -83,6 +98,11 @@ def render(
         secrets=tuple(api.secrets),
         generated_values=tuple(api.generated_values),
     )
+
+
+def _asked(api: TemplateAPI) -> tuple[Query, ...]:
+    """All queries to the cluster, those of `live` included."""
+    return tuple(dict.fromkeys((*api.asked, *api.live_reads)))
 
 
 def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
@@ -147,7 +167,7 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
         nodes, slots = _nodes(templates, file, variables)
-        results: list[Result] = [result for node in nodes for result in manifests(node, slots)]
+        results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots)]
         if slots.tracked:
             results = [resolve_wait_namespace(result, api) for result in results]
         if api.file_provenance:
@@ -197,19 +217,27 @@ def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) 
     return templates.parse_rendered(text.marked, file.name), SlotValues(text.values, text.texts, text.tracked)
 
 
-def render_status(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView) -> StatusFields:
-    """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template."""
+def render_status(
+    templates: Templates | Folder,
+    parent: Mapping[str, Any],
+    cluster: ClusterView,
+    ready_when: Mapping[Reference, Predicate] | None = None,
+) -> StatusFields:
+    """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template. `ready_when`
+    has the children with a rule of readiness of their own.
+    """
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return StatusFields(problems=templates.problems)
         templates = templates.templates
     if templates.status is None:
         return StatusFields()
-    api = TemplateAPI(cluster, parent, lenient=True)
+    api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
     variables = _variables(templates, parent, api) | {"status": api.previous_status(parent)}
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
+    location_of: Callable[[FieldPath], SourceLocation] | None = None
     with limits.enforced():
         try:
             nodes, slots = _nodes(templates, templates.status, variables)
@@ -218,16 +246,22 @@ def render_status(templates: Templates | Folder, parent: Mapping[str, Any], clus
                 redactor = redactor_of(api.secrets, templates, parent)
                 status, left_out = redact_status(status, redactor, api.file_provenance)
             fields = _fields(status, nodes, slots)
+            location_of = partial(_status_location, nodes, slots) if fields else None
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             problems = (problem_of(error, templates, templates.status.name, variables),)
     return StatusFields(
         fields=fields,
         problems=problems,
-        asked=tuple(api.asked),
+        asked=_asked(api),
         again_at=api.again_at,
         left_out=left_out,
+        location_of=location_of,
         secrets=tuple(api.secrets),
     )
+
+
+def _status_location(nodes: tuple[Node, ...], slots: SlotValues, path: FieldPath) -> SourceLocation:
+    return find_location(nodes[0], path, slots)
 
 
 def _status(nodes: tuple[Node, ...], slots: SlotValues) -> Any:

@@ -75,6 +75,7 @@ async def test_children_that_wait_for_each_other_are_applied_one_after_the_other
     assert last["data"]["uid"] == first["metadata"]["uid"]
 
 
+@pytest.mark.slow
 async def test_the_operator_and_apply_take_over_from_each_other(desk: Desk, client: Client, templates: Path) -> None:
     texts = {"keep": map_template("keep", a="'b'"), "role": ROLE}
     only(templates, **texts)
@@ -99,6 +100,7 @@ async def test_the_operator_and_apply_take_over_from_each_other(desk: Desk, clie
     assert "finalizers" not in (await desk.read(ECHOES, "web"))["metadata"]
 
 
+@pytest.mark.slow
 async def test_beside_a_running_operator_nothing_is_applied_again_and_again(
     cluster: Cluster, desk: Desk, client: Client, templates: Path
 ) -> None:
@@ -116,6 +118,7 @@ async def test_beside_a_running_operator_nothing_is_applied_again_and_again(
     assert len(patches) < 25
 
 
+@pytest.mark.slow
 async def test_what_is_not_ready_in_time_is_named_with_exit_code_1(desk: Desk, templates: Path) -> None:
     only(templates, a=map_template("a", word="lookup('v1', 'ConfigMap', 'later').data.word"))
     code, out, err = await apply(desk, templates, echo("web"), options=("--timeout=2",))
@@ -148,6 +151,7 @@ async def test_if_one_parent_is_refused_none_is_applied(desk: Desk, templates: P
         assert await desk.find(ECHOES, name) is None
 
 
+@pytest.mark.slow
 async def test_a_held_prune_needs_the_option_prune(desk: Desk, client: Client, templates: Path) -> None:
     only(templates, a=map_template("a", word="'x'"), b=map_template("b", word="'x'"))
     assert (await apply(desk, templates, echo("web")))[0] == 0
@@ -163,6 +167,7 @@ async def test_a_held_prune_needs_the_option_prune(desk: Desk, client: Client, t
         await desk.gone("configmaps", name)
 
 
+@pytest.mark.slow
 async def test_data_that_leaves_no_children_need_no_confirmation(desk: Desk, templates: Path) -> None:
     only(templates, a=f"{{% if spec.replicas %}}\n{map_template('a', word='name')}{{% endif %}}\n")
     assert (await apply(desk, templates, echo("web", 1)))[0] == 0
@@ -179,6 +184,7 @@ async def test_a_terminal_shows_a_live_tree(desk: Desk, templates: Path, tmp_pat
     assert "Current" in shown[shown.rindex("Echo") :]
 
 
+@pytest.mark.slow
 async def test_a_user_of_one_namespace_can_preview_and_apply_parents_in_it(
     desk: Desk, templates: Path, tmp_path: Path
 ) -> None:

@@ -185,3 +185,14 @@ async def test_a_code_is_explained_and_a_mistyped_one_suggested() -> None:
     assert (code, out.splitlines()[0]) == (0, "latest-image (warning): an image without a fixed version")
     code, _, err = await run("check", "--explain=latest-imag")
     assert (code, err) == (2, "ssa-operator: there is no code latest-imag; did you mean latest-image?\n")
+
+
+async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    status = "readyReplicas: 1\nurl: x\nconditions:\n  - {type: Stalled, status: true}\n  - {type: Up, status: true}\n"
+    code, found, _ = await check(project(tmp_path, web=WEB, _status=status))
+    assert code == 0
+    assert [(each["code"], each["line"]) for each in found] == [
+        ("dropped-status-field", 2),
+        ("dropped-status-field", 4),
+    ]
+    assert "status.url is dropped: the CRD doesn't declare this field" in found[0]["message"]

@@ -213,6 +213,7 @@ async def test_status_shows_parents_children_and_the_objects_that_they_wait_for(
     assert "there is no echo/other" in err
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tmp_path: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
@@ -224,6 +225,7 @@ async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tm
     assert (code, json.loads(out)["state"]) == (1, "stopped")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}

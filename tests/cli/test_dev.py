@@ -18,6 +18,7 @@ spec: {replicas: 1}
 """
 
 
+@pytest.mark.slow
 async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp_path: Path, templates: Path) -> None:
     (tmp_path / "echo.yaml").write_text(ECHO)
     arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")

@@ -181,3 +181,9 @@ def test_a_parent_of_another_folder_is_an_error(tmp_path: Path) -> None:
     case = project(tmp_path, **{"parent.yaml": PARENT.replace("kind: Echo", "kind: Shop")})
     with pytest.raises(CommandError, match=r"parent\.yaml:1: no templates for Shop\.example\.com hello"):
         update(case)
+
+
+def test_a_parent_that_looks_itself_up_finds_itself(tmp_path: Path) -> None:
+    own = "lookup('example.com/v1', 'Echo', name).spec.text"
+    case = project(tmp_path, TEMPLATE.replace("spec.text", own))
+    assert "+  text: a" in differing(case)["expected.yaml"]

@@ -77,7 +77,7 @@ async def test_options_are_grouped_by_topic() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("tre",), "ssa-operator: no such command 'tre'; did you mean 'tree'? See ssa-operator --help.\n"),
+        (("treee",), "ssa-operator: no such command 'treee'; did you mean 'tree'? See ssa-operator --help.\n"),
         (
             ("tree", "a/b", "--outptu"),
             "ssa-operator tree: no such option --outptu; did you mean --output? See ssa-operator tree --help.\n",

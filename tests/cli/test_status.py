@@ -282,6 +282,7 @@ async def test_a_parent_that_does_not_exist_gets_a_suggestion(desk: Desk, refere
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 async def test_watched_status_prints_each_change_without_listing_again(
     desk: Desk, client: Client, cluster: Cluster, tmp_path: Path
 ) -> None:

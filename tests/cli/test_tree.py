@@ -70,6 +70,7 @@ def kinds(nodes: list[dict[str, Any]]) -> dict[str, Any]:
     return {each["kind"]: kinds(each["objects"]) for each in nodes}
 
 
+@pytest.mark.slow
 async def test_the_pods_of_a_deployment_are_nested_below_their_replica_set(desk: Desk, client: Client) -> None:
     async with operating(client, options(desk, ROOT / "templates")):
         await desk.apply_until_ready(echo("web", 2))
@@ -93,6 +94,7 @@ async def test_the_pods_of_a_deployment_are_nested_below_their_replica_set(desk:
     assert data["conditions"][0]["type"] == "Ready"
 
 
+@pytest.mark.slow
 async def test_a_tree_tells_what_each_object_waits_for_and_since_when(
     desk: Desk, client: Client, templates: Path
 ) -> None:
@@ -130,6 +132,7 @@ async def test_a_tree_tells_what_each_object_waits_for_and_since_when(
     assert re.search(rf"ConfigMap {desk.namespace}/waits  Waiting  waiting for ConfigMap .*url \(for \d+s\)\n", text)
 
 
+@pytest.mark.slow
 async def test_a_watched_tree_shows_changes_and_sends_no_further_list(
     desk: Desk, client: Client, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -236,6 +236,13 @@ class Desk:
         """`kubectl apply` of some objects."""
         await self.kubectl("apply", "-f", "-", stdin=as_list(bodies))
 
+    async def apply_until_accepted(self, body: dict[str, Any]) -> None:
+        """`kubectl apply` of an object whose CRD changed just now: the API server adopts the schema a moment later."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with contextlib.suppress(AssertionError):
+                    return await self.apply(body)
+
     async def apply_until_ready(self, parent: dict[str, Any]) -> dict[str, Any]:
         """`kubectl apply` of a parent; its body once it is ready."""
         await self.apply(parent)

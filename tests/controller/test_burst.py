@@ -27,6 +27,7 @@ async def test_the_children_of_all_parents_come_before_the_first_status(
     assert max(map(version, children)) < min(map(version, parents))
 
 
+@pytest.mark.slow
 async def test_changed_parents_go_before_parents_that_are_only_resynced(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:

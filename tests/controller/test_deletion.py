@@ -289,6 +289,7 @@ async def test_children_that_depend_on_others_are_deleted_before_them(desk: Desk
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.slow
 async def test_a_hook_that_fails_is_retried_until_its_template_is_repaired(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -371,6 +372,7 @@ async def test_a_hook_that_reads_a_child_that_never_existed_keeps_no_parent_in_d
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.slow
 async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
     desk: Desk, operate: Operate, templates: Path, elsewhere: str
 ) -> None:

@@ -361,6 +361,30 @@ async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_r
         assert resumed["status"]["observedGeneration"] == 2
 
 
+async def test_the_expression_of_the_folder_suspends_an_echo(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(f"{ECHOES}/_settings.yaml", "suspendWhen: \"labels['pause'] == 'true' or spec.replicas > 9\"\n")
+        # Without the label the expression has no value, and nothing is suspended.
+        await desk.apply_until_ready(echo("web"))
+        await desk.kubectl("label", "echo", "web", "pause=true")
+        suspended = await desk.until(ECHOES, "web", is_suspended)
+        message = conditions(suspended)["Suspended"]["message"]
+        assert message == (
+            "nothing is applied while suspendWhen in _settings.yaml holds: "
+            "labels['pause'] == 'true' or spec.replicas > 9"
+        )
+        await desk.patch("echo", "web", spec={"replicas": 2})
+        await desk.until(ECHOES, "web", lambda body: is_suspended(body) and body["metadata"]["generation"] == 2)
+        assert has_replicas(1)(await desk.read("deployments.apps", "web"))
+        await desk.kubectl("label", "echo", "web", "pause=false", "--overwrite")
+        await desk.until("deployments.apps", "web", has_replicas(2))
+        await desk.ready(ECHOES, "web")
+        await desk.kubectl("label", "echo", "web", "pause=true", "--overwrite")
+        await desk.until(ECHOES, "web", is_suspended)
+        running.write(f"{ECHOES}/_settings.yaml", "interval: 1h\n")
+        await desk.until(ECHOES, "web", lambda body: not is_suspended(body))
+
+
 async def test_ready_of_a_suspended_echo_follows_its_live_children(desk: Desk, operate: Operate) -> None:
     async with operate():
         await desk.apply(suspended_echo := echo("web") | {"metadata": SUSPENDED})

@@ -13,7 +13,11 @@ import pytest
 
 from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.api.transport import Response
 from tests.controller.harness import (
     ECHOES,
     ROLE,
@@ -21,6 +25,7 @@ from tests.controller.harness import (
     Desk,
     MakeOptions,
     Operate,
+    administrator,
     definition,
     echo,
     holds,
@@ -95,6 +100,7 @@ def finalized_templates(gadget_templates: Path, group: str) -> Path:
     return gadget_templates
 
 
+@pytest.mark.slow
 async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_delete(
     desk: Desk, operate: Operate, finalized_templates: Path, group: str
 ) -> None:
@@ -159,6 +165,60 @@ async def test_a_child_whose_crd_is_being_deleted_is_recreated_with_the_crd(
         await desk.define(crd)
         await desk.ready(ECHOES, "web")
         assert other_than(first)(await desk.read(name, "web"))
+
+
+class HoldingClient(Client):
+    """A client that sends no status until `release` is set."""
+
+    holding = False
+    release: asyncio.Event
+    held: asyncio.Event
+
+    async def send(self, request: Request) -> Response:
+        if self.holding and request.path.endswith("/status"):
+            self.held.set()
+            await self.release.wait()
+        return await super().send(request)
+
+
+async def test_a_crd_that_changes_while_a_parent_is_reconciled_reaches_that_parent(
+    desk: Desk,
+    cluster: Cluster,
+    options: MakeOptions,
+    templates: Path,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    properties = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    allowed = properties["spec"]
+    properties["spec"] = {"type": "object", "properties": {"replicas": {"type": "integer", "maximum": 1}}}
+    only(
+        templates,
+        gadget=f"apiVersion: {group}/v1\nkind: Gadget\nmetadata: {{name: web}}\n"
+        "spec: {replicas: {{ spec.replicas }}}\n",
+    )
+    await desk.define(crd)
+    async with HoldingClient(await administrator(cluster)) as client, operating(client, options()) as running:
+        client.held, client.release = asyncio.Event(), asyncio.Event()
+        await desk.apply_until_ready(echo("web", 1))
+        client.holding = True
+        await desk.apply(echo("web", 2))
+        await client.held.wait()
+        requeued = asyncio.Event()
+        requeue = running.operator.controllers._requeue_unready
+
+        def noted() -> None:
+            requeue()
+            requeued.set()
+
+        monkeypatch.setattr(running.operator.controllers, "_requeue_unready", noted)
+        properties["spec"] = allowed
+        await desk.define(crd)
+        await requeued.wait()
+        await desk.apply_until_accepted({**gadget(group, "accepted"), "spec": {"replicas": 2}})
+        client.release.set()
+        await desk.ready(ECHOES, "web")
 
 
 @pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no permission to watch CRDs"])
@@ -310,6 +370,7 @@ async def test_what_a_parent_without_a_status_waits_for_is_an_event(
         await desk.until_event("StatusNotDeclared", "no status subresource", about="plain")
 
 
+@pytest.mark.slow
 async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespaces(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
@@ -340,6 +401,7 @@ async def doomed(desk: Desk) -> AsyncIterator[Desk]:
         yield there
 
 
+@pytest.mark.slow
 async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, operate: Operate, doomed: Desk) -> None:
     async with operate(namespaces=(desk.namespace, doomed.namespace)) as running:
         await doomed.ready(ECHOES, "held")
@@ -377,6 +439,8 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
                 return await answer.json() if answer.status == 200 else answer.status
 
         await desk.apply_until_ready(echo("web", 2))
+        # The status reaches the cluster a moment before the operator remembers that it was written.
+        await running.reported(lambda report: report.verdict.ready)
         listed = await ask("/objects/echoes.example.com")
         assert list(listed["items"]) == [f"{desk.namespace}/web"]
         one = await ask(f"/objects/echoes.example.com/{desk.namespace}/web")

@@ -39,6 +39,7 @@ class Scripted:
         self.folder = folder
         self.causes: list[Cause] = []
         self.known = ParentState()
+        self.kind_changes = 0
         self.defers_status = False
         self.refusal: ApiError | None = None
         self.bug: Exception | None = None

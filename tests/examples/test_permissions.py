@@ -244,7 +244,7 @@ async def play(story: Story, desk: Desk) -> None:
         await desk.kubectl("delete", STORIES[other].resource, "--all", "--timeout=120s")
 
 
-QUICK = ("echo", "neondatabase", "cluster-access")
+QUICK = ("echo",)
 """The examples that run in every test run; `make test-slow` runs the others."""
 
 
@@ -280,6 +280,7 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
     assert [line for line in forbidden if "cannot find RESTMapping" not in line] == []
 
 
+@pytest.mark.slow
 async def test_a_built_in_parent_runs_under_the_permissions_that_the_command_prints(
     cluster: Cluster, desk: Desk, account: MakeAccount
 ) -> None:
@@ -309,6 +310,7 @@ async def test_a_built_in_parent_runs_under_the_permissions_that_the_command_pri
         await desk.kubectl("delete", "namespace", team, "registry", "--ignore-not-found", "--wait=false")
 
 
+@pytest.mark.slow
 async def test_an_expired_namespace_is_deleted_under_the_permissions_that_the_command_prints(
     cluster: Cluster, desk: Desk, account: MakeAccount
 ) -> None:
@@ -355,6 +357,7 @@ async def rename_child(running: Running, desk: Desk) -> None:
     await desk.kubectl("delete", "echo", "hello", "--timeout=60s")
 
 
+@pytest.mark.slow
 async def test_the_operator_uses_every_permission_that_the_command_prints(
     cluster: Cluster, desk: Desk, templates: Path, account: MakeAccount
 ) -> None:

@@ -48,6 +48,7 @@ def moments(body: dict[str, Any]) -> list[datetime]:
     return [datetime.fromisoformat(body["status"][field]) for field in ("createdAt", "expiresAt", "deletedAt")]
 
 
+@pytest.mark.slow
 async def test_the_namespace_goes_at_its_moment_and_the_status_says_when(
     client: Client, desk: Desk, options: Callable[..., Options], name: str
 ) -> None:

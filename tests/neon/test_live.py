@@ -68,6 +68,7 @@ def created(cluster: Cluster, namespace: str) -> list[str]:
     return [name for name, code in applied(cluster, namespace) if code == 201]
 
 
+@pytest.mark.slow
 async def test_a_database_begins_part_by_part(
     cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -83,6 +84,7 @@ async def test_a_database_begins_part_by_part(
     assert len(applied(cluster, desk.namespace)) == len(made) == len(set(made)) == len(body["status"]["resources"])
 
 
+@pytest.mark.slow
 async def test_branches_begin_after_their_database_and_it_is_kept_until_they_are_deleted(
     cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -126,6 +128,7 @@ async def test_a_namespace_with_a_database_and_its_branches_can_be_deleted(
         await desk.gone(PARENTS, "db")
 
 
+@pytest.mark.slow
 async def test_roles_and_databases_are_created_once_postgres_is_ready(
     cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -186,6 +189,7 @@ async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
         assert found.body["data"] == before[name]
 
 
+@pytest.mark.slow
 async def test_databases_stand_side_by_side_where_pod_security_is_restricted(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -216,6 +220,7 @@ async def objects(desk: Desk, kinds: str = KINDS) -> dict[str, dict[str, Any]]:
     return {f"{body['kind']}/{body['metadata']['name']}": body for body in found}
 
 
+@pytest.mark.slow
 async def test_a_restarted_operator_changes_what_it_is_asked_to_and_nothing_else(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -244,6 +249,7 @@ async def test_a_restarted_operator_changes_what_it_is_asked_to_and_nothing_else
     assert "finalizers" not in second["metadata"]
 
 
+@pytest.mark.slow
 async def test_nobody_sees_a_password_who_may_not_read_secrets(
     client: Client, desk: Desk, options: MakeOptions
 ) -> None:
@@ -443,6 +449,7 @@ def owners(body: dict[str, Any]) -> list[str]:
     return [owner["uid"] for owner in body["metadata"].get("ownerReferences", ())]
 
 
+@pytest.mark.slow
 async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk: Desk, options: MakeOptions) -> None:
     async with operating(client, options()):
         await desk.apply(database(s3={"bucket": "mine", "secret_ref": {"name": "keys"}}))

@@ -93,6 +93,7 @@ def echo(namespace: str) -> str:
     return json.dumps({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata, "spec": {"replicas": 1}})
 
 
+@pytest.mark.slow
 def test_the_operator_needs_no_other_rights_than_it_is_given(
     operator: Path, templates: Path, kubectl: Kubectl, namespace: str
 ) -> None:
@@ -114,6 +115,7 @@ def test_the_operator_needs_no_other_rights_than_it_is_given(
     assert "forbidden" not in operator.read_text().lower()
 
 
+@pytest.mark.slow
 def test_the_rights_suffice_for_a_database_that_changes(
     operator: Path, templates: Path, kubectl: Kubectl, namespace: str, growing: str
 ) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.render import render
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.status.own_status import own_status
+from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import SlotValues
@@ -54,3 +56,17 @@ def test_an_example_renders_what_the_page_shows(number: int) -> None:
     body = {key: value for key, value in document.body.items() if key not in ("apiVersion", "kind")}
     del body["metadata"]["name"]
     assert {key: value for key, value in body.items() if value != {}} == read(expected)
+
+
+def test_the_conditions_of_the_page_are_conditions() -> None:
+    (text,) = (text for kind, text in BLOCKS if kind == "yaml" and text.startswith("conditions:"))
+    ready = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
+    database = live("StatefulSet", "hello", api_version="apps/v1", spec={"replicas": 1}, status=ready)
+    files = {"_status.yaml.j2": text, "database.yaml": manifest("StatefulSet", "hello")}
+    body = read(BLOCKS[0][1])
+    rendered = render_status(templates(files), body, FakeClusterView(children=(database,)))
+    found = own_status(LiveObject.of(body), rendered)
+    assert (rendered.problems, found.dropped) == ((), ())
+    assert found.conditions == (
+        {"type": "DatabaseAvailable", "status": "True", "reason": "PodsReady", "message": "1 pods are ready"},
+    )

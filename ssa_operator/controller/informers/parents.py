@@ -94,7 +94,11 @@ class ParentListener(Protocol):
 
 
 class ParentInformer:
-    """All parents of one template folder, watched from `start` until `close`."""
+    """All parents of one template folder, watched from `start` until `close`.
+
+    `kind_changes` counts how often the kinds that the cluster serves changed. A reconcile during which it grows may
+    have met a kind as it was before.
+    """
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class ParentInformer:
         listener: ParentListener,
     ) -> None:
         self.folder = folder
+        self.kind_changes = 0
         self.serve(served)
         self._listener = listener
         self._states: dict[str, ParentState] = {}
@@ -157,8 +162,7 @@ class ParentInformer:
 
     def unready(self) -> list[ParentKey]:
         """The parents whose last report isn't Ready."""
-        reports = ((live, self.report(live)) for live in self._cache)
-        return [self._key(live) for live, report in reports if report is not None and not report.verdict.ready]
+        return [self._key(live) for live in self._cache if self.state(live).status.unready]
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
         """The parent with that name, None where there is none."""

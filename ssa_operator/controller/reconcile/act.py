@@ -23,7 +23,7 @@ from ssa_operator.core.planning.ordering import depths, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.previous_status import KEPT_UNTIL
 
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
@@ -92,7 +92,7 @@ def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float
 def _is_ready(outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.live is None:
         return False
-    return readiness(outcome.live.body, now, reports_status=outcome.step.reports_status).state is ReadinessState.CURRENT
+    return outcome.step.readiness_of(outcome.live, now).state is ReadinessState.CURRENT
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str:

@@ -20,11 +20,12 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
 from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed, ObservedChildren, ObservedParents
@@ -65,13 +66,17 @@ class Observer:
         rendered, unlabelled = await self._render(turn)
         return self._observed(turn, rendered, records, unlabelled), rendered
 
-    async def render_status(self, turn: Turn, children: Sequence[LiveObject]) -> StatusFields:
-        """The status fields of the folder's status template. The operator watches everything that they look up."""
+    async def render_status(
+        self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
+    ) -> StatusFields:
+        """The status fields of the folder's status template. The operator watches everything that they look up.
+        `ready_when` has the children with a rule of readiness of their own.
+        """
         lookups = self._cluster.lookups
         await self._discover(turn.parent)
         for _ in range(ROUNDS):
             view = self._view(turn.parent, children)
-            own = render_status(turn.parent.folder, turn.parent.live.body, view)
+            own = render_status(turn.parent.folder, turn.parent.live.body, view, ready_when)
             versions = lookups.watch(own.asked, view.parent_lookup, turn.remember_secrets(own.secrets))
             await lookups.wait_for_sync(versions)
             if lookups.watch(versions) == versions:
@@ -138,8 +143,9 @@ class Observer:
             new = not all(kind in known and known[kind].synced for kind in kinds)
             await children.watch(kinds, _namespaces(rendered), redactor)
             await lookups.wait_for_sync(versions)
-            if (new and rendered.waits) or lookups.watch(versions) != versions:
-                # The objects that the render waited for may exist, because they were not watched before.
+            live = any(isinstance(query, Reference) for query in rendered.asked)
+            if (new and (rendered.waits or live)) or lookups.watch(versions) != versions:
+                # The objects that the render waited for, or found absent, may exist: they were not watched before.
                 continue
             more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
             read.update(rendered.generated)
@@ -194,7 +200,7 @@ class Observer:
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
         history = observe_loops(history, now, reset=changed and not live.deleting)
-        if is_suspended(live):
+        if is_suspended(live, turn.parent.folder.settings.suspend_when):
             # Users may change the children by hand, and no reconcile follows.
             return replace(history, requeues=Requeues())
         children = AppliedChildren(

@@ -3,12 +3,14 @@
 Promises:
 - A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
   refuses it, an Event reports that.
+- What a CRD or a reserved name keeps out of the author's status is logged once, with its template line.
 - A deferred status is written as it was reported last.
 - If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from ssa_operator.controller.informers.parent_cache import ParentState
@@ -16,16 +18,23 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.objects.status_diff import differs
 from ssa_operator.core.planning.child_history import next_revert_at
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.status_conflicts import conflict_message
 from ssa_operator.core.status.events import events, status_refused, status_undeclared
+from ssa_operator.core.status.own_status import OwnStatus, undeclared_fields
 from ssa_operator.core.status.report import Report, with_notice
 from ssa_operator.core.status.status_history import after_match, after_write, next_status_at, observe_status
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
+
+log = logging.getLogger("ssa_operator")
+
+LOGGED_LIMIT = 1000
+"""Dropped fields that are remembered, so that each is logged once."""
 
 
 class Publisher:
@@ -34,6 +43,8 @@ class Publisher:
     def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy) -> None:
         self._cluster = cluster
         self._conflict_policy = conflict_policy
+        self._logged: set[tuple[str, str, str, str]] = set()
+        """The dropped fields that are logged already: folder, digest, template line and reason."""
 
     async def publish(self, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
         """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
@@ -47,6 +58,8 @@ class Publisher:
         turn.state = replace(turn.state, status=history)
         self.emit_events(turn, report)
         status = declared(report.status, parent.status_schema)
+        if report.own.dropped or status != report.status:
+            self._log_dropped(turn, report)
         if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
             turn.state = replace(turn.state, status=after_match(turn.state.status, now))
         elif not history.paused:
@@ -54,7 +67,7 @@ class Publisher:
             if not later:
                 await self.write_status(turn, now)
         report = replace(report, again_at=earliest(report.again_at, next_conflict_at(turn.state)))
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=report))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report)))
         return report
 
     async def write_status(self, turn: Turn, now: float) -> None:
@@ -83,6 +96,20 @@ class Publisher:
             raise
         turn.state = replace(turn.state, status=after_write(turn.state.status, status, applied.live, now))
 
+    def _log_dropped(self, turn: Turn, report: Report) -> None:
+        """Log the author's fields that are not written, once for each template line and reason."""
+        parent, dropped = turn.parent, report.own.dropped
+        if parent.writes_status:
+            dropped += undeclared_fields(report.own, report.rendered_status, parent.status_schema)
+        for each in dropped:
+            key = (parent.folder.name, parent.folder.digest, str(each.location), each.reason)
+            if key not in self._logged:
+                if len(self._logged) >= LOGGED_LIMIT:
+                    self._logged.clear()
+                self._logged.add(key)
+                identity = parent.live.identity
+                log.warning("%s (for %s)", turn.state.redactor.redact(str(each)), identity)
+
     def emit_events(self, turn: Turn, report: Report) -> None:
         """Emit Events of what is new in the report, and remember the report as the last one."""
         parent, before = turn.parent, turn.state.status.report
@@ -90,7 +117,12 @@ class Publisher:
         if before is None and parent.unreported:
             new = (status_undeclared(parent.unreported), *new)
         self._cluster.recorder.emit(parent.live, new)
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=report))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report)))
+
+
+def _kept(report: Report) -> Report:
+    """The report without what the status template rendered, which may be large and may hold Secrets."""
+    return replace(report, own=OwnStatus(), rendered_status=StatusFields())
 
 
 def next_conflict_at(state: ParentState) -> float | None:

@@ -34,7 +34,9 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
@@ -49,7 +51,7 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan, render_history_after
-from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
+from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
 from ssa_operator.core.redaction.redacted_report import redacted_report
@@ -122,20 +124,20 @@ class Reconciler:
             return await self._reconcile_deletion(turn)
         if live.deleting:
             return await self._report_leaving(turn)
-        if is_suspended(live):
-            return await self._reconcile_suspended(turn)
+        if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
+            return await self._reconcile_suspended(turn, why)
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
         return await self._publish(turn, report)
 
-    async def _reconcile_suspended(self, turn: Turn) -> Report:
+    async def _reconcile_suspended(self, turn: Turn, why: str) -> Report:
         """A reconcile that reports on the children, and applies and deletes nothing."""
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
-        report = await self._report_suspended(turn, observed, outcomes)
+        report = await self._report_suspended(turn, observed, outcomes, why)
         return await self._publish(turn, report)
 
     async def _reconcile_deletion(self, turn: Turn) -> Report:
@@ -197,20 +199,20 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
         await trim_inventory(self._cluster, turn, plan)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
-    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
-        report = make_suspended_report(turn.parent.live, outcomes, own, self._now())
+    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes, why: str) -> Report:
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
+        report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
         return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
 
     async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
         report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = redacted_report(report, turn.state.redactor, own.left_out)
@@ -257,6 +259,16 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
+
+
+def _ready_when(outcomes: Iterable[Outcome]) -> dict[Reference, Predicate]:
+    """The children with a rule of readiness of their own."""
+    manifests = [outcome.step.manifest for outcome in outcomes if outcome.step.manifest is not None]
+    return {
+        Reference(manifest.identity.kind, manifest.identity.name): manifest.document.ready_when
+        for manifest in manifests
+        if manifest.document.ready_when is not None
+    }
 
 
 def _live_objects(outcomes: Iterable[Outcome]) -> list[LiveObject]:

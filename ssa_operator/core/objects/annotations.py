@@ -64,6 +64,8 @@ class Instructions:
     """Whether it is a finalize hook: applied only when the parent is being deleted."""
     wait: bool = True
     """Whether its readiness counts for the parent's."""
+    ready_when: str = ""
+    """The expression that replaces the built-in rules of readiness, '' for none."""
 
 
 DEFAULT = Instructions()
@@ -82,7 +84,7 @@ def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
     instructions = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
     if not instructions:
         return DEFAULT
-    allowed = ("recreate", "prune", "apply", "after", "on", "wait")
+    allowed = ("recreate", "prune", "apply", "after", "on", "wait", "ready-when")
     for name in instructions:
         if name not in allowed:
             near = difflib.get_close_matches(name, allowed, n=1)
@@ -95,6 +97,7 @@ def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
         after=parse_references(instructions.get("after", "")),
         finalize="on" in instructions and _choice("on", instructions["on"], ("finalize",)) == "finalize",
         wait=_choice("wait", instructions.get("wait", "true"), ("true", "false")) == "true",
+        ready_when=str(instructions.get("ready-when", "")),
     )
 
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssa_operator.core.objects.annotations import is_finalize_hook
+from ssa_operator.core.objects.annotations import Reference, is_finalize_hook
 from ssa_operator.core.objects.cluster_view import Body, Query
 from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 
 
@@ -46,6 +47,8 @@ class WaitTarget:
     """The state that the object must reach, in words that follow "to"; '' for none."""
     needs_permission: bool = False
     """Whether the wait only ends when a user grants a permission."""
+    live: bool = False
+    """Whether a template reads the field with `live`, which never waits: that it is missing is an error."""
 
     def __str__(self) -> str:
         if self.state:
@@ -72,6 +75,8 @@ class Document:
     """Whether a field of it holds a generated value alone, so that the next render reads the value back from the live
     object.
     """
+    ready_when: Predicate | None = None
+    """What replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
 
     def origin(self, path: FieldPath) -> Origin | None:
         """The origin of a field's value; None if the render isn't traced."""
@@ -157,6 +162,15 @@ class Rendered:
     """The generated values of all files."""
 
     @property
+    def ready_when(self) -> dict[Reference, Predicate]:
+        """The children with a rule of readiness of their own."""
+        return {
+            Reference(document.body["kind"], document.body["metadata"]["name"]): document.ready_when
+            for document in self.documents
+            if document.ready_when is not None
+        }
+
+    @property
     def standing(self) -> Rendered:
         """Without the finalize hooks: the children while the parent is not being deleted."""
         return self._select(hooks=False) if self.has_hooks else self
@@ -201,5 +215,7 @@ class StatusFields:
     """When the result may change without an event, in seconds since the epoch."""
     left_out: tuple[str, ...] = ()
     """The fields that would publish the content of a Secret."""
+    location_of: Callable[[FieldPath], SourceLocation] | None = field(default=None, repr=False, compare=False)
+    """The line that wrote a field, or the nearest field around it; None without a template."""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
     """The Secrets that the template reads."""

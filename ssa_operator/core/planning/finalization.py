@@ -203,7 +203,7 @@ def _hook_step(observed: Observed, step: Step, context: HookContext) -> tuple[St
         return step, None
     if _is_done(step, live, now):
         return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    found = readiness(live.body, now, reports_status=step.reports_status)
+    found = step.readiness_of(live, now)
     if not _is_failed_job(live, now):
         # The condition of the parent reports the readiness of the hook.
         return replace(step, reason=found.message or step.reason), found.again_at
@@ -218,7 +218,7 @@ def _is_done(step: Step, live: LiveObject, now: float) -> bool:
     """Whether a hook is done: its object is ready, or its manifest says `wait: "false"`."""
     if step.manifest is not None and not step.manifest.instructions.wait:
         return True
-    return readiness(live.body, now, reports_status=step.reports_status).state is ReadinessState.CURRENT
+    return step.readiness_of(live, now).state is ReadinessState.CURRENT
 
 
 def _is_failed_job(live: LiveObject, now: float) -> bool:

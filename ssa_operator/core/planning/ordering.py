@@ -24,7 +24,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.feedback_loops import answers
-from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.readiness.rules import ReadinessState
 
 MAX_IMMEDIATE_REQUEUES = 1000
 """Reconciles in a row that may follow each other at once. A longer series backs off."""
@@ -151,7 +151,7 @@ def _is_readable(outcome: Outcome, now: float) -> bool:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return readiness(live.body, now, reports_status=outcome.step.reports_status).usable
+    return outcome.step.readiness_of(live, now).usable
 
 
 def _awaited(edge: Edge) -> WaitTarget:

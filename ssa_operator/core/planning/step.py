@@ -18,7 +18,7 @@ from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
 from ssa_operator.core.policies.recreate import Recreation
-from ssa_operator.core.readiness.rules import Readiness
+from ssa_operator.core.readiness.rules import Readiness, readiness
 
 
 class Action(StrEnum):
@@ -103,3 +103,8 @@ class Step:
     """Whether the manifest is applied already, and no other manager changed our fields."""
     reports_status: bool = False
     """Whether the object is ready only once its status was written."""
+
+    def readiness_of(self, live: LiveObject, now: float) -> Readiness:
+        """The readiness of the live object of the step, by the rule of its manifest if it has one."""
+        ready_when = None if self.manifest is None else self.manifest.document.ready_when
+        return readiness(live.body, now, reports_status=self.reports_status, ready_when=ready_when)

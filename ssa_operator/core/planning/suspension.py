@@ -1,16 +1,20 @@
 """Suspends a parent: the operator reports the readiness of its children, and applies and deletes nothing.
 
 Promises:
-- The parent's annotation suspends it until a user removes the annotation or deletes the parent.
+- The parent's annotation suspends it until a user removes the annotation or deletes the parent. So does the folder's
+  setting `suspendWhen`, while its expression over the parent is true. An expression without a value suspends nothing.
 - `Ready` follows from the live children alone. A suspended parent with healthy children is Ready.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, Step
@@ -19,11 +23,36 @@ ANNOTATION = f"{PREFIX}suspend"
 """The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing."""
 
 MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
-"""The message of the condition Suspended."""
+"""The message of the condition Suspended for the annotation."""
 
 
-def is_suspended(parent: LiveObject) -> bool:
-    return parent.metadata.annotations.get(ANNOTATION) == "true" and not parent.deleting
+def is_suspended(parent: LiveObject, suspend_when: Predicate | None = None) -> bool:
+    """Whether a parent is suspended; `suspend_when` is the setting of its folder."""
+    return bool(suspension_message(parent, suspend_when))
+
+
+def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None) -> str:
+    """The message of the condition Suspended, '' if the parent isn't suspended."""
+    if parent.deleting:
+        return ""
+    if parent.metadata.annotations.get(ANNOTATION) == "true":
+        return MESSAGE
+    if suspend_when is not None and suspend_when.judge(_variables(parent.body)).holds:
+        return f"nothing is applied while suspendWhen in _settings.yaml holds: {suspend_when.text}"
+    return ""
+
+
+def _variables(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of an expression over the parent: its top-level fields, and the variables of templates."""
+    metadata = body.get("metadata") or {}
+    return {
+        **body,
+        "object": body,
+        "name": metadata.get("name", ""),
+        "namespace": metadata.get("namespace", ""),
+        "labels": metadata.get("labels") or {},
+        "annotations": metadata.get("annotations") or {},
+    }
 
 
 def outcomes_while_suspended(plan: Plan) -> tuple[Outcome, ...]:

@@ -3,6 +3,7 @@
 Promises:
 - The rules apply from general to specific: deletion, observed generation, `Reconciling`, `Stalled`, the kind's own
   rule, the `Ready` condition. If none applies, the object is Current.
+- The expression of an author (`ready-when`) replaces all of them but deletion.
 - Each kind has one function and one row in `RULES`. A rule sends no request and reads no clock: `now` is an argument.
 - No object is ready too early: a workload that its controller hasn't observed yet is InProgress.
 """
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.predicate import Predicate
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -63,8 +65,10 @@ _OUTDATED = "its controller has not observed the latest change"
 Rule: TypeAlias = Callable[[Body, float], Readiness]
 
 
-def readiness(body: Body, now: float, *, reports_status: bool = False) -> Readiness:
-    """The readiness of a live object; `now` is in seconds since the epoch.
+def readiness(
+    body: Body, now: float, *, reports_status: bool = False, ready_when: Predicate | None = None
+) -> Readiness:
+    """The readiness of a live object; `now` is in seconds since the epoch. `ready_when` replaces the built-in rules.
 
     `reports_status` says that a controller writes the status of the object's kind, so that the object isn't ready
     before. kstatus doesn't know this, and returns Current.
@@ -72,6 +76,8 @@ def readiness(body: Body, now: float, *, reports_status: bool = False) -> Readin
     metadata = body.get("metadata", {})
     if metadata.get("deletionTimestamp"):
         return Readiness(ReadinessState.TERMINATING, "is being deleted")
+    if ready_when is not None:
+        return _by_predicate(body, ready_when)
     observed = _status(body).get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return _in_progress(_OUTDATED)
@@ -83,6 +89,14 @@ def readiness(body: Body, now: float, *, reports_status: bool = False) -> Readin
         return _in_progress(outdated)
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
+
+
+def _by_predicate(body: Body, ready_when: Predicate) -> Readiness:
+    judgement = ready_when.judge(body)
+    if judgement.holds:
+        return CURRENT
+    cause = f": {judgement.cause}" if judgement.cause else ""
+    return _in_progress(f"ready-when {ready_when.text} is false{cause}")
 
 
 def _outdated_status(body: Body) -> str:

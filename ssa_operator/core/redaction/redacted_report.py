@@ -3,8 +3,8 @@
 Promises:
 - Every text of a report is redacted: the verdict, the conditions, the entries of the children, and the texts of the
   steps and outcomes, which become events and logs.
-- The fields of the author's status template are not changed: `rendering` leaves out those that a Secret's content would
-  be part of.
+- The fields and conditions of the author's status template are not changed: `rendering` leaves out those that a
+  Secret's content would be part of.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ssa_operator.core.objects.messages import sentence
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
 from ssa_operator.core.status.child_status import ChildStatus
+from ssa_operator.core.status.own_status import OPERATOR_TYPES
 from ssa_operator.core.status.report import Report, with_message
 
 
@@ -34,7 +35,7 @@ def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str])
     status = {**report.status}
     for name in ("conditions", "resources"):
         if name in status:
-            status[name] = [_entry(entry, redactor) for entry in status[name]]
+            status[name] = [entry if _is_authors(entry) else _entry(entry, redactor) for entry in status[name]]
     return replace(
         report,
         status=status,
@@ -43,6 +44,11 @@ def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str])
         outcomes=tuple(_outcome(outcome, redactor) for outcome in report.outcomes),
         feedback_loop=redact(report.feedback_loop),
     )
+
+
+def _is_authors(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of `conditions` is the author's. The entries of `resources` have no type."""
+    return entry.get("type", OPERATOR_TYPES[0]) not in OPERATOR_TYPES
 
 
 def _entry(entry: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class SnapshotMask:
     def learn(self, secrets: Iterable[Mapping[str, Any]]) -> None:
         """Learn the values of some Secrets, so that they are replaced in other objects, too."""
         known = {
-            _decoded(value)
+            decoded(value)
             for secret in secrets
             for value in (secret.get("data") or {}).values()
             if isinstance(value, str)
@@ -56,7 +56,7 @@ class SnapshotMask:
 
     def data_value(self, value: str) -> str:
         """The token of one entry of a Secret's data, in base64."""
-        return base64.b64encode(self.token(_decoded(value)).encode()).decode()
+        return base64.b64encode(self.token(decoded(value)).encode()).decode()
 
     def masked(self, body: Mapping[str, Any], redactor: Redactor = NO_SECRETS) -> dict[str, Any]:
         """An object with tokens in place of a Secret's content; `redactor` knows what is a Secret's content."""
@@ -146,7 +146,7 @@ def is_secret(body: Mapping[str, Any]) -> bool:
     return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")
 
 
-def _decoded(value: str) -> str:
+def decoded(value: str) -> str:
     """A value of a Secret's data as text; as it is written where it is no text."""
     try:
         return base64.b64decode(value, validate=True).decode()

@@ -15,7 +15,7 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 
 CAUSE_LIMIT = 256
 """Characters of the reason why a dependency isn't ready yet."""
@@ -60,7 +60,7 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
-        found = readiness(live.body, now, reports_status=step.reports_status)
+        found = step.readiness_of(live, now)
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:

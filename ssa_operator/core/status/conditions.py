@@ -5,8 +5,7 @@ Promises:
   (kstatus). Each condition has an `observedGeneration`, a reason, and a message that names the object and the cause.
 - While a parent is suspended, `observedGeneration` stays at the generation that was applied last.
 - `lastTransitionTime` changes only when the status of its condition does. No other field depends on the clock.
-- The fields of a status template never replace `conditions`, `observedGeneration` or `resources`. While the template
-  fails, they stay as they were.
+- The author's own conditions follow those of the operator.
 - The operator limits the length of messages and lists.
 """
 
@@ -15,32 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
-
-import msgspec
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
-from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.status.child_status import ChildStatus
+from ssa_operator.core.status.own_status import ConditionType, OwnStatus
 from ssa_operator.core.status.verdict import Verdict
 
-
-class ConditionType(StrEnum):
-    """The conditions of a parent."""
-
-    READY = "Ready"
-    """Whether every child matches its manifest and is ready. It always exists."""
-    RECONCILING = "Reconciling"
-    """Work is in progress. It exists only while it is true."""
-    STALLED = "Stalled"
-    """Only a change by a user can help. It exists only while it is true."""
-    SUSPENDED = "Suspended"
-    """Nothing is applied or deleted, as the parent's annotation says. It exists only while it is true."""
-
-
-RESERVED = ("conditions", "observedGeneration", "resources")
 ENTRY_LIMIT = 512
 """Characters of the message of one child."""
 
@@ -49,16 +30,18 @@ RESOURCES_LIMIT = 1000
 
 
 def make_status(
-    parent: LiveObject, verdict: Verdict, children: Sequence[ChildStatus], own: StatusFields, now: float
+    parent: LiveObject, verdict: Verdict, children: Sequence[ChildStatus], own: OwnStatus, now: float
 ) -> dict[str, Any]:
-    """The parent's whole status; `own` are the fields of the author's status template, `now` is in seconds since the
+    """The parent's whole status; `own` is the author's part of it, `now` is in seconds since the
     epoch.
     """
-    status = {key: value for key, value in _own_fields(parent, own).items() if key not in RESERVED}
+    status = dict(own.fields)
     generation = _reported_generation(parent) if verdict.suspended else parent.metadata.generation
     if generation:
         status["observedGeneration"] = generation
     conditions = _conditions(parent, verdict, generation)
+    observed = {"observedGeneration": generation} if generation else {}
+    conditions += [{**observed, **condition} for condition in own.conditions]
     status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
     ordered = sorted(children, key=lambda child: child.identity)
     status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
@@ -70,15 +53,6 @@ def _reported_generation(parent: LiveObject) -> int | None:
     status = parent.body.get("status")
     generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
     return generation if isinstance(generation, int) else None
-
-
-def _own_fields(parent: LiveObject, own: StatusFields) -> Mapping[str, Any]:
-    """The fields of the author's status template; where it failed, those of its last success."""
-    status, owned = parent.body.get("status"), parent.owned_fields("status")
-    if not own.problems or not owned or not isinstance(status, Mapping):
-        return own.fields
-    names = msgspec.json.decode(owned).get("f:status", {})
-    return {key: value for key, value in status.items() if f"f:{key}" in names}
 
 
 def resource_entry(child: ChildStatus) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.core.objects.live_object import LiveObject
@@ -16,11 +16,11 @@ from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.planning.suspension import MESSAGE as SUSPENDED
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
+from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_status
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
@@ -49,6 +49,10 @@ class Report:
     """The message of the children that change each time they are applied, '' where there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
+    own: OwnStatus = field(default_factory=OwnStatus)
+    """The author's part of the status."""
+    rendered_status: StatusFields = field(default_factory=StatusFields)
+    """What the status template rendered."""
 
 
 def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
@@ -69,10 +73,14 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
 
 
-def make_suspended_report(parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
-    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`."""
+def make_suspended_report(
+    parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float, why: str
+) -> Report:
+    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`, `why` is the message of
+    `suspension_message`.
+    """
     children = child_statuses(outcomes, now)
-    verdict = replace(make_verdict_on_children(children), suspended=SUSPENDED)
+    verdict = replace(make_verdict_on_children(children), suspended=why)
     report = _with_outcomes(_report_of(parent, verdict, children, own, now), outcomes, own.again_at)
     return replace(report, suspended=True)
 
@@ -97,8 +105,11 @@ def make_deletion_report(
 
 
 def with_message(report: Report, message: str) -> Report:
-    """The report with another message in its verdict and in each condition."""
-    conditions = [{**condition, "message": message} for condition in report.status["conditions"]]
+    """The report with another message in its verdict and in each condition of the operator."""
+    conditions = [
+        {**condition, "message": message} if condition["type"] in OPERATOR_TYPES else condition
+        for condition in report.status["conditions"]
+    ]
     return replace(
         report,
         verdict=replace(report.verdict, message=message),
@@ -118,8 +129,11 @@ def _report_of(
     parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
 ) -> Report:
     """The report with a verdict, and without outcomes."""
+    author = own_status(parent, own)
     return Report(
-        status=make_status(parent, verdict, children, own, now),
+        status=make_status(parent, verdict, children, author, now),
+        own=author,
+        rendered_status=own,
         verdict=verdict,
         children=children,
         complete=False,

@@ -33,6 +33,11 @@ class StatusHistory:
     """When a reconcile last looked for foreign changes, in seconds since the epoch."""
 
     @property
+    def unready(self) -> bool:
+        """Whether the last report says that the parent is not ready."""
+        return self.report is not None and not self.report.verdict.ready
+
+    @property
     def paused(self) -> bool:
         """Whether the status stays as others wrote it, for now."""
         return self.conflict is not None and self.conflict.revert_delayed(self.observed_at)

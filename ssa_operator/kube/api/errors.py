@@ -25,6 +25,7 @@ _TERMINAL_MESSAGES = (
 )
 _MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
 _TERMINATING = "because it is being terminated"
+_CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
 _UNDISCOVERED_OWNER = "cannot find RESTMapping for"
 _NO_SUCH_PATH = "404 page not found"
@@ -114,7 +115,7 @@ class ApiError(Exception):
     @property
     def terminal(self) -> bool:
         """Whether the same request fails again until the manifest or the cluster changes."""
-        if self.namespace_terminating or self.undiscovered_owner:
+        if self._refused_for_now:
             return False
         return self.code in _TERMINAL_CODES or any(text in self.message for text in _TERMINAL_MESSAGES)
 
@@ -158,7 +159,17 @@ class ApiError(Exception):
 
     @property
     def forbidden(self) -> bool:
-        return self.code == 403 and not self.namespace_terminating and not self.undiscovered_owner
+        return self.code == 403 and not self._refused_for_now
+
+    @property
+    def _refused_for_now(self) -> bool:
+        """Whether a 403 passes by itself: no permission is missing."""
+        return self.namespace_terminating or self.crd_terminating or self.undiscovered_owner
+
+    @property
+    def crd_terminating(self) -> bool:
+        """The CRD of the object is being deleted, so the server creates no object of it. It ends with the CRD."""
+        return self.code == 403 and _CRD_TERMINATING in self.message
 
     @property
     def undiscovered_owner(self) -> bool:

@@ -12,13 +12,15 @@ from typing import Any
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
+from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 SETTINGS = "_settings.yaml"
 
-_KEYS = ("interval", "version", "clusterScope", "formerManagers")
+_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Settings:
     """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
     """Field managers whose fields the operator takes over when it adopts an existing object."""
+    suspend_when: Predicate | None = None
+    """The expression over a parent that suspends it while it is true; None without one."""
 
 
 DEFAULT = Settings()
@@ -66,7 +70,20 @@ def _settings(found: Any, node: Node) -> Settings:
         version=version,
         cluster_scope=cluster_scope,
         former_managers=_former_managers(found.get("formerManagers", []), node),
+        suspend_when=_suspend_when(found.get("suspendWhen"), node),
     )
+
+
+def _suspend_when(value: Any, node: Node) -> Predicate | None:
+    if value is None:
+        return None
+    location = find_location(node, ("suspendWhen",), SlotValues())
+    if not isinstance(value, str):
+        raise DocumentError("suspendWhen must be an expression such as \"labels['x'] == 'true'\", in quotes", location)
+    try:
+        return compile_predicate(value)
+    except PredicateError as error:
+        raise DocumentError(f"suspendWhen {error}", location) from None
 
 
 def _former_managers(value: Any, node: Node) -> frozenset[str]:

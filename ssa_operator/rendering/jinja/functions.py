@@ -31,7 +31,7 @@ VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
 VARIABLES = frozenset(VARIABLE_DESCRIPTIONS)
 """The variables of every template, also of imported and included ones."""
 
-CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "lookup", "lookup_all", "ready"})
+CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 
 

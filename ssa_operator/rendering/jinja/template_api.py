@@ -4,7 +4,7 @@ Promises:
 - A query alone never waits. A document that reads a field waits until the cluster has the object and the field.
 - A document that reads a field of a child also waits until the child is ready, except for a child with the annotation
   `wait: "false"`.
-- `default` and `is defined` wait for neither.
+- `default` and `is defined` wait for neither, and `live` never waits.
 - In a lenient render nothing waits: it reads the fields of a child that is not ready or that is being deleted.
 - The render records every query with the template line that sent it.
 """
@@ -26,6 +26,7 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
@@ -51,6 +52,7 @@ class TemplateAPI:
         "_lenient",
         "_metadata",
         "_no_wait",
+        "_ready_when",
         "_reused_values",
         "again_at",
         "aged",
@@ -59,6 +61,8 @@ class TemplateAPI:
         "file_provenance",
         "generated_values",
         "generator",
+        "judged",
+        "live_reads",
         "objects_with_generated_values",
         "read_unready",
         "secrets",
@@ -73,9 +77,10 @@ class TemplateAPI:
         lenient: bool = False,
         no_wait: AbstractSet[Reference] = frozenset(),
         traced: bool = False,
+        ready_when: Mapping[Reference, Predicate] | None = None,
     ) -> None:
         """`lenient`: nothing waits. `no_wait`: the children that don't have to be ready. `traced`: the values record
-        the fields that they come from.
+        the fields that they come from. `ready_when`: the children with a rule of readiness of their own.
         """
         self.cluster = cluster
         self.asked: dict[Query, SourceLocation | None] = {}
@@ -94,7 +99,12 @@ class TemplateAPI:
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
         """The generated values of all files."""
+        self.live_reads: dict[Reference, SourceLocation | None] = {}
+        """The children that templates read with `live`, each with the first template line that does."""
+        self.judged: set[Reference] = set()
+        """The children whose readiness the templates depend on."""
         self._no_wait = no_wait
+        self._ready_when = ready_when or {}
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
@@ -116,6 +126,7 @@ class TemplateAPI:
             "child": self._child,
             "expired": self._expired,
             "generated": self._generated,
+            "live": self._live,
             "lookup": self._lookup,
             "lookup_all": self._lookup_all,
             "ready": self._ready,
@@ -166,10 +177,20 @@ class TemplateAPI:
                 (self._record_query(query, None),), [WaitTarget(query, state="be ready")], is_answer=True
             )
         readiness_counts = not self._lenient and query not in self._done
-        unready = readiness_counts and (deleting or (query not in self._no_wait and not self._readiness(body).usable))
+        unready = readiness_counts and (
+            deleting or (query not in self._no_wait and not self._readiness(body, query).usable)
+        )
         if unready and not deleting:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
+
+    def _live(self, kind: str, name: str) -> TrackedValue:
+        """The parent's own child as it is now, ready or not, being deleted or not; none where there is none. It never
+        waits.
+        """
+        query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
+        source = self._record_query(query, self.cluster.child(kind, name), awaited=False, live=True)
+        return TrackedValue(source.body, (source,))
 
     def _lookup(
         self,
@@ -242,7 +263,7 @@ class TemplateAPI:
             answer = self.cluster.answer(source.query)
             if answer.unknown:
                 return self._unknown_answer(source, answer)
-        found = source.query in self._done or (body is not None and self._is_ready(body))
+        found = source.query in self._done or (body is not None and self._is_ready(body, source.query))
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
@@ -273,10 +294,20 @@ class TemplateAPI:
         return False
 
     def _record_query(
-        self, query: Query, body: Any, *, awaited: bool = True, unready: bool = False, unanswered: bool = False
+        self,
+        query: Query,
+        body: Any,
+        *,
+        awaited: bool = True,
+        unready: bool = False,
+        unanswered: bool = False,
+        live: bool = False,
     ) -> Provenance:
         location = _calling_line()
-        self.asked.setdefault(query, location)
+        if live and isinstance(query, Reference):
+            self.live_reads.setdefault(query, location)
+        else:
+            self.asked.setdefault(query, location)
         if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, list) else [body]
         return Provenance(
@@ -290,6 +321,7 @@ class TemplateAPI:
             unanswered=unanswered,
             location=location,
             path=() if self.traced else None,
+            live=live,
         )
 
     def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
@@ -301,13 +333,17 @@ class TemplateAPI:
         )
         return UnknownValue((source,), [awaited], is_answer=True)
 
-    def _is_ready(self, body: Mapping[str, Any]) -> bool:
-        return self._readiness(body).state is ReadinessState.CURRENT
+    def _is_ready(self, body: Mapping[str, Any], query: Query) -> bool:
+        return self._readiness(body, query).state is ReadinessState.CURRENT
 
-    def _readiness(self, body: Mapping[str, Any]) -> Readiness:
+    def _readiness(self, body: Mapping[str, Any], query: Query) -> Readiness:
+        ready_when = None
+        if isinstance(query, Reference):
+            self.judged.add(query)
+            ready_when = self._ready_when.get(query)
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.cluster.now, reports_status=status_kinds)
+        found = readiness(body, self.cluster.now, reports_status=status_kinds, ready_when=ready_when)
         if found.again_at is not None:
             self._render_again_at(found.again_at)
         return found

@@ -52,6 +52,8 @@ class Provenance:
     """The template line that sent the query."""
     path: FieldPath | None = None
     """The field of the answer that the template reads; None if the render records no paths."""
+    live: bool = False
+    """Whether it is the answer of `live`, which never waits: a missing field is an error."""
     of_parent: bool = False
     """Whether the answer is the parent. Only a render that records paths has such a provenance."""
 
@@ -513,4 +515,4 @@ def _awaited_field(source: Provenance, path: FieldPath) -> WaitTarget:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         item = Lookup(api_version=query.api_version, kind=query.kind, namespace=namespace, name=name)
         return WaitTarget(item, path[1:])
-    return WaitTarget(query, path)
+    return WaitTarget(query, path, live=source.live)

@@ -7,6 +7,9 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_statu
 from tests.kube.fakes import status
 
 TERMINATING = 'configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated'
+CRD_TERMINATING = (
+    'gadgets.example.com "web" is forbidden: create not allowed while custom resource definition is terminating'
+)
 UNDISCOVERED = (
     'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for '
     'APIVersion a.b/v1 Kind Site: no matches for kind "Site" in version "a.b/v1"'
@@ -25,6 +28,7 @@ TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (403, status(403, "Forbidden", "cannot patch"), True, {"forbidden"}),
     (403, status(403, "Forbidden", TERMINATING), False, {"namespace_terminating"}),
     (403, status(403, "Forbidden", UNDISCOVERED), False, set()),
+    (403, status(403, "Forbidden", CRD_TERMINATING), False, {"crd_terminating"}),
     (
         403,
         status(403, "Forbidden", "no", causes=[{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]),
@@ -54,7 +58,8 @@ TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (0, status(410, "Gone", "the watch's ERROR event"), False, {"gone"}),
 ]
 PREDICATES = {
-    "already_exists", "conflict", "forbidden", "gone", "invalid", "namespace_terminating", "not_found", "throttled",
+    "already_exists", "conflict", "crd_terminating", "forbidden", "gone", "invalid", "namespace_terminating",
+    "not_found", "throttled",
     "too_large_resource_version", "unknown_resource",
 }  # fmt: skip
 

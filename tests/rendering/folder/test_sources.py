@@ -126,6 +126,15 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
             "_settings.yaml:1: formerManagers: ssa-operator is the operator itself",
         ),
         ({"a.yaml": HEAD, "_settings.yaml": "version: 1\n"}, "_settings.yaml:1: version must be a name such as v1"),
+        ({"a.yaml": HEAD, "_settings.yaml": "suspendWhen: true\n"}, "_settings.yaml:1: suspendWhen must be an expres"),
+        (
+            {"a.yaml": HEAD, "_settings.yaml": "version: v1\nsuspendWhen: spec.x =\n"},
+            "_settings.yaml:2: suspendWhen is no valid expression",
+        ),
+        (
+            {"a.yaml": HEAD, "_settings.yaml": "suspendWhen: \"lookup('v1', 'Secret', 'x')\"\n"},
+            "_settings.yaml:1: suspendWhen calls lookup, which queries the cluster",
+        ),
         ({"a.yaml": HEAD, "_settings.yaml": "- a\n"}, "_settings.yaml:1: settings are a mapping of interval"),
         ({"a.yaml": HEAD, "_settings.yaml": "a: [\n"}, "_settings.yaml:1: did not find"),
         ({"a.yaml": HEAD, "_settings.yaml": "---\na: 1\n---\nb: 1\n"}, "_settings.yaml:4: there may be only one docum"),
@@ -151,6 +160,16 @@ def test_a_folder_that_lost_all_of_its_templates_keeps_the_last_good_ones(tmp_pa
     assert "has no templates" in str(echoes(lost).problems[0])
     assert rendered_values(echoes(lost)) == [1]
     assert echoes(lost).settings.interval == 5
+
+
+def test_a_wrong_expression_keeps_the_last_good_settings(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD, f"{ECHOES}/_settings.yaml": "suspendWhen: spec.paused\n"})
+    good = load(tmp_path)
+    write(tmp_path, {f"{ECHOES}/_settings.yaml": "suspendWhen: spec.paused |\n"})
+    bad = echoes(load(tmp_path, good))
+    assert len(bad.problems) == 1
+    assert bad.settings.suspend_when is not None
+    assert bad.settings.suspend_when.text == "spec.paused"
 
 
 def test_settings(tmp_path: Path) -> None:

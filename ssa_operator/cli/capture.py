@@ -1,0 +1,130 @@
+"""`ssa-operator capture`: saves a live parent, and what its templates read, as a golden case.
+
+Promises:
+- The command writes nothing to the cluster, and no content of a Secret to a file.
+- The case passes at once: its expected files are what it renders.
+- An existing case is not overwritten. If the command fails, it leaves no files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    CrdsOfTemplates,
+    Kubeconfig,
+    Namespace,
+    Templates,
+    check_folders,
+    crds_of,
+    example,
+    namespace_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.cli.captured_case import LiveCase
+    from ssa_operator.cli.connection import Target
+    from ssa_operator.cli.object_reference import ObjectReference
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator capture echo/hello --case two-replicas"))(capture)
+
+
+def capture(
+    parent: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The live parent.")],
+    case: Annotated[
+        str,
+        typer.Option(envvar="SSA_OPERATOR_CASE", metavar="NAME", help="Name of the case. Default: that of the parent."),
+    ] = "",
+    templates: Templates = TEMPLATES,
+    crds: CrdsOfTemplates = None,
+    namespace: Namespace = "",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Save a live parent, its children and what its templates look up as a golden case.
+
+    The files are in tests/<plural>.<group>/<case>/ beside the templates. Stand-ins replace the content of Secrets.
+    """
+    from ssa_operator.cli import connection
+    from ssa_operator.cli.object_reference import parse_references
+
+    check_folders(templates)
+    if "/" in case or case.startswith((".", "_")):
+        raise CommandError(f"--case is {case!r}, which is not a name of a folder of a case", code=2)
+    references = parse_references(parent)
+    if len(references) != 1:
+        raise CommandError("name one parent; a case has one", code=2)
+    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    live = connection.run(_read(references[0], templates, namespace_of(namespace), target))
+    folder = live.planned.parent.folder
+    name = case or live.planned.parent.live.identity.name
+    path = folder.root.parent / "tests" / folder.name / name
+    for written in _write(live, path, templates, crds or crds_of(templates)):
+        typer.echo(f"wrote {written}")
+
+
+async def _read(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> LiveCase:
+    """The live parent with what its templates read. Raises CommandError if an object of it can't be read."""
+    import time
+
+    from ssa_operator.cli import previews
+    from ssa_operator.cli.captured_case import LiveCase
+    from ssa_operator.controller.options import Options
+    from ssa_operator.core.objects.cluster_view import Lookup, Selection
+    from ssa_operator.core.objects.live_object import LiveObject
+
+    async with previews.opened(
+        target, Options(templates=tuple(templates)), lambda default: [namespace or default]
+    ) as opened:
+        (named,) = await previews.parents_of_references(opened, [reference], namespace)
+        preview, now = opened.preview, time.time()
+        planned = await preview.plan(named.parent)
+        status = await preview.render_status(planned)
+        others = {}
+        for query in dict.fromkeys((*planned.rendered.asked, *status.asked)):
+            if isinstance(query, Lookup | Selection):
+                answer = preview.cluster.lookups.answer(query)
+                if answer.unknown:
+                    raise CommandError(f"{query} can't be captured: {answer.unknown}")
+                others.update({LiveObject.of(dict(body)).identity: body for body in answer.objects})
+    rendered = planned.rendered
+    return LiveCase(
+        planned=planned,
+        others=[others[identity] for identity in sorted(others)],
+        uses_time=rendered.aged or rendered.again_at is not None or status.again_at is not None,
+        now=now,
+    )
+
+
+def _write(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence[Path]) -> list[Path]:
+    """Write the case, and return its files. Raises CommandError."""
+    import shutil
+
+    from ssa_operator.cli.captured_case import captured_case
+    from ssa_operator.cli.case_runs import load_project, update_case
+
+    if path.exists():
+        raise CommandError(f"{path} exists; remove it, or name another case with --case", code=2)
+    project = load_project(templates, crds)
+    temporary = path.with_name(f".{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        captured_case(live).align(temporary, project)
+        update_case(temporary, project)
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return sorted(path.iterdir())

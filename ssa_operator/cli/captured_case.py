@@ -1,0 +1,163 @@
+"""Makes a golden case of a live parent: of what its templates read of it, of its children, and of looked-up objects.
+
+Promises:
+- The case holds no content of a Secret: stand-ins replace it, also where other objects contain it.
+- Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
+  writes for itself is left out.
+- The case renders what the templates render in the cluster, with the stand-ins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.cli.canonical_yaml import canonical_text
+from ssa_operator.cli.case_runs import Project, render_case, write_files
+from ssa_operator.cli.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
+from ssa_operator.controller.preview import Planned
+from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.cluster_view import Body
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.adoption import LAST_APPLIED
+from ssa_operator.core.redaction.case_mask import CaseMask
+from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.core.redaction.snapshot_mask import aligned, is_secret
+from ssa_operator.rendering.status_redaction import redactor_of
+
+ROUNDS = 10
+"""The longest chain of children that are made of each other's content and of a Secret."""
+
+_SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "selfLink", "managedFields", "generateName")
+"""Fields of the metadata that the API server sets."""
+
+_REPORT = ("conditions", "observedGeneration", "resources")
+"""Fields of the parent's status that the operator writes for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCase:
+    """A live parent with what its templates read."""
+
+    planned: Planned
+    others: Sequence[Body]
+    """What the templates look up."""
+    uses_time: bool
+    """Whether the templates ask for the time."""
+    now: float
+    """The time of the plan, in seconds since the epoch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CapturedCase:
+    """The objects of a case. `align` completes it."""
+
+    parent: dict[str, Any]
+    children: dict[Identity, dict[str, Any]]
+    others: list[dict[str, Any]]
+    now: str
+    """The content of `now.txt`, '' for none."""
+    mask: CaseMask
+    live: Mapping[Identity, Body]
+    """The children as they are in the cluster."""
+    applied: Mapping[Identity, Body]
+    """The manifests as they are rendered in the cluster."""
+
+    def write(self, path: Path) -> None:
+        """Write the files of the case, without the expected ones."""
+        texts = {
+            PARENT: canonical_text([self.parent]),
+            CHILDREN: canonical_text([self.children[identity] for identity in sorted(self.children)]),
+            OTHERS: canonical_text(self.others),
+            NOW: self.now,
+        }
+        write_files((path / name, text) for name, text in texts.items())
+
+    def align(self, path: Path, project: Project) -> None:
+        """Write the case, with what the templates make of a Secret's content made of its stand-ins: a checksum, for
+        instance. Raises CommandError if it can't be rendered.
+        """
+        self.write(path)
+        first = dict(self.children)
+        for _ in range(ROUNDS):
+            output = render_case(read_case(path), project)
+            rendered = {
+                step.identity: step.manifest.body for step in output.rendered.steps if step.manifest is not None
+            }
+            children = {identity: self._aligned(identity, body, rendered) for identity, body in first.items()}
+            if children == self.children:
+                return
+            self.children = children
+            self.write(path)
+
+    def _aligned(self, identity: Identity, stored: dict[str, Any], rendered: Mapping[Identity, Body]) -> dict[str, Any]:
+        if identity not in rendered or identity not in self.applied:
+            return stored
+        align = self.mask.aligned_secret if is_secret(stored) else aligned
+        found = align(stored, self.live[identity], self.applied[identity], rendered[identity])
+        assert isinstance(found, dict)
+        return found
+
+
+def captured_case(live: LiveCase) -> CapturedCase:
+    """The case of a live parent."""
+    planned = live.planned
+    parent, templates = planned.parent.live, planned.parent.folder.templates
+    assert templates is not None
+    children = {each.identity: each.body for each in planned.observed.children.own}
+    known = {parent.identity, *children}
+    others = [body for body in live.others if LiveObject.of(dict(body)).identity not in known]
+    mask = CaseMask(public=templates.text)
+    secrets = [body for body in (*children.values(), *others, *planned.rendered.secrets) if is_secret(body)]
+    mask.learn(secrets)
+    redactor = redactor_of(secrets, templates, parent.body)
+    mentioned = frozenset(
+        name for name in (*_SERVER_FIELDS, "ownerReferences", "generation") if _mentions(templates.text, name)
+    )
+    steps = planned.plan.steps
+    return CapturedCase(
+        parent=_parent(parent.body, mask, redactor, mentioned | ({"creationTimestamp"} if live.uses_time else set())),
+        children={identity: _object(body, mask, redactor, mentioned) for identity, body in children.items()},
+        others=[_object(body, mask, redactor, mentioned) for body in others],
+        now=f"{datetime.fromtimestamp(int(live.now), UTC):%Y-%m-%dT%H:%M:%SZ}\n" if live.uses_time else "",
+        mask=mask,
+        live=children,
+        applied={step.identity: step.manifest.body for step in steps if step.manifest is not None},
+    )
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _parent(body: Body, mask: CaseMask, redactor: Redactor, mentioned: frozenset[str]) -> dict[str, Any]:
+    """The parent without what the API server and the operator write."""
+    found = _object(body, mask, redactor, mentioned)
+    metadata = {**found["metadata"]}
+    if "generation" not in mentioned:
+        metadata.pop("generation", None)
+    finalizers = [each for each in metadata.pop("finalizers", []) if not each.startswith(PREFIX)]
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    status = {key: value for key, value in (found.pop("status", None) or {}).items() if key not in _REPORT}
+    return {**found, "metadata": metadata, **({"status": status} if status else {})}
+
+
+def _object(body: Body, mask: CaseMask, redactor: Redactor, mentioned: frozenset[str]) -> dict[str, Any]:
+    """An object without a Secret's content, and without the fields of its metadata that only a cluster sets."""
+    masked = mask.masked(body, redactor)
+    left_out = {*_SERVER_FIELDS, "ownerReferences"} - mentioned
+    metadata = {key: value for key, value in masked["metadata"].items() if key not in left_out}
+    for field in ("labels", "annotations"):
+        entries = metadata.pop(field, None) or {}
+        kept = {key: value for key, value in entries.items() if not key.startswith(PREFIX) and key != LAST_APPLIED}
+        if kept:
+            metadata[field] = kept
+    head = {key: masked[key] for key in ("apiVersion", "kind")}
+    rest = {key: value for key, value in masked.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {**head, "metadata": metadata, **rest}

@@ -1,0 +1,32 @@
+"""A condition over one object as a value: the expression of an author, and the function that judges an object by it.
+
+Promises:
+- The core judges objects by an expression without a template language: rendering compiles it (see
+  rendering.jinja.predicates).
+- Two predicates are equal if their expressions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The result of a predicate for one object."""
+
+    holds: bool
+    cause: str = ""
+    """Why the expression has no value, such as a missing field; '' where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """An expression over the top-level fields of an object."""
+
+    text: str
+    """The expression as its author wrote it."""
+    judge: Callable[[Mapping[str, Any]], Judgement] = field(compare=False, repr=False)
+    """Judges an object. It never raises: an expression without a value does not hold."""

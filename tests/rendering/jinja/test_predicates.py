@@ -1,0 +1,154 @@
+"""Expressions over one object: what holds, what a missing field does, and what no expression can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssa_operator.rendering.jinja.predicates import LENGTH_LIMIT, PredicateError, compile_predicate
+from tests.rendering.hostile_values import HOSTILE_VALUES
+
+OBJECT: dict[str, Any] = {
+    "apiVersion": "example.com/v1",
+    "kind": "Task",
+    "metadata": {"name": "a", "generation": 2, "labels": {"items": "x"}},
+    "spec": {"n": 3},
+    "status": {
+        "phase": "Running",
+        "observedGeneration": 2,
+        "empty": [],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+    "data": {"range": "a"},
+}
+
+
+def judged(text: str, body: dict[str, Any] = OBJECT) -> tuple[bool, str]:
+    judgement = compile_predicate(text).judge(body)
+    return judgement.holds, judgement.cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "status.phase == 'Running'",
+        "status.phase in ['Running', 'Succeeded']",
+        "status.observedGeneration >= metadata.generation",
+        "kind == 'Task' and spec.n > 2",
+        "(status.conditions | selectattr('type', 'equalto', 'Ready') | first).status == 'True'",
+        "status.x | default('Running') == 'Running'",
+        "status.a.b.c is not defined",
+        "status.x is undefined or status.x > 1",
+        "spec.n == 3 or status.x",
+        "metadata.labels.items == 'x'",
+        "data.items() | list | length == 1",
+        "data.range == 'a'",
+    ],
+)
+def test_an_expression_that_holds(text: str) -> None:
+    assert judged(text) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("status.phase == 'Failed'", ""),
+        ("status.empty", ""),
+        ("status.x != 'y'", "status.x is missing"),
+        ("status.x is none", "status.x is missing"),
+        ("status.x is not none", "status.x is missing"),
+        ("not status.x", "status.x is missing"),
+        ("status.a.b not in status.empty", "status.a.b is missing"),
+        ("status.x or true", "status.x is missing"),
+        ("spec[status.x] | default(true)", "status.x is missing"),
+        ("[status.x]", "status.x is missing"),
+        ("nothing", "nothing is missing"),
+        ("status.conditions[1].status == 'True'", "status.conditions[1].status is missing"),
+        ("status.empty | first is none", "No first item, sequence was empty."),
+        ("spec.n > 'x'", "> can't compare a number with a string"),
+        ("spec.n / 0 > 1", "division by zero"),
+        ("fail('no')", "no"),
+    ],
+)
+def test_an_expression_that_does_not_hold(text: str, cause: str) -> None:
+    assert judged(text) == (False, cause)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("  ", "is empty"),
+        ("status.phase ==", "is no valid expression: unexpected 'end of the expression'"),
+        ("status.phase = 'x'", "is no valid expression"),
+        ("status }} {{ spec", "is no valid expression"),
+        ("{% if x %}", "is no valid expression"),
+        ("status.phase | toYaml", "No filter named 'toYaml'"),
+        ("spec.n is large", "No test named 'large'"),
+        ("status | random", "random gives another item each time"),
+        ("lookup('v1', 'Secret', 'x').data.a == 'b'", "calls lookup, which queries the cluster"),
+        ("generated() == 'a'", "calls generated"),
+        ("include('x')", "calls include, which is not a function"),
+        ("(" * 400 + "1" + ")" * 400, "is nested too deeply"),
+        ("a" * (LENGTH_LIMIT + 1), f"is longer than {LENGTH_LIMIT} characters"),
+    ],
+)
+def test_an_invalid_expression_is_an_error(text: str, words: str) -> None:
+    with pytest.raises(PredicateError, match=r"^(is|calls)") as raised:
+        compile_predicate(text)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("''.__class__.mro()", "refused for security"),
+        ("range.__globals__", "refused for security"),
+        ("status.__class__", "refused for security"),
+        ("self.__init__.__globals__", "refused for security"),
+        ("cycler.__init__.__globals__", "refused for security"),
+        ("status.update({'phase': 'x'})", "changes a mapping in place"),
+        ("status.empty.append(1)", "changes a list in place"),
+        ("'a' * 10**9 == 'b'", "larger than"),
+        ("10 ** 9999 > 1", "too large"),
+        ("range(99999999) | list", "the range has more than"),
+        ("range(99999) | map('string') | map('center', 99999) | list", "too"),
+    ],
+)
+def test_the_sandbox_and_the_limits_are_those_of_templates(text: str, words: str) -> None:
+    holds, cause = judged(text)
+    assert not holds
+    assert words in cause
+    assert OBJECT["status"]["phase"] == "Running"
+    assert OBJECT["status"]["empty"] == []
+
+
+@pytest.mark.parametrize("name", HOSTILE_VALUES)
+def test_a_hostile_value_is_data(name: str) -> None:
+    text = HOSTILE_VALUES[name]
+    body = {"status": {"phase": text, "other": "Running"}}
+    assert judged("status.phase == 'Running'", body) == (text == "Running", "")
+    assert judged("status.phase == status.phase ~ ''", body) == (True, "")
+
+
+def test_a_cause_holds_nothing_of_a_secret() -> None:
+    secret = {"kind": "Secret", "data": {"token": "hunter2"}}
+    for text in ("data[data.token]", "fail(data.token)", "data.token | int > 'a'"):
+        assert judged(text, secret) == (False, "")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_whatever_the_object_holds_an_expression_has_a_result(value: Any) -> None:
+    for body in ({"status": value}, {"status": {"phase": value}}, {str(value): value}):
+        holds, _ = judged("status.phase == 'Running'", body)
+        assert holds == (isinstance(body.get("status"), dict) and body["status"].get("phase") == "Running")
+        judged("status.phase | length > 1 or status.phase[0].a > status.phase.items()", body)
