@@ -30,6 +30,7 @@ from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.own_status import ConditionType
 from ssa_operator.core.status.verdict import ReadyReason
 from ssa_operator.rendering.jinja import filters, functions
+from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
 ROOT = Path(__file__).parents[2]
@@ -96,15 +97,16 @@ def _page(title: str, parts: Iterable[str]) -> str:
 def _templates() -> Iterator[str]:
     yield "[Writing templates](../templates.md) explains them, with examples."
     yield "## Variables"
-    missing = functions.VARIABLES - functions.VARIABLE_DESCRIPTIONS.keys()
+    missing = (functions.VARIABLES | functions.SETTINGS) - dict(_variables()).keys()
     if missing:
         raise ValueError(f"VARIABLE_DESCRIPTIONS in rendering/jinja/functions.py describes no {', '.join(missing)}")
     yield _table(("variable", "meaning"), ((f"`{name}`", text) for name, text in _variables()))
     yield "## Functions"
     queries = {name: getattr(TemplateAPI, f"_{name}") for name in functions.CLUSTER_FUNCTIONS}
+    files = FolderFiles().functions()
     others = {name: each for name, each in functions.FUNCTIONS.items() if _is_own(each)}
     yield _table(
-        ("function", "result"), (_function(name, each) for name, each in sorted({**queries, **others}.items()))
+        ("function", "result"), (_function(name, each) for name, each in sorted({**queries, **files, **others}.items()))
     )
     jinja = sorted(functions.FUNCTIONS.keys() - others.keys())
     yield f"Jinja's own: {_names(jinja)}, `namespace` ([Jinja]({_JINJA}#list-of-global-functions))."
@@ -131,7 +133,7 @@ def _templates() -> Iterator[str]:
 
 
 def _variables() -> Iterator[tuple[str, str]]:
-    yield from functions.VARIABLE_DESCRIPTIONS.items()
+    yield from {**functions.VARIABLE_DESCRIPTIONS, **functions.SETTING_DESCRIPTIONS}.items()
 
 
 def _is_own(function: Callable[..., Any]) -> bool:

@@ -27,8 +27,10 @@ from ssa_operator.cli.options import (
     OutputOption,
     Templates,
     Timeout,
+    Values,
     check_folders,
     example,
+    installation_of,
     namespace_of,
 )
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from ssa_operator.cli.connection import Target
     from ssa_operator.controller.file_parents import FileParents
+    from ssa_operator.rendering.folder.installation import Installation
 
 REFUSED = 2
 
@@ -51,6 +54,7 @@ def apply(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     namespace: Namespace = "",
     timeout: Timeout = 300.0,
     prune: Annotated[
@@ -73,6 +77,7 @@ def apply(
     run = _Run(
         files=files,
         templates=templates,
+        installation=installation_of(values),
         namespace=namespace_of(namespace),
         seconds=timeout,
         prune=prune,
@@ -90,6 +95,7 @@ class _Run:
 
     files: list[str]
     templates: list[Path]
+    installation: Installation
     namespace: str
     seconds: float
     """How long it waits."""
@@ -119,7 +125,7 @@ class _Run:
 
         documents = read_parents(self.files)
         logging.getLogger("ssa_operator").setLevel(logging.ERROR)
-        options = Options(templates=tuple(self.templates), tick_rate=0.0)
+        options = Options(templates=tuple(self.templates), installation=self.installation, tick_rate=0.0)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(self.target))
             mapper, namespace = RESTMapper(client), self.namespace or client.credentials.namespace

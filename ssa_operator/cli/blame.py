@@ -21,8 +21,10 @@ from ssa_operator.cli.options import (
     Kubeconfig,
     Namespace,
     Templates,
+    Values,
     check_folders,
     example,
+    installation_of,
     namespace_of,
 )
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ssa_operator.cli.blamed_object import BlamedObject
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.object_reference import ObjectReference
+    from ssa_operator.rendering.folder.installation import Installation
 
 
 class BlameFormat(StrEnum):
@@ -56,6 +59,7 @@ def blame(
         ),
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     namespace: Namespace = "",
     output: Annotated[
         BlameFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
@@ -77,18 +81,24 @@ def blame(
     if len(chain) > 2:
         raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
     target = connection.Target(kubeconfig=kubeconfig, context=context)
-    found = connection.run(_blamed(chain, templates, within, target))
+    found = connection.run(_blamed(chain, templates, installation_of(values), within, target))
     _print(found, output)
 
 
 async def _blamed(
-    chain: Sequence[ObjectReference], templates: Sequence[Path], namespace: str, target: Target
+    chain: Sequence[ObjectReference],
+    templates: Sequence[Path],
+    installation: Installation,
+    namespace: str,
+    target: Target,
 ) -> list[BlamedObject]:
     from ssa_operator.cli import previews
     from ssa_operator.cli.blamed_object import blamed_children, select_child
     from ssa_operator.controller.options import Options
 
-    options = Options(templates=tuple(templates), namespaces=(namespace,) if namespace else ())
+    options = Options(
+        templates=tuple(templates), installation=installation, namespaces=(namespace,) if namespace else ()
+    )
     async with previews.opened(target, options) as opened:
         (named,) = await previews.parents_of_references(opened, chain[:1], namespace)
         children = await blamed_children(opened.preview, named.parent)

@@ -20,10 +20,12 @@ from ssa_operator.cli.options import (
     CrdsOfTemplates,
     Examples,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
     examples_of,
+    installation_of,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from ssa_operator.checks.findings import Finding
     from ssa_operator.core.objects.render_result import Document
+    from ssa_operator.rendering.folder.installation import Installation
 
 
 class CheckFormat(StrEnum):
@@ -49,6 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
     strict: Annotated[
@@ -73,14 +77,17 @@ def check(
         return
     check_folders(templates)
     existing = [path for path in crds or crds_of(templates) if path.exists()]
-    findings = _findings(templates, existing, examples_of(examples, templates))
+    given = examples_of(examples, templates)
+    findings = _findings(templates, installation_of(values, namespace=""), existing, given)
     write_findings(findings, output.value)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
         raise CommandError(f"check found {errors} errors and {len(findings) - errors} warnings")
 
 
-def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequence[Path]) -> list[Finding]:
+def _findings(
+    templates: Sequence[Path], installation: Installation, crds: Sequence[Path], examples: Sequence[Path]
+) -> list[Finding]:
     import time
 
     from ssa_operator.checks.crd_rules import check_crds
@@ -91,7 +98,10 @@ def _findings(templates: Sequence[Path], crds: Sequence[Path], examples: Sequenc
 
     definitions: list[Document] = read_objects(list(crds))
     project = Project(
-        sources=load_all(templates), kinds=read_crd_kinds(crds), examples=read_objects(list(examples)), now=time.time()
+        sources=load_all(templates, installation=installation),
+        kinds=read_crd_kinds(crds),
+        examples=read_objects(list(examples)),
+        now=time.time(),
     )
     findings = [
         _with_path(finding, templates) for finding in (*check_template_fields(project), *check_examples(project))

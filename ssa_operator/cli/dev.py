@@ -20,8 +20,10 @@ from ssa_operator.cli.options import (
     Name,
     Templates,
     Timeout,
+    Values,
     check_folders,
     example,
+    installation_of,
 )
 
 EXAMPLES = [Path("examples")]
@@ -34,6 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def dev(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: Crds = CRDS,
     examples: Annotated[
         list[Path],
@@ -70,6 +73,7 @@ def dev(
     logging_setup.configure(LogFormat.TEXT, log_level)
     dev_session = DevSession(
         templates=tuple(templates),
+        installation=installation_of(values),
         crds=tuple(crds),
         examples=tuple(examples),
         name=name,

@@ -179,6 +179,7 @@ class DevConsole:
         words = [request.value, f"{resource.name}/{identity.name}"]
         words += [child] if child and request is Request.BLAME else []
         options = [f"--templates={folder}" for folder in self.templates] + [f"--kubeconfig={self.kubeconfig}"]
+        options += [f"--values={file}" for file in self.operator.options.installation.values]
         options += [f"--namespace={identity.namespace}"] if identity.namespace else []
         self._state = replace(self._state, notice=f"{' '.join(words)} …")
         self._command = asyncio.create_task(self._open(words, options, width))

@@ -33,6 +33,7 @@ from ssa_operator.kube.api import request
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
 CHECK = 0.25
@@ -47,6 +48,9 @@ class DevSession:
     """The options of one `ssa-operator dev`."""
 
     templates: tuple[Path, ...]
+
+    installation: Installation
+    """What templates see of the installation."""
 
     crds: tuple[Path, ...]
 
@@ -71,7 +75,11 @@ class DevSession:
             mapper = RESTMapper(client)
             await _apply(client, mapper, examples)
             console.print(f"In another terminal: export KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
-            operator = Operator(client, mapper, Options(templates=self.templates, listen=self.listen))
+            operator = Operator(
+                client,
+                mapper,
+                Options(templates=self.templates, installation=self.installation, listen=self.listen),
+            )
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(session.serve(operator, stop))

@@ -14,8 +14,10 @@ from ssa_operator.cli.options import (
     OutputFormat,
     OutputOption,
     Templates,
+    Values,
     check_folders,
     example,
+    installation_of,
     namespace_of,
 )
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ssa_operator.cli.changes import ParentChanges
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.previews import NamedParent, PreviewSession
+    from ssa_operator.controller.options import Options
 
 DIFFERENCES = 1
 ERROR = 2
@@ -44,6 +47,7 @@ def diff(
         ),
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     namespace: Namespace = "",
     output: OutputOption = OutputFormat.TABLE,
     context: Context = None,
@@ -54,18 +58,18 @@ def diff(
     Exit code 0: nothing. 1: there are differences. 2: an error, or a manifest that is refused.
     """
     from ssa_operator.cli import connection
+    from ssa_operator.controller.options import Options
 
     check_folders(templates)
     within = namespace_of(namespace)
+    options = Options(templates=tuple(templates), installation=installation_of(values))
     target = connection.Target(kubeconfig=kubeconfig, context=context)
-    code = connection.run(_diff(parents, templates, within, output, target), code=ERROR)
+    code = connection.run(_diff(parents, options, within, output, target), code=ERROR)
     if code:
         raise typer.Exit(code)
 
 
-async def _diff(
-    arguments: list[str], templates: Templates, namespace: str, output: OutputFormat, target: Target
-) -> int:
+async def _diff(arguments: list[str], options: Options, namespace: str, output: OutputFormat, target: Target) -> int:
     import secrets
 
     from rich.console import Console
@@ -75,7 +79,6 @@ async def _diff(
     from ssa_operator.cli.object_reference import parse_references
     from ssa_operator.cli.parent_files import read_parents
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
-    from ssa_operator.controller.options import Options
 
     documents = read_parents(arguments) if previews.are_files(arguments) else None
     references = parse_references(arguments) if documents is None else ()
@@ -84,7 +87,7 @@ async def _diff(
         within = namespace or default
         return namespaces_of_documents(documents, within) if documents is not None else (within,)
 
-    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
+    async with previews.opened(target, options, needed) as opened:
         if documents is not None:
             named = await previews.parents_of_files(opened, documents, namespace)
         else:

@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,8 +51,10 @@ class Case:
     """The other live objects."""
     now: float = 0.0
     """Seconds since the epoch; without `now.txt` 0."""
-    expected: Mapping[str, str]
-    """The text of each expected file that is there, by its name."""
+    documents: Mapping[str, Sequence[Mapping[str, Any]]]
+    """The documents of each expected YAML file, by its name, without empty ones; none if there is no such file."""
+    lines: Mapping[str, Sequence[str]]
+    """The lines of each expected text file, by its name; none if there is no such file."""
 
     @property
     def folder(self) -> str:
@@ -102,12 +104,13 @@ def read_case(path: Path) -> Case:
             documents[name] = tuple(load_objects([path / name])) if (path / name).exists() else ()
         except FileError as error:
             problems += map(str, error.problems)
-    now, expected = 0.0, {}
+    now = 0.0
+    expected: dict[str, list[dict[str, Any]]] = {}
+    lines: dict[str, list[str]] = {}
     try:
         now = _read_now(path / NOW)
-        expected = {name: _read_text(path / name) for name in EXPECTED_FILES if (path / name).exists()}
-        for name in (EXPECTED, STATUS):
-            read_documents(path / name, expected.get(name, ""))
+        expected = {name: _read_documents(path / name) for name in (EXPECTED, STATUS)}
+        lines = {name: _read_text(path / name).splitlines() for name in (WAITS, PROBLEMS)}
     except CommandError as error:
         problems.append(str(error))
     if PARENT in documents and len(documents[PARENT]) != 1:
@@ -123,7 +126,8 @@ def read_case(path: Path) -> Case:
         children=documents[CHILDREN],
         others=documents[OTHERS],
         now=now,
-        expected=expected,
+        documents=expected,
+        lines=lines,
     )
 
 
@@ -149,6 +153,9 @@ def _read_now(path: Path) -> float:
 
 
 def _read_text(path: Path) -> str:
+    """The text of a file, '' if there is none."""
+    if not path.exists():
+        return ""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -157,15 +164,16 @@ def _read_text(path: Path) -> str:
         raise CommandError(f"{path}:1: can't be read: {error.strerror}", code=INVALID) from error
 
 
-def read_documents(path: Path, text: str) -> list[dict[str, Any]]:
-    """The documents of an expected file with this text. Raises CommandError if it is no YAML of mappings."""
+def _read_documents(path: Path) -> list[dict[str, Any]]:
+    """The documents of an expected file without empty ones. Raises CommandError if it is no YAML of mappings."""
     documents: list[dict[str, Any]] = []
     try:
-        for node in parse(StaticText(text, str(path))):
+        for node in parse(StaticText(_read_text(path), str(path))):
             document = node.build(SlotValues())
             if not isinstance(document, dict):
                 raise CommandError(f"{node.location}: must be a mapping", code=INVALID)
-            documents.append(document)
+            if document:
+                documents.append(document)
     except DocumentError as error:
         raise CommandError(f"{error.location}: {error}", code=INVALID) from error
     return documents

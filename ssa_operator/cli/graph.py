@@ -24,10 +24,12 @@ from ssa_operator.cli.options import (
     Kubeconfig,
     Namespace,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
     examples_of,
+    installation_of,
     namespace_of,
 )
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.drawn_graph import DrawnGraph
     from ssa_operator.cli.object_reference import ObjectReference
+    from ssa_operator.rendering.folder.installation import Installation
 
 
 class GraphFormat(StrEnum):
@@ -62,6 +65,7 @@ def graph(
         ),
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
     namespace: Namespace = "",
@@ -83,25 +87,35 @@ def graph(
     check_folders(templates)
     within = namespace_of(namespace)
     files = offline_graph.Files(
-        templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates)
+        templates=templates,
+        crds=crds or crds_of(templates),
+        examples=examples_of(examples, templates),
+        installation=installation_of(values, namespace=""),
     )
     if offline_graph.is_file(what):
         graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
     elif len(what) == 1 and "/" not in what[0]:
         graphs = [offline_graph.graph_of_kind(what[0], files)]
     else:
-        graphs = [_live_graph(parse_reference(what), templates, within, Target(kubeconfig=kubeconfig, context=context))]
+        target = Target(kubeconfig=kubeconfig, context=context)
+        graphs = [_live_graph(parse_reference(what), templates, installation_of(values), within, target)]
     _print(graphs, output)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:
         raise CommandError("\n".join(problems))
 
 
-def _live_graph(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> DrawnGraph:
+def _live_graph(
+    reference: ObjectReference, templates: Sequence[Path], installation: Installation, namespace: str, target: Target
+) -> DrawnGraph:
     from ssa_operator.cli import connection
     from ssa_operator.cli.live_graph import live_graph
+    from ssa_operator.controller.options import Options
 
-    return connection.run(live_graph(reference, templates, namespace, target))
+    options = Options(
+        templates=tuple(templates), installation=installation, namespaces=(namespace,) if namespace else ()
+    )
+    return connection.run(live_graph(reference, options, namespace, target))
 
 
 def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:

@@ -8,9 +8,8 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from ssa_operator.cli import previews
 from ssa_operator.cli.connection import Target
@@ -23,11 +22,8 @@ from ssa_operator.core.objects.identity import read_identity
 from ssa_operator.core.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
 
 
-async def live_graph(
-    reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target
-) -> DrawnGraph:
+async def live_graph(reference: ObjectReference, options: Options, namespace: str, target: Target) -> DrawnGraph:
     """The graph of the parent that the user named. Raises CommandError and ApiError."""
-    options = Options(templates=tuple(templates), namespaces=(namespace,) if namespace else ())
     async with previews.opened(target, options) as opened:
         (named,) = await previews.parents_of_references(opened, [reference], namespace)
         planned = await opened.preview.plan(named.parent)

@@ -43,6 +43,7 @@ from ssa_operator.core.policies.permissions import (
     lease_needs,
     operator_needs,
 )
+from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.possible_manifests import template_contents
@@ -57,6 +58,7 @@ class Files:
     """The files that permissions are derived from."""
 
     templates: Sequence[Path]
+    installation: Installation
     crds: Sequence[Path]
     examples: Sequence[Path]
     """Files and folders with parents."""
@@ -79,7 +81,7 @@ def needed_permissions(
     """The permissions of an operator that is limited to `namespaces`, none for all. `served_in` knows kinds better than
     the CRD files. Raises CommandError.
     """
-    sources = load_all(files.templates)
+    sources = load_all(files.templates, installation=files.installation)
     problems = [*sources.problems, *(problem for folder in sources.folders.values() for problem in folder.problems)]
     if problems:
         raise CommandError("\n".join(map(str, problems)))

@@ -26,6 +26,7 @@ from ssa_operator.core.objects.labelled_graph import labelled_graph
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.render import render, render_traced
@@ -36,6 +37,7 @@ class Files:
     """The files of a command."""
 
     templates: Sequence[Path]
+    installation: Installation
     crds: Sequence[Path]
     examples: Sequence[Path]
 
@@ -93,7 +95,7 @@ class _Offline:
 
     @classmethod
     def read(cls, files: Files) -> _Offline:
-        return cls(sources=load_all(files.templates), kinds=read_crd_kinds(files.crds))
+        return cls(sources=load_all(files.templates, installation=files.installation), kinds=read_crd_kinds(files.crds))
 
     def folder_named(self, word: str) -> Folder:
         """The template folder of a kind, which the user names as for kubectl. Raises CommandError."""

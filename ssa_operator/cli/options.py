@@ -11,11 +11,14 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ssa_operator.cli.command_error import CommandError
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.folder.installation import Installation
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -64,6 +67,15 @@ Templates = Annotated[
     ),
 ]
 TEMPLATES = [Path("templates")]
+Values = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--values",
+        envvar="SSA_OPERATOR_VALUES",
+        metavar="FILE",
+        help="File with values by template folder, over each folder's _values.yaml (repeatable; the last one wins).",
+    ),
+]
 Crds = Annotated[list[Path], typer.Option(envvar="SSA_OPERATOR_CRDS", help="Folder of CRDs (repeatable).")]
 CRDS = [Path("crds")]
 CrdsOfTemplates = Annotated[
@@ -158,6 +170,23 @@ def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list
     if given is not None:
         return list(given)
     return [path for folder in templates if (path := folder.parent / "examples").is_dir()]
+
+
+def installation_of(values: Sequence[Path] | None, namespace: str | None = None) -> Installation:
+    """What templates see of the installation. The operator's namespace is POD_NAMESPACE if `namespace` gives none; if
+    both are empty, that of the cluster's credentials, and without a cluster `default`.
+
+    Raises CommandError if a file does not exist.
+    """
+    import os
+
+    from ssa_operator.rendering.folder.installation import Installation
+
+    for path in values or ():
+        if not path.exists():
+            raise CommandError(f"there is no file {path}; name a file of values with --values", code=2)
+    own = os.environ.get("POD_NAMESPACE", "") if namespace is None else namespace
+    return Installation(values=tuple(values or ()), namespace=own)
 
 
 def check_folders(templates: Sequence[Path]) -> None:

@@ -14,9 +14,11 @@ from ssa_operator.cli.options import (
     Context,
     Kubeconfig,
     Templates,
+    Values,
     WatchedNamespaces,
     check_folders,
     example,
+    installation_of,
     namespaces_of,
 )
 
@@ -52,6 +54,7 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     namespace: WatchedNamespaces = None,
     output: Annotated[
         PlanFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
@@ -83,7 +86,9 @@ def plan(
     from ssa_operator.controller.options import Options
 
     check_folders(templates)
-    options = Options(templates=tuple(templates), namespaces=namespaces_of(namespace))
+    options = Options(
+        templates=tuple(templates), installation=installation_of(values), namespaces=namespaces_of(namespace)
+    )
     if save is not None and against is not None:
         raise CommandError("--against reads no cluster that --save could store; use one of them", code=ERROR)
     if against is not None:
@@ -155,7 +160,7 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
     from ssa_operator.core.status.conditions import timestamp
     from ssa_operator.rendering.folder.sources import load_all
 
-    sources = load_all(options.templates)
+    sources = load_all(options.templates, installation=options.installation)
     problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
     if problems:
         raise CommandError("\n".join(map(str, problems)))

@@ -24,10 +24,12 @@ from ssa_operator.cli.options import (
     Kubeconfig,
     OutputFormat,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
     examples_of,
+    installation_of,
     namespaces_of,
 )
 
@@ -56,6 +58,7 @@ def register(app: typer.Typer) -> None:
 
 def rbac(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
     namespace: LimitedNamespaces = None,
@@ -118,7 +121,12 @@ def rbac(
         raise CommandError("--as reviews another user; write --check, too", code=2)
     if output is OutputFormat.TABLE and not (explain or check):
         raise CommandError("--output table is for --explain and --check; manifests are yaml or json", code=2)
-    files = Files(templates=templates, crds=crds or crds_of(templates), examples=examples_of(examples, templates))
+    files = Files(
+        templates=templates,
+        installation=installation_of(values, operator_namespace),
+        crds=crds or crds_of(templates),
+        examples=examples_of(examples, templates),
+    )
     if check:
         _check(files, namespaces, operator_namespace, as_user, output, kubeconfig, context)
         return

@@ -27,18 +27,23 @@ from ssa_operator.cli.options import (
     OutputFormat,
     OutputOption,
     Templates,
+    Values,
     check_folders,
     crds_of,
     example,
+    installation_of,
     namespace_of,
 )
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.rendered_parents import RenderedParents
+    from ssa_operator.controller.options import Options
     from ssa_operator.core.objects.render_result import Document
     from ssa_operator.core.objects.source_location import SourceLocation
     from ssa_operator.core.planning.step import Step
+    from ssa_operator.rendering.folder.installation import Installation
+    from ssa_operator.rendering.folder.sources import Sources
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +56,7 @@ def render(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
     ],
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     live: Annotated[
         bool,
@@ -93,6 +99,7 @@ def render(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the manifests of parents. Without --live the command needs no cluster."""
+    from ssa_operator.cli.connection import Target
     from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
@@ -101,9 +108,13 @@ def render(
         raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
     parents = read_parents(files)
     if live:
-        found = _render_live(parents, templates, namespace, kubeconfig, context)
+        target = Target(kubeconfig=kubeconfig, context=context)
+        found = _render_live(parents, templates, installation_of(values), namespace, target)
     else:
-        found = _render_offline(parents, templates, crds or crds_of(templates), objects or (), namespace or "default")
+        from ssa_operator.rendering.folder.sources import load_all
+
+        sources = load_all(templates, installation=installation_of(values, namespace=""))
+        found = _render_offline(parents, sources, crds or crds_of(templates), objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.
@@ -115,7 +126,7 @@ def render(
 
 def _render_offline(
     parents: Sequence[Document],
-    templates: Sequence[Path],
+    sources: Sources,
     crds: Sequence[Path],
     objects: Sequence[Path],
     namespace: str,
@@ -124,9 +135,8 @@ def _render_offline(
     from ssa_operator.cli.parent_files import read_objects
     from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.template_folders import cluster_scoped, read_crd_kinds
-    from ssa_operator.rendering.folder.sources import load_all
 
-    sources, kinds = load_all(templates), read_crd_kinds(crds)
+    kinds = read_crd_kinds(crds)
     now = time.time()
     offline = OfflineCluster(
         sources=sources,
@@ -147,21 +157,23 @@ def _render_offline(
 
 
 def _render_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, kubeconfig: str | None, context: str | None
+    parents: Sequence[Document],
+    templates: Sequence[Path],
+    installation: Installation,
+    namespace: str,
+    target: Target,
 ) -> RenderedParents:
     from ssa_operator.cli import connection
+    from ssa_operator.controller.options import Options
 
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
-    return connection.run(_plan_live(parents, templates, namespace, target), code=1)
+    options = Options(templates=tuple(templates), installation=installation)
+    return connection.run(_plan_live(parents, options, namespace, target), code=1)
 
 
-async def _plan_live(
-    parents: Sequence[Document], templates: Sequence[Path], namespace: str, target: Target
-) -> RenderedParents:
+async def _plan_live(parents: Sequence[Document], options: Options, namespace: str, target: Target) -> RenderedParents:
     from ssa_operator.cli import previews
     from ssa_operator.cli.rendered_parents import RenderedParents
     from ssa_operator.cli.watched_namespaces import namespaces_of_documents
-    from ssa_operator.controller.options import Options
     from ssa_operator.core.planning.plan import steps_of
 
     found = RenderedParents(now=time.time())
@@ -169,7 +181,7 @@ async def _plan_live(
     def needed(default: str) -> Sequence[str]:
         return namespaces_of_documents(parents, namespace or default)
 
-    async with previews.opened(target, Options(templates=tuple(templates)), needed) as opened:
+    async with previews.opened(target, options, needed) as opened:
         for named in await previews.parents_of_files(opened, parents, namespace):
             planned = await opened.preview.plan_applied(named.parent)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)

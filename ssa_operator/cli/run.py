@@ -21,9 +21,11 @@ from ssa_operator.cli.options import (
     LogLevel,
     LogLevelOption,
     Templates,
+    Values,
     WatchedNamespaces,
     check_folders,
     example,
+    installation_of,
     namespaces_of,
 )
 
@@ -41,6 +43,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: Crds = CRDS,
     namespace: WatchedNamespaces = None,
     selector: Annotated[
@@ -108,6 +111,7 @@ def run(
         )
     options = Options(
         templates=tuple(templates),
+        installation=installation_of(values),
         namespaces=names,
         selector=selector,
         interval=seconds,

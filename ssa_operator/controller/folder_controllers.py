@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 
 log = logging.getLogger("ssa_operator")
@@ -61,6 +62,8 @@ class FolderControllers:
         self._client = client
         self._mapper = mapper
         self._options = options
+        namespace = options.installation.namespace or client.credentials.namespace
+        self._installation = replace(options.installation, namespace=namespace)
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
@@ -91,7 +94,7 @@ class FolderControllers:
     def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""
         before = self._sources.folders if self._sources is not None else {}
-        self._sources = sources = load_all(self._options.templates, self._sources)
+        self._sources = sources = load_all(self._options.templates, self._sources, self._installation)
         for problem in sources.problems if log_problems else ():
             log.error("%s", problem)
         for name, folder in sources.folders.items():
@@ -106,6 +109,11 @@ class FolderControllers:
     async def follow_files(self, templates: Path) -> None:
         """Load the templates again whenever files change, until cancelled."""
         async for _ in changes(templates):
+            self.load_templates()
+
+    async def follow_values(self, file: Path) -> None:
+        """Load the templates again whenever a file of `--values` changes, until cancelled."""
+        async for _ in file_changes(file):
             self.load_templates()
 
     async def follow_cluster(self) -> None:

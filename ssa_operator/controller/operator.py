@@ -77,6 +77,10 @@ class Operator:
                 asyncio.create_task(controllers.follow_files(root), name=f"follow {root}")
                 for root in self.options.templates
             ),
+            *(
+                asyncio.create_task(controllers.follow_values(file), name=f"follow {file}")
+                for file in self.options.installation.values
+            ),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(controllers.permissions.run(), name="review permissions"),
         ]

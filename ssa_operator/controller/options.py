@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
+from ssa_operator.rendering.folder.installation import Installation
 
 
 class ApplyMode(StrEnum):
@@ -28,6 +29,8 @@ class Options:
 
     templates: tuple[Path, ...] = (Path("templates"),)
     """The folders that hold template folders."""
+    installation: Installation = field(default_factory=Installation)
+    """What templates see of the installation: the files of `--values` and the operator's namespace."""
     namespaces: tuple[str, ...] = ()
     """Watch only these namespaces. Default: all namespaces."""
     selector: str = ""

@@ -20,7 +20,7 @@ from jinja2.utils import missing
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
-from ssa_operator.rendering.jinja.templates import SHARED, Templates
+from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
@@ -76,8 +76,21 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
         return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
         return f"{field_text(error.path)} is not defined in the imported file"
+    setting = _setting_path(error.owner, variables)
+    if setting is not None:
+        path = field_text((*setting, *error.path))
+        return f"{path} is missing; set it in {VALUES}, or write {path} | default(...)"
     path = field_text((*_owner_path(error.owner, variables), *error.path))
     return f"{path} is missing; where it may be, write {path} | default(...)"
+
+
+def _setting_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath | None:
+    """The path of the mapping or list in `values` that lacks a field, None if it isn't one of the values."""
+    values = variables.get("values")
+    if not isinstance(owner, (Mapping, list)) or not isinstance(values, Mapping):
+        return None
+    found = path_of(owner, values)
+    return None if found is None else ("values", *found)
 
 
 def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:

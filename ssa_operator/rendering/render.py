@@ -145,10 +145,13 @@ _TRACED: Mapping[str, tuple[str, ...]] = {
 
 def _traced_variables(variables: Mapping[str, Any], parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
     """The variables, with values that record the fields of the parent that they come from."""
-    return {
+    traced = {
         name: api.traced_parent(parent, value, *_TRACED[name]) if name in _TRACED else value
         for name, value in variables.items()
     }
+    # The origin of a setting is `values.<name>`, as that of a field of the parent is its path.
+    traced["values"] = api.traced_parent({**parent, "values": variables["values"]}, variables["values"], "values")
+    return traced
 
 
 def _copyable_annotations(annotations: Mapping[str, Any]) -> Mapping[str, Any]:

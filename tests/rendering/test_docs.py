@@ -14,14 +14,16 @@ import pytest
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.own_status import own_status
+from ssa_operator.rendering.jinja.folder_files import FolderFiles
+from ssa_operator.rendering.jinja.templates import Surroundings, Templates
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import SlotValues
-from tests.rendering.template_files import HEAD, FakeClusterView, live, manifest, templates
+from tests.rendering.template_files import FOLDER, HEAD, FakeClusterView, live, manifest, templates
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "templates.md"
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 EXAMPLES = [(text, BLOCKS[at + 1]) for at, (kind, text) in enumerate(BLOCKS) if kind == "jinja"]
 
 
@@ -46,7 +48,12 @@ def test_an_example_renders_what_the_page_shows(number: int) -> None:
     files = {"example.yaml.j2": head + template, "service.yaml": manifest("Service", "hello")}
     (objects,) = (read(text)["objects"] for _, text in BLOCKS if text.startswith("objects:"))
     secret = live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"})
-    result = render(templates(files), read(BLOCKS[0][1]), FakeClusterView(children=(*objects, secret)))
+    (values,) = (read(text)["values"] for _, text in BLOCKS if text.startswith("values:"))
+    around = Surroundings(values=values, files=FolderFiles({"nginx.conf": b"listen {{ port }};\n"}))
+    named = {f"{FOLDER}/{name}": text for name, text in files.items()}
+    result = render(
+        Templates(FOLDER, named, "digest", around), read(BLOCKS[0][1]), FakeClusterView(children=(*objects, secret))
+    )
     if kind == "text":
         waits = [f"{wait.location}: {wait}" for wait in result.waits]
         assert [*map(str, result.problems), *waits] == [expected.strip()]

@@ -230,3 +230,41 @@ def test_a_parent_is_rendered_again_when_a_pod_counts_as_failed() -> None:
     pod = live("Pod", "p", status={"conditions": [condition]})
     text = manifest("Pod", "p") + "---\n" + manifest("ConfigMap", "c", "v: {{ ready(child('Pod', 'p')) }}\n")
     assert render_with({"a.yaml.j2": text}, FakeClusterView(children=(pod,), now=NOW)).again_at == NOW + 15
+
+
+PREFIXED = manifest("Secret", "s", "stringData:\n  token: {{ generated(8, prefix=spec.p) }}\n")
+
+
+def token(prefix: Any, *others: Mapping[str, Any]) -> Any:
+    result = render_with({"a.yaml.j2": PREFIXED}, cluster(*others), {"p": prefix})
+    return result.documents[0].body["stringData"]["token"] if result.documents else str(result.problems[0])
+
+
+def test_a_prefix_does_not_count_as_length() -> None:
+    assert token("tok-").startswith("tok-")
+    assert len(token("tok-")) == len("tok-") + 8
+
+
+def test_a_value_is_kept_whatever_its_prefix() -> None:
+    assert token("new-", secret(token="old-abcdefgh")) == "old-abcdefgh"
+    drawn = token("tok-")
+    assert token("tok-", secret(token=drawn)) == drawn
+
+
+@pytest.mark.parametrize("hostile", ["a: b", "\n- x", "{{ y }}", '"', "é\u2028"])
+def test_a_hostile_prefix_stays_data(hostile: str) -> None:
+    assert token(hostile)[:-8] == hostile
+
+
+@pytest.mark.parametrize("prefix", [None, 7, ["x"], "x" * 1025])
+def test_what_is_no_prefix_is_an_error_with_its_line(prefix: Any) -> None:
+    expected = "echoes.example.com/a.yaml.j2:6: generated: prefix must be a string of at most 1024 characters"
+    assert token(prefix) == expected
+
+
+def test_values_that_are_drawn_alike_differ_behind_the_same_prefix() -> None:
+    text = manifest("Secret", "s", "stringData:\n  a: {{ generated(8, 'x-') }}\n  b: {{ generated(8, 'x-') }}\n")
+    same = FakeClusterView(random_numbers=itertools.repeat(0))
+    data = body(text, same)["stringData"]
+    assert data["a"] != data["b"]
+    assert {value[:2] for value in data.values()} == {"x-"}

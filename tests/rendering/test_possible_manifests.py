@@ -58,6 +58,14 @@ KINDS: dict[str, tuple[str, list[str]]] = {
         ),
         ["ConfigMap", "Job.batch"],
     ),
+    "a manifest with an override": (
+        f"{{% filter from_yaml | merge(spec.override) %}}\n{WEB}{{% endfilter %}}\n",
+        ["Deployment.apps"],
+    ),
+    "a part of a manifest with an override": (
+        f"{{% set part %}}\nkind: X\n{{% endset %}}\n{MAP}data: {{{{ part | from_yaml | merge(spec.override) }}}}\n",
+        ["ConfigMap"],
+    ),
     "a condition within a line": (
         "apiVersion: apps/v1\nkind: {% if spec.a %}Deployment{% else %}StatefulSet{% endif %}\nmetadata: {name: x}\n",
         ["Deployment.apps", "StatefulSet.apps"],

@@ -1,8 +1,8 @@
-"""Watches the templates folder for hot reload.
+"""Watches the templates folder, and files of values, for hot reload.
 
 Promises:
 - `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change.
-- The folder doesn't have to exist. It may vanish, return, or be replaced by another one.
+- The folder doesn't have to exist. It may vanish, return, or be replaced by another one. So may a file.
 - Without events from the file system, `changes` finds changes by polling, within a second.
 """
 
@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from watchfiles import awatch
 
 from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
-
-ReadState: TypeAlias = Callable[[Path], FolderState]
-"""Reads the state of a folder. Raises OSError if the folder itself can't be read."""
 
 _POLL_INTERVAL = 1000
 """Milliseconds without an event after which the folder is polled."""
@@ -31,23 +29,41 @@ _BURST_LIMIT = 500
 """Milliseconds after which a burst that continues is reported."""
 
 
+ReadState: TypeAlias = Callable[[Path], FolderState]
+"""Reads the state of a folder. Raises OSError if the folder itself can't be read."""
+
+StateOf: TypeAlias = Callable[[Path], FolderState | None]
+"""Reads the state of a folder or a file."""
+
+
 async def changes(root: Path, read_state: ReadState = folder_state) -> AsyncIterator[None]:
-    """Yields now and after each burst of changes below `root`; ends when it is cancelled. `read_state` reads the state
-    whose changes count, by default that of templates.
+    """Yields now and after each burst of changes below the folder `root`; ends when it is cancelled. `read_state` reads
+    the state whose changes count, by default that of templates.
     """
-    known = await asyncio.to_thread(_current_state, root, read_state)
+    async for _ in _changes(root, partial(_current_state, read_state=read_state)):
+        yield None
+
+
+async def file_changes(path: Path) -> AsyncIterator[None]:
+    """The same for one file, also if a link to it or a folder above it is replaced."""
+    async for _ in _changes(path, _file_state):
+        yield None
+
+
+async def _changes(root: Path, state: StateOf) -> AsyncIterator[None]:
+    known = await asyncio.to_thread(state, root)
     while True:
         yield None
         # Find the changes during the caller's load here, before the next watch begins.
-        found = await asyncio.to_thread(_current_state, root, read_state)
+        found = await asyncio.to_thread(state, root)
         while found == known:
-            found = await _next_state(root, known, read_state)
+            found = await _next_state(root, known, state)
         known = found
 
 
-async def _next_state(root: Path, known: FolderState | None, read_state: ReadState) -> FolderState | None:
+async def _next_state(root: Path, known: FolderState | None, state: StateOf) -> FolderState | None:
     """The state that follows `known`; may be the same if the watched folder was deleted."""
-    watched = root if known is not None else _nearest(root)
+    watched = root if known is not None and state is not _file_state else _nearest(root)
     events = awatch(
         watched,
         recursive=watched is root,
@@ -59,21 +75,30 @@ async def _next_state(root: Path, known: FolderState | None, read_state: ReadSta
     async with aclosing(events):
         try:
             async for _ in events:
-                found = await asyncio.to_thread(_current_state, root, read_state)
+                found = await asyncio.to_thread(state, root)
                 if found != known:
                     return found
         except FileNotFoundError:
             pass
-    return await asyncio.to_thread(_current_state, root, read_state)
+    return await asyncio.to_thread(state, root)
 
 
-def _current_state(root: Path, read_state: ReadState) -> FolderState | None:
+def _current_state(root: Path, read_state: ReadState = folder_state) -> FolderState | None:
     """The state of the folder and of the files in it, None if it doesn't exist."""
     try:
         found = root.stat()
         return {"": (found.st_dev, found.st_ino), **read_state(root)}
     except OSError:
         return None
+
+
+def _file_state(path: Path) -> FolderState | None:
+    """The state of one file, None if it doesn't exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
 
 
 def _nearest(root: Path) -> Path:

@@ -5,6 +5,8 @@ Promises:
   `..data` link, an editor writes), the operator reads the folder again.
 - The operator reads `.j2`, `.yaml` and `.yml` files, and ignores hidden files and the backup files of editors.
 - A file that can't be read is a problem with its name. The other files are read nevertheless.
+- The operator reads all files below `files/` in a template folder, whatever their names and content, except those that
+  are too large and those that a symbolic link finds outside of it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TypeAlias
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.jinja.folder_files import FILE_LIMIT, FILES
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
 
 SUFFIXES = (".j2", ".yaml", ".yml")
@@ -37,6 +40,8 @@ class Snapshot:
     """The text of each file."""
     problems: Mapping[str, RenderProblem]
     """The problem of each file that can't be read."""
+    data: Mapping[str, bytes | str]
+    """The content of each file below `files/` of a template folder; a string is the reason why there is none."""
 
 
 class FolderChangingError(OSError):
@@ -65,8 +70,12 @@ def folder_state(root: Path) -> FolderState:
 def _read_files(root: Path, paths: FolderState) -> Snapshot:
     files: dict[str, str] = {}
     problems: dict[str, RenderProblem] = {}
+    data: dict[str, bytes | str] = {}
     for relative, known in paths.items():
         if relative.endswith("/"):
+            continue
+        if is_data(relative):
+            data[relative] = _read_data(root, relative, known)
             continue
         location = SourceLocation(relative, 1)
         if known and known[2] > OUTPUT_LIMIT:
@@ -85,7 +94,36 @@ def _read_files(root: Path, paths: FolderState) -> Snapshot:
         else:
             files[relative] = text.replace("\r\n", "\n")
     folders = tuple(path[:-1] for path in paths if path.count("/") == 1 and path.endswith("/"))
-    return Snapshot(folders=folders, files=files, problems=problems)
+    return Snapshot(folders=folders, files=files, problems=problems, data=data)
+
+
+def is_data(path: str) -> bool:
+    """Whether a path is below `files/` of a template folder."""
+    return path.split("/", 2)[1:2] == [FILES] and path.count("/") > 1
+
+
+def _is_read_as_data(path: str) -> bool:
+    return is_data(path) and not path.endswith("~")
+
+
+def _read_data(root: Path, relative: str, known: tuple[int, ...]) -> bytes | str:
+    if not known:
+        return "can't be read: its symbolic link leads nowhere"
+    if len(known) == 1:
+        return f"is a symbolic link that leads out of {FILES}/; copy the file"
+    if known[2] > FILE_LIMIT:
+        return f"is larger than {FILE_LIMIT // 2**20} MiB"
+    try:
+        return (root / relative).read_bytes()
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
+
+
+def _leads_out(root: Path, path: str) -> bool:
+    """Whether a path below `files/` is elsewhere in truth. What the links of a mounted ConfigMap name is within it."""
+    folder = (root / path.split("/", 1)[0]).resolve()
+    files = (folder / FILES).resolve()
+    return not (files.is_relative_to(folder) and (root / path).resolve().is_relative_to(files))
 
 
 def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -102,13 +140,16 @@ def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Itera
             found = entry.stat()
         except OSError:
             # A broken link; the read reports it.
-            if entry.name.endswith(SUFFIXES):
+            if entry.name.endswith(SUFFIXES) or is_data(path):
                 yield path, ()
+            continue
+        if is_data(path) and _leads_out(root, path):
+            yield path, (found.st_ino,)
             continue
         status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if stat.S_ISDIR(found.st_mode):
             if status[:2] not in above:
                 yield f"{path}/", status[:2]
                 yield from _walk(root, f"{path}/", above | {status[:2]})
-        elif stat.S_ISREG(found.st_mode) and entry.name.endswith(SUFFIXES):
+        elif stat.S_ISREG(found.st_mode) and (entry.name.endswith(SUFFIXES) or _is_read_as_data(path)):
             yield path, status

@@ -3,25 +3,32 @@
 Promises:
 - The operator reads all files from one state of the folder before it compiles the first one.
 - A folder that fails to load keeps its last good templates and settings, and the other folders load.
-- A folder that did not change is not compiled again.
+- A folder that did not change is not compiled again. Its `files/` and its values are part of it.
 - A resource that has a folder in two templates folders fails to load; the operator uses neither of the two.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
 from ssa_operator.rendering.jinja.coverage import Coverage
-from ssa_operator.rendering.jinja.templates import SHARED, STATUS, LoadError, Templates
+from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
+from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates
+from ssa_operator.rendering.values.manifest_values import json_text
 from ssa_operator.rendering.yaml.nodes import DocumentError
+
+NO_INSTALLATION = Installation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +65,49 @@ class Sources:
     problems: tuple[RenderProblem, ...] = ()
 
 
-def load_all(roots: Sequence[Path], previous: Sources | None = None, *, coverage: Coverage | None = None) -> Sources:
+def load_all(
+    roots: Sequence[Path],
+    previous: Sources | None = None,
+    installation: Installation = NO_INSTALLATION,
+    *,
+    coverage: Coverage | None = None,
+) -> Sources:
     """Read and compile several templates folders. A folder that fails keeps its state in `previous`. `coverage` records
     what renders reach.
     """
+    overrides = read_overrides(installation.values)
+    found = _load_roots(roots, previous, _Given(installation, overrides, coverage))
+    unknown = [
+        RenderProblem(
+            f"there is no template folder {name}, so these values have no effect{_hint(name, found)}", location
+        )
+        for name, location in overrides.locations.items()
+        if name not in found.folders
+    ]
+    return replace(found, problems=(*found.problems, *unknown)) if unknown else found
+
+
+def _hint(name: str, sources: Sources) -> str:
+    near = difflib.get_close_matches(name, sources.folders, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is given for all folders."""
+
+    installation: Installation
+    overrides: Overrides
+    coverage: Coverage | None
+
+
+def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) -> Sources:
     if len(roots) == 1:
-        return load(roots[0], previous, coverage=coverage)
+        return _load(roots[0], previous, given)
     folders: dict[str, Folder] = {}
     problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
-        found = load(root, previous, coverage=coverage)
+        found = _load(root, previous, given)
         problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
@@ -84,8 +124,12 @@ def _with_conflict(one: Folder, other: Folder, previous: Sources | None) -> Fold
     return replace(last, problems=(problem,))
 
 
-def load(root: Path, previous: Sources | None = None, *, coverage: Coverage | None = None) -> Sources:
+def load(root: Path, previous: Sources | None = None) -> Sources:
     """Read and compile one templates folder. A folder that fails keeps its state in `previous`."""
+    return load_all([root], previous)
+
+
+def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     known = previous.folders if previous is not None else {}
     old = {name: folder for name, folder in known.items() if folder.root == root}
     try:
@@ -105,17 +149,29 @@ def load(root: Path, previous: Sources | None = None, *, coverage: Coverage | No
         if name.startswith("_"):
             continue
         if RESOURCE_NAME.fullmatch(name):
-            folders[name] = _load_folder(name, root, snapshot, old.get(name), coverage)
+            folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
             problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
     return Sources(folders=folders, problems=tuple(problems))
 
 
-def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None, coverage: Coverage | None) -> Folder:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read for all folders of a templates folder."""
+
+    snapshot: Snapshot
+    given: _Given
+
+
+def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Folder:
+    snapshot, overrides = read.snapshot, read.given.overrides
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
-    digest = _digest(files)
+    problems += [*overrides.problems, *overrides.folder_problems.get(name, ())]
+    data = _data(name, snapshot)
+    override = overrides.by_folder.get(name, ())
+    digest = _digest(files, data, override)
     if old is not None and old.digest == digest and not problems and not old.problems:
         return old
     resource, _, group = name.partition(".")
@@ -124,15 +180,21 @@ def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None, 
     problems += [
         RenderProblem(f"is not read; call it {known}", SourceLocation(f"{name}/{path}", 1))
         for path in own
-        for known in (SETTINGS, STATUS)
+        for known in (SETTINGS, STATUS, VALUES)
         if path != known and path.startswith(known.partition(".")[0] + ".")
     ]
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
+    values: Mapping[str, Any] = {}
     try:
-        templates = Templates(name, files, digest, coverage=coverage)
+        values = folder_values(f"{name}/{VALUES}", own.get(VALUES, ""), override)
+    except DocumentError as error:
+        problems.append(RenderProblem(str(error), error.location))
+    try:
+        around = Surroundings(values=values, operator=read.given.installation.operator(), files=FolderFiles(data))
+        templates = Templates(name, files, digest, around, read.given.coverage)
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
@@ -153,9 +215,25 @@ def _load_folder(name: str, root: Path, snapshot: Snapshot, old: Folder | None, 
     )
 
 
-def _digest(files: Mapping[str, str]) -> str:
+def _data(name: str, snapshot: Snapshot) -> dict[str, bytes | str]:
+    """The files that the templates of a folder can read, by the names that they use."""
+    found: dict[str, bytes | str] = {}
+    for path, content in snapshot.data.items():
+        for folder, prefix in ((SHARED, f"{SHARED}/"), (name, "")):
+            if path.startswith(f"{folder}/{FILES}/"):
+                found[prefix + path.removeprefix(f"{folder}/{FILES}/")] = content
+    return found
+
+
+def _digest(files: Mapping[str, str], data: Mapping[str, bytes | str], override: Sequence[Mapping[str, Any]]) -> str:
     digest = hashlib.sha256()
-    for name, text in sorted(files.items()):
-        for part in (name.encode(), text.encode()):
+    parts = [(name, text.encode()) for name, text in sorted(files.items())]
+    parts += [
+        (f"{FILES}/{name}", each.encode() if isinstance(each, str) else each) for name, each in sorted(data.items())
+    ]
+    if override:
+        parts.append(("--values", json_text([*override]).encode()))
+    for name, content in parts:
+        for part in (name.encode(), content):
             digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()

@@ -2,20 +2,24 @@
 
 Promises:
 - The result is plain data, as if the template had it from the parent. It can't become YAML syntax.
+- A value within template text stays a value, with its type and its provenance.
 - An error never contains the text, because it may be the content of a Secret.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import UnfitValueError, json_data, text_of
+from ssa_operator.rendering.values.template_text import RenderedText, Text
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
 
@@ -37,9 +41,18 @@ def from_yaml(value: Any) -> Any:
         data = [node.build(SlotValues()) for node in nodes]
     except DocumentError as error:
         raise UnfitValueError(f"from_yaml: the text is not YAML in its line {error.location.line}") from None
-    if len(data) > 1:
-        raise UnfitValueError(f"from_yaml: the text has {len(data)} documents; it may have one")
-    return data[0] if data else None
+    return _only(data)
+
+
+def template_data(text: Text, files: Sequence[str]) -> Any:
+    """The data of template text, with the values in it as they are: none of them becomes YAML syntax.
+
+    `files` are the names of the templates, by the numbers in line marks. Raises DocumentError.
+    """
+    written = RenderedText(text.pieces)
+    source = MarkedText(written.marked, files, SourceLocation(files[0], 1))
+    slots = SlotValues(written.values, written.texts, written.tracked)
+    return _only([node.build(slots) for node in parse(source)])
 
 
 def bytes_of(value: Any) -> int:
@@ -50,6 +63,12 @@ def bytes_of(value: Any) -> int:
 def millis_of(value: Any) -> int:
     """The number of thousandths of a Kubernetes quantity (`250m`, `1.5`, `2`), rounded up: 250."""
     return _quantity("millis", value, 1000)
+
+
+def _only(data: Sequence[Any]) -> Any:
+    if len(data) > 1:
+        raise UnfitValueError(f"from_yaml: the text has {len(data)} documents; it may have one")
+    return data[0] if data else None
 
 
 def _quantity(name: str, value: Any, factor: int) -> int:

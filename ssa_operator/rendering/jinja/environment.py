@@ -25,14 +25,14 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
-from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, VARIABLES
+from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, SETTINGS, VARIABLES
 from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import json_data, key_text, kind_of, text_of
 from ssa_operator.rendering.values.template_text import Indented, Json, Text, TrackedPiece, ValuePiece, concat
-from ssa_operator.rendering.values.tracked_containers import track_container, track_data
+from ssa_operator.rendering.values.tracked_containers import traced_parts, track_container, track_data
 from ssa_operator.rendering.values.tracked_values import (
     AwaitedError,
     TrackedValue,
@@ -60,7 +60,7 @@ def finalize(_: Context, value: Any) -> Any:
         return output_tracked(value)
     tracked: list[TrackedValue | UnknownValue] = []
     plain_data = json_data(value, 0, tracked)
-    return TrackedPiece(track_data(plain_data, tracked)) if tracked else ValuePiece(plain_data)
+    return TrackedPiece(_with_origins(track_data(plain_data, tracked), value)) if tracked else ValuePiece(plain_data)
 
 
 def output_tracked(value: TrackedValue | UnknownValue) -> Any:
@@ -72,7 +72,15 @@ def output_tracked(value: TrackedValue | UnknownValue) -> Any:
     if isinstance(value.value, (Json, Indented)):
         return TrackedPiece(value)
     tracked: list[TrackedValue | UnknownValue] = [value]
-    return TrackedPiece(track_data(json_data(value.value, 0, tracked), tracked))
+    found = track_data(json_data(value.value, 0, tracked), tracked)
+    return TrackedPiece(_with_origins(found, value.value) if len(tracked) > 1 else found)
+
+
+def _with_origins(found: TrackedValue | UnknownValue, value: Any) -> TrackedValue | UnknownValue:
+    """The plain data `found` of a mapping or list; in a traced render, each part of it has its own provenance."""
+    if type(found) is not TrackedValue or not found.traced or any(source.lenient for source in found.provenance):
+        return found
+    return found.derive(traced_parts(value))
 
 
 def encodable_text(value: str) -> str:
@@ -198,7 +206,8 @@ class Environment(ImmutableSandboxedEnvironment):
         self.filters = dict(FILTERS)
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
-        self.shared_variables = VARIABLES | CLUSTER_FUNCTIONS if queries_cluster else VARIABLES
+        own = VARIABLES | SETTINGS
+        self.shared_variables = own | CLUSTER_FUNCTIONS if queries_cluster else own
 
     def join_path(self, template: str, _: str) -> str:
         return self._resolve_name(template)

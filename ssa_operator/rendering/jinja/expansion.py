@@ -40,6 +40,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     Unknown,
     Value,
     concatenated,
+    data_value,
     in_arm,
     indented,
     known_texts,
@@ -356,6 +357,10 @@ class Expansion:
     def _name(self, node: nodes.Name, scope: Scope) -> Value:
         if node.name in scope:
             return scope[node.name]
+        if node.name == "values":
+            return data_value(self.templates.surroundings.values)
+        if node.name == "operator":
+            return data_value(self.templates.surroundings.operator)
         return self._field((node.name,), node.lineno) if node.name in VARIABLES else UNKNOWN
 
     def _field(self, path: tuple[str, ...], line: int) -> Value:
@@ -431,6 +436,8 @@ class Expansion:
         self._spread(node, scope)
         match node.name:
             case "safe" | "string" | "to_yaml" | "tojson" | "list":
+                return value
+            case "from_yaml" | "merge" if isinstance(value, Fragment) and _is_manifest(value):
                 return value
             case "default" | "d":
                 return self._with_default(value, arguments)
@@ -587,6 +594,12 @@ def _names_import(node: nodes.Node, scope: Scope) -> bool:
         if isinstance(node, nodes.Name) and isinstance(scope.get(node.name), Module):
             return True
     return False
+
+
+def _is_manifest(text: Fragment) -> bool:
+    """Whether a text is that of whole manifests. The text of a part would be at the wrong indentation in other text."""
+    written = "".join(piece.text for piece in text.pieces)
+    return all(re.search(rf"^{key}:", written, re.MULTILINE) for key in ("apiVersion", "kind"))
 
 
 def _merged(outer: Branch, inner: Branch) -> Branch:

@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -24,8 +25,10 @@ from jinja2.filters import do_default, make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.durations import parse_duration
-from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of
+from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
 from ssa_operator.rendering.jinja.functions import REMOVED
+from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
+from ssa_operator.rendering.jinja.strategic_merge import merge
 from ssa_operator.rendering.jinja.string_formatting import percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
@@ -266,12 +269,13 @@ OWN: Mapping[str, Callable[..., Any]] = {
     "bytes": bytes_of,
     "format": _format,
     "from_json": from_json,
-    "from_yaml": from_yaml,
     "join": _join,
     "k8s_name": k8s_name,
     "later": later,
     "md5": md5,
     "millis": millis_of,
+    "regex_replace": regex_replace,
+    "regex_search": regex_search,
     "sha256": sha256,
 }
 
@@ -398,6 +402,21 @@ def _to_yaml(value: Any) -> Any:
     return found
 
 
+@pass_environment
+def _from_yaml(environment: Environment, value: Any) -> Any:
+    """`from_yaml`. Values in template text stay values: the text around them is parsed, as that of a manifest is."""
+    if type(untracked(value)) is not Text:
+        return _plain_filter("from_yaml", from_yaml)(value)
+    try:
+        return call_tracked(partial(template_data, files=[*environment.numbers]), (value,), {})  # type: ignore[attr-defined]
+    except AwaitedError as error:
+        return error.unknown
+
+
+def _merge(value: Any, other: Any) -> Any:
+    return merge(text_as_string(value), text_as_string(other))
+
+
 def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
@@ -410,6 +429,16 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     return tested
 
 
+_ACCEPT_TRACKED: Mapping[str, Callable[..., Any]] = {
+    "d": _default,
+    "default": _default,
+    "from_yaml": _from_yaml,
+    "merge": _merge,
+    "to_yaml": _to_yaml,
+}
+"""Filters that get tracked values and template text as they are."""
+
+
 def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     made = {
         **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
@@ -418,7 +447,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, filtered in made.items():
         if name not in REMOVED:
             yield name, _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
-    yield from {"d": _default, "default": _default, "to_yaml": _to_yaml}.items()
+    yield from _ACCEPT_TRACKED.items()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())

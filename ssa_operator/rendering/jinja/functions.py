@@ -31,6 +31,15 @@ VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
 VARIABLES = frozenset(VARIABLE_DESCRIPTIONS)
 """The variables of every template, also of imported and included ones."""
 
+SETTING_DESCRIPTIONS: Mapping[str, str] = {
+    "values": "settings of the installation: `_values.yaml` of the folder, overridden by the files of `--values`",
+    "operator": "`operator.namespace` and `operator.version`",
+}
+"""What the variables that don't depend on the parent are, for the reference."""
+
+SETTINGS = frozenset({"values"})
+"""The variables with settings of the installation."""
+
 CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 

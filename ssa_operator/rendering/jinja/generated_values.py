@@ -29,6 +29,9 @@ ALPHABET = string.ascii_letters + string.digits
 LENGTHS = range(8, 1025)
 """Characters of a generated value; a shorter one could equal another field by accident, and could be guessed."""
 
+PREFIX_LIMIT = 1024
+"""Characters of the prefix of a generated value."""
+
 _IDENTITY = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
@@ -42,18 +45,22 @@ class ValueGenerator:
         self._reused = reused
         self.values: list[str] = []
 
-    def value(self, length: int) -> str:
-        """The next value. Raises TemplateRuntimeError for an invalid length."""
+    def value(self, length: int, prefix: str = "") -> str:
+        """The next value: the prefix and random characters. Raises TemplateRuntimeError for invalid arguments."""
         if type(length) is not int or length not in LENGTHS:
             lengths = f"{LENGTHS[0]} to {LENGTHS[-1]}"
             raise TemplateRuntimeError(f"generated: length must be a number from {lengths}, and this is {length}")
+        if not isinstance(prefix, str) or len(prefix) > PREFIX_LIMIT:
+            raise TemplateRuntimeError(f"generated: prefix must be a string of at most {PREFIX_LIMIT} characters")
         position = len(self.values)
         if position < len(self._reused):
             value = self._reused[position]
         else:
-            value = "".join([ALPHABET[self._cluster.random(len(ALPHABET))] for _ in range(length)])
+            drawn = "".join([ALPHABET[self._cluster.random(len(ALPHABET))] for _ in range(length)])
+            value = prefix + drawn
             while value in self.values:
-                value = different_value(value)
+                drawn = different_value(drawn)
+                value = prefix + drawn
         self.values.append(value)
         return value
 

@@ -7,14 +7,17 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jinja2 import nodes
 
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE
+
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[\w./-]*[A-Za-z0-9])?", re.ASCII)
 
 OPTIONS_LIMIT = 64
 """Texts that one expression may give; an expression with more counts as unknown."""
@@ -103,6 +106,16 @@ class Piece:
     """The value of a hole."""
     expression: nodes.Node | None = None
     """The expression of a hole."""
+
+
+def data_value(data: Any) -> Value:
+    """Plain data as a value. A text that could change the YAML around it is not known."""
+    if isinstance(data, Mapping):
+        return Entries(tuple((key, data_value(item)) for key, item in data.items()))
+    if isinstance(data, list):
+        return Items(tuple(map(data_value, data)))
+    text = str(data).lower() if isinstance(data, bool) else str(data)
+    return Texts(frozenset({text})) if data is not None and _PLAIN.fullmatch(text) else UNKNOWN
 
 
 def options_of(value: Value | None) -> list[str]:

@@ -267,9 +267,9 @@ class TemplateAPI:
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
-    def _generated(self, length: int = 24) -> str:
-        """A random text of letters and digits, drawn once: while the live object has a value in that field, it is
-        kept.
+    def _generated(self, length: int = 24, prefix: str = "") -> str:
+        """A random text of letters and digits after the prefix, drawn once: while the live object has a value in that
+        field, it is kept.
         """
         if self._lenient:
             raise TemplateRuntimeError(
@@ -277,7 +277,7 @@ class TemplateAPI:
             )
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
-        return self.generator.value(length)
+        return self.generator.value(length, prefix)
 
     def _expired(self, duration: str) -> bool:
         """Whether the parent is older than the duration (`7d`). It is rendered again at exactly that moment."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.environment import Environment
+from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -29,6 +30,9 @@ SHARED = "_shared"
 
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
+
+VALUES = "_values.yaml"
+"""The settings of the installation that a folder's templates see as `values`."""
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
 
@@ -44,6 +48,18 @@ class LoadError(ValueError):
         self.problems = problems
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the templates of a folder see beside the parent and the cluster."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the installation."""
+    operator: Mapping[str, str] = field(default_factory=dict)
+    """The operator's namespace and version."""
+    files: FolderFiles = field(default_factory=FolderFiles)
+    """The files that they can read as text."""
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
     """One file that renders manifests: a template, or the parsed documents of a static file."""
@@ -56,7 +72,14 @@ class ManifestFile:
 class Templates:
     """A folder's compiled templates. `digest` identifies them; `queries_cluster`: one of them may query the cluster."""
 
-    def __init__(self, folder: str, files: Mapping[str, str], digest: str, *, coverage: Coverage | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        files: Mapping[str, str],
+        digest: str,
+        surroundings: Surroundings | None = None,
+        coverage: Coverage | None = None,
+    ) -> None:
         """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what
         renders reach.
 
@@ -70,6 +93,9 @@ class Templates:
         self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
         covered = coverage if coverage is not None and coverage.folder in ("", folder) else None
         self._environment = Environment(files, self._full_name, self.queries_cluster, covered)
+        self.surroundings = surroundings or Surroundings()
+        found = self.surroundings
+        self._environment.globals |= {"values": found.values, "operator": found.operator, **found.files.functions()}
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[RenderProblem] = []
         self._checked: set[str] = set()
@@ -181,10 +207,12 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 
 
 def is_manifest(folder: str, name: str) -> bool:
-    """Whether a file renders manifests: no part of its path below the folder begins with `_`."""
+    """Whether a file renders manifests: no part of its path below the folder begins with `_`, and `files/` has none."""
     if not name.startswith(f"{folder}/"):
         return False
     inner = name.removeprefix(f"{folder}/")
-    return inner.endswith((".yaml", ".yml", ".yaml.j2", ".yml.j2")) and not any(
-        part.startswith("_") for part in inner.split("/")
+    return (
+        not inner.startswith(f"{FILES}/")
+        and inner.endswith((".yaml", ".yml", ".yaml.j2", ".yml.j2"))
+        and not any(part.startswith("_") for part in inner.split("/"))
     )

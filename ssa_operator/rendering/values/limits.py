@@ -53,14 +53,16 @@ class RenderBudget:
         if self._steps <= 0:
             self._steps = _STEPS_BETWEEN_CHECKS
             self._spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
-            # The thread's own time, so that a busy machine stops no template. A usual template never reaches this line.
-            now = time.thread_time()
-            if self._deadline is None:
-                self._deadline = now + SECONDS_LIMIT
-            if now > self._deadline:
-                raise LimitError(
-                    f"rendering takes longer than {SECONDS_LIMIT:g} seconds; look for a loop that is too long"
-                )
+            self.check_time()  # a usual template never reaches this line
+
+    def check_time(self) -> None:
+        """Raise LimitError when the time is over; for a step that may take long itself."""
+        # The thread's own time, so that a busy machine stops no template.
+        now = time.thread_time()
+        if self._deadline is None:
+            self._deadline = now + SECONDS_LIMIT
+        if now > self._deadline:
+            raise LimitError(f"rendering takes longer than {SECONDS_LIMIT:g} seconds; look for a loop that is too long")
 
     def produce(self, size: int) -> None:
         """Count the characters of a result before an expression makes it.

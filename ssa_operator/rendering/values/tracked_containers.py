@@ -12,7 +12,13 @@ from types import GeneratorType
 from typing import Any
 
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, merge_provenance, merge_unknown
+from ssa_operator.rendering.values.tracked_values import (
+    TrackedValue,
+    UnknownValue,
+    merge_provenance,
+    merge_unknown,
+    untracked,
+)
 
 
 def strip_provenance(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
@@ -56,6 +62,31 @@ def track_data(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> Trac
         return merge_unknown(found, provenance)
     value = drop_unknown(value)
     return value if isinstance(value, UnknownValue) else TrackedValue(value, provenance)
+
+
+def traced_parts(value: Any) -> Any:
+    """A mapping or list in which each part has its own provenance; a part without one is a value of no origin."""
+    if isinstance(value, TrackedValue):
+        return value.derive(_traced_below(value.value))
+    if isinstance(value, (tuple, MappingView)):
+        items: Any = value
+        value = list(items)
+    if value and type(value) in (dict, list):
+        if type(value) is dict:
+            return {str(untracked(key)): traced_parts(item) for key, item in value.items()}
+        return [traced_parts(item) for item in value]
+    return TrackedValue(str(value) if isinstance(value, str) else value, ())
+
+
+def _traced_below(value: Any) -> Any:
+    """The same within a value that has a provenance itself, which counts for all parts without one."""
+    if isinstance(value, TrackedValue):
+        return traced_parts(value)
+    if type(value) is dict:
+        return {key: _traced_below(item) for key, item in value.items()}
+    if type(value) is list or type(value) is tuple:
+        return [_traced_below(item) for item in value]
+    return value
 
 
 def track_container(value: Any) -> Any:

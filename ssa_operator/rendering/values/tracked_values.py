@@ -231,6 +231,9 @@ class TrackedValue:
         """The field `found` of this value with its provenance; unknown if it is missing."""
         if isinstance(found, Missing):
             return _missing_as_unknown(found, self.provenance)
+        if isinstance(found, TrackedValue):
+            # A mapping that `merge` made: its fields have a provenance of their own.
+            return TrackedValue(found.value, merge_provenance(found.provenance, self.provenance))
         provenance = self.provenance
         if provenance and provenance[0].path is not None:
             provenance = _item_provenance(provenance, name, found)

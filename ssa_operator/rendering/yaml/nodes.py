@@ -16,6 +16,7 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import text_of
 from ssa_operator.rendering.values.template_text import Indented
+from ssa_operator.rendering.values.tracked_containers import strip_provenance
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue, call_tracked, is_tracked, untracked
 
 
@@ -43,6 +44,8 @@ class SlotValues:
         value = self.texts[number] if self.texts and number in self.texts else self.values[number]
         if self.tracked:
             value = untracked(value)
+            if type(value) is dict or type(value) is list:
+                value = strip_provenance(value, [])
         if block and type(value) is Indented:
             return re.sub(rf"\n {{1,{min(block, value.width)}}}", "\n", value) if value.width else str(value)
         return text_of(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.sources import load
 from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
 from tests.rendering.template_files import HEAD
@@ -108,3 +108,20 @@ async def test_a_watch_that_is_cancelled_ends(tmp_path: Path) -> None:
         waiting.cancel()
         (ended,) = await asyncio.gather(waiting, return_exceptions=True)
         assert isinstance(ended, asyncio.CancelledError)
+
+
+async def test_a_file_of_values_is_watched_through_links_and_while_it_is_gone(tmp_path: Path) -> None:
+    config_map_mount(tmp_path / "mount", "2026_1", {"v.yaml": "a: 1\n"})
+    watched = file_changes(tmp_path / "mount" / "v.yaml")
+    try:
+        await asyncio.wait_for(anext(watched), PATIENCE)
+        config_map_mount(tmp_path / "mount", "2026_2", {"v.yaml": "a: 2\n"})
+        await change(watched)
+        (tmp_path / "mount").rename(tmp_path / "away")
+        await change(watched)
+        (tmp_path / "away").rename(tmp_path / "mount")
+        await change(watched)
+        write(tmp_path, {"mount/v.yaml": "a: 3\n"})
+        await change(watched)
+    finally:
+        await watched.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,117 @@
+"""What templates see of the installation: its settings, and the operator itself.
+
+Promises:
+- The `_values.yaml` of a folder holds its settings. Files of `--values` override them by the names of the folders; the
+  last file wins.
+- A file that is no mapping is a problem with file and line. The folders that it concerns keep their last good state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ssa_operator import __version__
+from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.jinja.strategic_merge import merge_mappings
+from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.values.manifest_values import UnfitValueError
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
+
+VALUES_LIMIT = 2**20
+"""Bytes of a file of values: a ConfigMap holds no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """How the operator is installed."""
+
+    values: tuple[Path, ...] = ()
+    """The files of `--values`, the last one wins."""
+    namespace: str = ""
+    """The operator's namespace, '' without a cluster."""
+
+    def operator(self) -> dict[str, str]:
+        """The variable `operator` of templates."""
+        return {"namespace": self.namespace or "default", "version": __version__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """The content of the files of `--values`."""
+
+    by_folder: Mapping[str, tuple[Mapping[str, Any], ...]]
+    """The values of each folder, the last ones win. A null of a later file removes a value of the folder, too."""
+    folder_problems: Mapping[str, tuple[RenderProblem, ...]]
+    """The problems that concern one folder each."""
+    problems: tuple[RenderProblem, ...] = ()
+    """The problems of whole files, which concern all folders."""
+    locations: Mapping[str, SourceLocation]
+    """The first line that names each folder."""
+
+
+def read_overrides(files: Iterable[Path]) -> Overrides:
+    """The values of all files. A file that can't be read is one of its problems."""
+    by_folder: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    folder_problems: dict[str, tuple[RenderProblem, ...]] = {}
+    locations: dict[str, SourceLocation] = {}
+    problems: list[RenderProblem] = []
+    for path in files:
+        try:
+            found, node = _mapping(str(path), _read(path))
+        except DocumentError as error:
+            problems.append(RenderProblem(str(error), error.location))
+            continue
+        for folder, values in found.items():
+            location = find_location(node, (folder,), SlotValues()) if node else SourceLocation(str(path), 1)
+            locations.setdefault(folder, location)
+            if isinstance(values, dict):
+                by_folder[folder] = (*by_folder.get(folder, ()), values)
+            else:
+                problem = RenderProblem(f"the values of {folder} must be a mapping", location)
+                folder_problems[folder] = (*folder_problems.get(folder, ()), problem)
+    return Overrides(
+        by_folder=by_folder, folder_problems=folder_problems, problems=tuple(problems), locations=locations
+    )
+
+
+def folder_values(name: str, text: str, overrides: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The values of a folder: those of its file `name`, with the overrides. Raises DocumentError."""
+    found, _ = _mapping(name, text)
+    try:
+        merged = merge_mappings({}, found)
+        for override in overrides:
+            merged = merge_mappings(merged, override)
+    except UnfitValueError as error:
+        raise DocumentError(str(error), SourceLocation(name, 1)) from None
+    return merged
+
+
+def _read(path: Path) -> str:
+    location = SourceLocation(str(path), 1)
+    try:
+        if path.stat().st_size > VALUES_LIMIT:
+            raise DocumentError(f"is larger than {VALUES_LIMIT // 2**20} MiB", location)
+        encoded = path.read_bytes()
+        return encoded.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise DocumentError(f"can't be read: {error.strerror}; name an existing file with --values", location) from None
+    except UnicodeDecodeError as error:
+        line = encoded.count(b"\n", 0, error.start) + 1
+        raise DocumentError("is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), line)) from None
+
+
+def _mapping(name: str, text: str) -> tuple[dict[str, Any], Node | None]:
+    nodes = parse(StaticText(text, name))
+    if not nodes:
+        return {}, None
+    if len(nodes) > 1:
+        raise DocumentError("there may be only one document", nodes[1].location)
+    found = nodes[0].build(SlotValues())
+    if not isinstance(found, dict):
+        raise DocumentError("values must be a mapping", nodes[0].location)
+    return found, nodes[0]
