@@ -29,12 +29,20 @@ from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.own_status import ConditionType
 from ssa_operator.core.status.verdict import ReadyReason
-from ssa_operator.rendering.jinja import filters, functions
+from ssa_operator.rendering.jinja import data_filters, filters, functions, strategic_merge
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
+
+_WRAPPED: Mapping[str, Callable[..., Any]] = {
+    "from_yaml": data_filters.from_yaml,
+    "merge": strategic_merge.merge,
+    "to_yaml": filters.to_yaml,
+    "tojson": filters.to_json,
+}
+"""The functions of the filters that are not in OWN, because they accept template text as it is."""
 
 _NOTE = "<!-- `make docs` writes this page from the code. -->"
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
@@ -113,14 +121,13 @@ def _templates() -> Iterator[str]:
     yield "These names of Jinja can't be used:"
     yield _table(("name", "reason"), ((f"`{name}`", text) for name, text in sorted(functions.REMOVED.items())))
     yield "## Filters"
-    own = {**filters.OWN, "to_yaml": filters.to_yaml, "tojson": filters.to_json}
+    described = {**filters.OWN, **_WRAPPED}
+    own = (filters.FILTERS.keys() - JINJA_FILTERS.keys()) | {"tojson"}
+    if missing := own - described.keys():
+        raise ValueError(f"reference_pages._WRAPPED has no function for the filters {', '.join(missing)}")
     yield _table(
         ("filter", "result"),
-        (
-            _function(name, each, skip=1)
-            for name, each in sorted(own.items())
-            if name not in JINJA_FILTERS or name == "tojson"
-        ),
+        (_function(name, described[name], skip=1) for name in sorted(own)),
     )
     known = sorted((filters.FILTERS.keys() & JINJA_FILTERS.keys()) - {"tojson"})
     yield f"Jinja's own: {_names(known)} ([Jinja]({_JINJA}#list-of-builtin-filters))."
