@@ -123,8 +123,8 @@ def _templates() -> Iterator[str]:
     yield "## Filters"
     described = {**filters.OWN, **_WRAPPED}
     own = (filters.FILTERS.keys() - JINJA_FILTERS.keys()) | {"tojson"}
-    if missing := own - described.keys():
-        raise ValueError(f"reference_pages._WRAPPED has no function for the filters {', '.join(missing)}")
+    if unknown := own - described.keys():
+        raise ValueError(f"reference_pages._WRAPPED has no function for the filters {', '.join(unknown)}")
     yield _table(
         ("filter", "result"),
         (_function(name, described[name], skip=1) for name in sorted(own)),
