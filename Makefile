@@ -64,7 +64,7 @@ bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (
 bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
 	$(BIN)/python -m benchmarks.status $(ARGS)
 
-docs: $(INSTALLED) ## Write docs/commands.md from the help of the commands
+docs: $(INSTALLED) ## Write docs/commands.md and docs/reference from the code
 	$(BIN)/python -m docs.generate commands
 
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane

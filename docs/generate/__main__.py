@@ -1,5 +1,7 @@
-"""`python -m docs.generate`: writes docs/commands.md, with `transcripts` what the commands of all pages print, and with
-`schemas` the schemas of Kubernetes' kinds that come with the package.
+"""`python -m docs.generate`: writes docs/commands.md and docs/reference.
+
+With `transcripts` it writes what the commands of all pages print, and with `schemas` the schemas of Kubernetes' kinds
+that come with the package.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import reference, schemas, transcripts
+from docs.generate import reference, reference_pages, schemas, transcripts
 
 
 def main() -> None:
@@ -24,6 +26,7 @@ def main() -> None:
             page.write_text(text, encoding="utf-8")
             print(f"{page.relative_to(transcripts.ROOT)} has changed")
     reference.PAGE.write_text(reference.page(), encoding="utf-8")
+    reference_pages.write()
 
 
 if __name__ == "__main__":

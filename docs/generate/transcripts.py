@@ -32,6 +32,8 @@ _STEP = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _START = re.compile(r"^ssa-operator dev .*--examples (\S+)$", re.MULTILINE)
+_OWN_PROJECT = "```sh\nssa-operator dev\n```\n"
+"""The block with which a page starts an operator for the project that its reader made in an empty folder."""
 _READS = re.compile(r"^(kubectl get|ssa-operator (status|tree|blame|graph|render|diff|plan)|kubectl ssa)\b")
 
 _PASSING = (
@@ -128,8 +130,18 @@ async def _again(command: Command, run: Run) -> Command:
     """The command with what it prints now, or as it was if that is the same but for what passes."""
     if command.prepares:
         return command
-    output = await (_settled(command, run) if command.reads else run(command.text))
+    output = await (_settled(command, run) if command.reads else _once(command, run))
     return command if lasting(output) == lasting(command.output) else Command(command.text, output)
+
+
+async def _once(command: Command, run: Run) -> str:
+    """The output of a command that may fail if the page shows that it does."""
+    try:
+        return await run(command.text)
+    except CommandFailed as error:
+        if not any(line.startswith("ssa-operator: ") for line in command.output.splitlines()):
+            raise
+        return error.output
 
 
 async def _settled(command: Command, run: Run) -> str:
@@ -153,6 +165,10 @@ async def _settled(command: Command, run: Run) -> str:
 class CommandFailed(RuntimeError):  # noqa: N818 - it may be what a later run of the command is for
     """A command of a page failed. The text has the command and its output."""
 
+    def __init__(self, command: str, output: str) -> None:
+        super().__init__(f"{command}: {output}")
+        self.output = output
+
 
 async def type_in(text: str, folder: Path, kubeconfig: Path) -> str:
     """What a command prints that the reader types in a folder. Raises CommandFailed."""
@@ -171,7 +187,7 @@ async def type_in(text: str, folder: Path, kubeconfig: Path) -> str:
     )
     out, _ = await process.communicate()
     if process.returncode != 0:
-        raise CommandFailed(f"{text}: {out.decode()}")
+        raise CommandFailed(text, out.decode())
     return out.decode()
 
 
@@ -221,14 +237,31 @@ async def made_again(names: Iterable[str]) -> Sequence[tuple[Path, str]]:
         cluster = await start(ClusterSpec(name=f"transcripts-{os.getpid()}"))
         try:
             with tempfile.TemporaryDirectory(prefix="ssa-operator-transcripts-") as temporary:
-                folder = copied(Path(temporary))
-                async with operator(folder, cluster.kubeconfig):
-                    new = await on_cluster(page, text, folder, cluster.kubeconfig)
+                new = await played(page, text, Path(temporary), cluster.kubeconfig)
         finally:
             await cluster.stop()
         if new != text:
             changed.append((page, new))
     return changed
+
+
+async def played(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
+    """The page with what its commands print, typed in an empty folder or in a copy of the checkout's."""
+    before, block, after = text.partition(_OWN_PROJECT)
+    if not block:
+        async with operator(copied(folder), kubeconfig):
+            return await on_cluster(page, text, folder, kubeconfig)
+
+    async def run(command: str) -> str:
+        return await type_in(command, folder, kubeconfig)
+
+    made = await rewritten(before, folder, run)
+    async with operator(folder, kubeconfig):
+        await run("kubectl apply -f examples")
+        try:
+            return made + block + await rewritten(after, folder, run)
+        finally:
+            await run("kubectl delete --ignore-not-found --timeout=2m -f examples")
 
 
 async def on_cluster(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:

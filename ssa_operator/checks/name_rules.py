@@ -21,7 +21,13 @@ from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, FUNCTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import (
+    CLUSTER_FUNCTIONS,
+    FUNCTIONS,
+    REMOVED,
+    SETTING_DESCRIPTIONS,
+    VARIABLES,
+)
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.jinja.unknown_names import (
     Suggestion,
@@ -34,10 +40,9 @@ from ssa_operator.rendering.jinja.unknown_names import (
 _JINJA_NAMES = frozenset({"caller", "kwargs", "loop", "self", "super", "varargs"})
 """Names that Jinja itself defines in blocks, loops and macros."""
 
-_SURROUNDINGS = frozenset({"api_available", "kubernetes_version", "operator", "read_file", "read_files", "values"})
-"""Names of the contract that a folder or an installation adds; a render reports them where they are missing."""
+_FILE_FUNCTIONS = frozenset({"read_file", "read_files"})
 
-_KNOWN = VARIABLES | CLUSTER_FUNCTIONS | FUNCTIONS.keys() | _SURROUNDINGS
+_KNOWN = VARIABLES | SETTING_DESCRIPTIONS.keys() | CLUSTER_FUNCTIONS | FUNCTIONS.keys() | _FILE_FUNCTIONS
 _GUARDS = frozenset({"d", "default", "defined", "undefined"})
 
 _GO_KEYWORDS = frozenset({"block", "define", "else", "end", "if", "range", "template", "with"})

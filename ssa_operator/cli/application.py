@@ -27,7 +27,7 @@ from typer.core import TyperCommand, TyperGroup
 from ssa_operator.cli.command_error import CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
-"""The environment variable of `--debug`."""
+"""Whether an error prints its traceback, as with `--debug`."""
 
 INTERRUPTED = 130
 """The exit code after the user interrupted a command, as a shell reports it for SIGINT."""

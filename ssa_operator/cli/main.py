@@ -19,6 +19,7 @@ from ssa_operator.cli import (
     dev,
     diff,
     graph,
+    new,
     plan,
     rbac,
     render,
@@ -65,6 +66,7 @@ def _root(
 
 run.register(app)
 dev.register(app)
+new.register(app)
 render.register(app)
 check.register(app)
 test.register(app)

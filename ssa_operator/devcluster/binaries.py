@@ -27,7 +27,11 @@ from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
 
 CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"
+"""Folder of the programs of the local control plane. Default: ssa-operator in XDG_CACHE_HOME."""
+
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+"""Folder with programs of a control plane, which are used instead of those of the cache."""
+
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

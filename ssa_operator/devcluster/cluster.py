@@ -34,6 +34,8 @@ from ssa_operator.devcluster.processes import ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
+"""Folder of the state of local control planes. Default: ssa-operator in XDG_STATE_HOME."""
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 _POLL_SECONDS = 0.02
 _READY_SECONDS = 120.0

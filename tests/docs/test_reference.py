@@ -1,14 +1,17 @@
-"""docs/commands.md is what the commands say of themselves."""
+"""docs/commands.md is what the commands say of themselves, and docs/reference what the code says."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from docs.generate import reference
+from docs.generate import reference, reference_pages
 from ssa_operator.checks.findings import CODES
+from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_annotations
+from ssa_operator.rendering.jinja import filters, functions
 from tests.cli.test_manners import COMMANDS
 
 
@@ -53,3 +56,35 @@ def test_the_page_lists_every_code_of_check() -> None:
     page = reference.PAGE.read_text(encoding="utf-8")
     for code, found in CODES.items():
         assert f"| `{code}` | {found.severity} | {found.title} |" in page
+
+
+def test_the_pages_of_the_reference_are_up_to_date() -> None:
+    committed = {path: path.read_text(encoding="utf-8") for path in reference_pages.FOLDER.iterdir()}
+    assert committed == reference_pages.pages(), "run `make docs`"
+
+
+def test_the_reference_has_every_name_that_users_meet() -> None:
+    pages = {path.stem: text for path, text in reference_pages.pages().items()}
+    for name in (*functions.VARIABLES, *filters.FILTERS, *filters.TESTS, *functions.FUNCTIONS):
+        assert re.search(rf"`{re.escape(name)}[`(]", pages["templates"]), name
+    for name in functions.CLUSTER_FUNCTIONS:
+        assert f"| `{name}(" in pages["templates"]
+    for code in CODES:
+        assert f"## {code}\n" in pages["checks"]
+    for words in COMMANDS.values():
+        for parameter in words.params:
+            assert not parameter.envvar or f"| `{parameter.envvar}` |" in pages["environment"]
+
+
+def test_the_reference_lists_the_annotations_that_the_operator_accepts() -> None:
+    page = reference_pages.pages()[reference_pages.FOLDER / "metadata.md"]
+    with pytest.raises(AnnotationError, match="allowed are") as caught:
+        parse_annotations({f"{PREFIX}xxxxxxxx": ""})
+    allowed = str(caught.value).partition("allowed are ")[2].split(", ")
+    listed = re.findall(rf"^\| `{PREFIX}([\w-]+)` ", page.partition("## Annotations of a parent")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(allowed)
+
+
+def test_a_definition_without_a_docstring_is_an_error() -> None:
+    with pytest.raises(ValueError, match="has no docstring"):
+        reference_pages._function("x", lambda: None)

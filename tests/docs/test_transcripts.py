@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import transcripts
-from docs.generate.transcripts import ROOT, lasting, rewritten
+from docs.generate.transcripts import ROOT, CommandFailed, lasting, rewritten
 from ssa_operator.devcluster.cluster import Cluster
 
 PAGE = """\
@@ -62,6 +62,16 @@ def test_lasting_output_is_compared_without_what_passes(one: str, other: str, sa
     assert (lasting(one) == lasting(other)) is same
 
 
+async def test_a_command_may_fail_only_where_the_page_shows_its_error(tmp_path: Path) -> None:
+    async def run(text: str) -> str:
+        raise CommandFailed(text, "ssa-operator: broken\n")
+
+    page = "```console\n$ ssa-operator check\nssa-operator: broken\n```\n"
+    assert await rewritten(page, tmp_path, run) == page
+    with pytest.raises(CommandFailed):
+        await rewritten("```console\n$ ssa-operator check\n```\n", tmp_path, run)
+
+
 def test_pages_outside_the_examples_are_transcripts_too() -> None:
     assert ROOT / "README.md" in transcripts.pages()
 
@@ -75,6 +85,5 @@ TEXTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 async def test_the_commands_of_a_page_print_what_it_shows(page: Path, cluster: Cluster, tmp_path: Path) -> None:
-    folder, text = transcripts.copied(tmp_path), TEXTS[page]
-    async with transcripts.operator(folder, cluster.kubeconfig):
-        assert await transcripts.on_cluster(page, text, folder, cluster.kubeconfig) == text
+    text = TEXTS[page]
+    assert await transcripts.played(page, text, tmp_path, cluster.kubeconfig) == text

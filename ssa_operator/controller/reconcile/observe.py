@@ -46,6 +46,7 @@ ROUNDS = 8
 others."""
 
 RECONCILE_AT = f"{PREFIX}reconcile-at"
+"""The annotation whose new value, whatever it is, has everything applied now. It confirms a held prune."""
 
 
 class Observer:

@@ -36,6 +36,7 @@ must have no owner then (https://kubernetes.io/docs/concepts/architecture/garbag
 """
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+"""The label of a child whose value is `ssa-operator`."""
 
 _SERVER_OWNED = (
     "creationTimestamp",

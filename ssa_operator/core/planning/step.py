@@ -37,9 +37,13 @@ class FailureReason(StrEnum):
     """Why a step is refused or fails; the reasons of the condition Ready."""
 
     DEPENDENCY_CYCLE = "DependencyCycle"
+    """Manifests wait for each other. The message has the path of the cycle."""
     INVALID_MANIFEST = "InvalidManifest"
+    """A manifest breaks a rule: it is outside the parent's namespace, rendered twice, or belongs to another parent."""
     CONFLICT = "Conflict"
+    """A field is immutable, another controller owns the object, or another manager keeps changing a field."""
     APPLY_FAILED = "ApplyFailed"
+    """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

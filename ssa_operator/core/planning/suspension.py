@@ -20,6 +20,7 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, Step
 
 ANNOTATION = f"{PREFIX}suspend"
+"""The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing."""
 
 MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
 """The message of the condition Suspended for the annotation."""

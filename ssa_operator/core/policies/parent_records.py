@@ -25,9 +25,16 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
+"""The annotation with the children that have no owner reference, so that the operator can delete them."""
+
 ONCE_ANNOTATION = f"{PREFIX}once"
+"""The annotation with the manifests that were applied once, and are not applied again."""
+
 HELD_PRUNE_ANNOTATION = f"{PREFIX}held"
+"""The annotation with a held prune."""
+
 FINALIZER = f"{PREFIX}cleanup"
+"""The finalizer of a parent whose children Kubernetes can't delete, or that has finalize hooks."""
 
 HOOK = "finalize/"
 """The prefix of the keys of finalize hooks among the once records."""

@@ -29,11 +29,17 @@ class ReadinessState(StrEnum):
     """The state of a child, as in `status.resources[].state`."""
 
     CURRENT = "Current"
+    """It matches its manifest, and its rule of readiness holds."""
     IN_PROGRESS = "InProgress"
+    """Its controller is at work."""
     FAILED = "Failed"
+    """It reports a failure, or the API server refused it."""
     TERMINATING = "Terminating"
+    """It is being deleted."""
     WAITING = "Waiting"
+    """It isn't applied yet, because it depends on another object. The message names it."""
     NOT_FOUND = "NotFound"
+    """It doesn't exist, though it should."""
 
 
 @dataclass(frozen=True, slots=True)

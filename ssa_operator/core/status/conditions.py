@@ -19,7 +19,7 @@ from typing import Any
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.status.child_status import ChildStatus
-from ssa_operator.core.status.own_status import OwnStatus
+from ssa_operator.core.status.own_status import ConditionType, OwnStatus
 from ssa_operator.core.status.verdict import Verdict
 
 ENTRY_LIMIT = 512
@@ -71,19 +71,19 @@ def resource_entry(child: ChildStatus) -> dict[str, Any]:
 
 
 def _conditions(parent: LiveObject, verdict: Verdict, generation: int | None) -> list[dict[str, Any]]:
-    conditions = [_condition("Ready", "True" if verdict.ready else "False", verdict, generation)]
+    conditions = [_condition(ConditionType.READY, "True" if verdict.ready else "False", verdict, generation)]
     if not verdict.ready and verdict.stalled:
-        conditions.append(_condition("Stalled", "True", verdict, generation))
+        conditions.append(_condition(ConditionType.STALLED, "True", verdict, generation))
     elif not verdict.ready and not verdict.suspended:
-        conditions.append(_condition("Reconciling", "True", verdict, generation))
+        conditions.append(_condition(ConditionType.RECONCILING, "True", verdict, generation))
     if verdict.suspended:
         why = replace(verdict, reason="Suspended", message=verdict.suspended)
-        conditions.append(_condition("Suspended", "True", why, parent.metadata.generation))
+        conditions.append(_condition(ConditionType.SUSPENDED, "True", why, parent.metadata.generation))
     return conditions
 
 
-def _condition(kind: str, status: str, why: Verdict, generation: int | None) -> dict[str, Any]:
-    condition: dict[str, Any] = {"type": kind, "status": status, "reason": why.reason, "message": why.message}
+def _condition(kind: ConditionType, status: str, why: Verdict, generation: int | None) -> dict[str, Any]:
+    condition: dict[str, Any] = {"type": kind.value, "status": status, "reason": why.reason, "message": why.message}
     return {**condition, "observedGeneration": generation} if generation else condition
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -26,7 +27,21 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation,
 RESERVED = ("conditions", "observedGeneration", "resources")
 """The fields of a status that are the operator's; the author's conditions are added to its list."""
 
-OPERATOR_TYPES = ("Ready", "Reconciling", "Stalled", "Suspended")
+
+class ConditionType(StrEnum):
+    """The conditions of a parent."""
+
+    READY = "Ready"
+    """Whether every child matches its manifest and is ready. It always exists."""
+    RECONCILING = "Reconciling"
+    """Work is in progress. It exists only while it is true."""
+    STALLED = "Stalled"
+    """Only a change by a user can help. It exists only while it is true."""
+    SUSPENDED = "Suspended"
+    """Nothing is applied or deleted, as an annotation or the folder says. It exists only while it is true."""
+
+
+OPERATOR_TYPES = tuple(each.value for each in ConditionType)
 """The types of the operator's conditions."""
 
 CONDITIONS_LIMIT = 64

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from ssa_operator.core.objects.messages import sentence
 from ssa_operator.core.objects.render_result import RenderProblem
@@ -19,6 +20,23 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.child_status import ChildStatus, roots_first
+
+
+class ReadyReason(StrEnum):
+    """Why a parent is ready or not, as the condition Ready reports it; the others are those of FailureReason."""
+
+    READY = "Ready"
+    """Every child matches its manifest and is ready."""
+    PROGRESSING = "Progressing"
+    """A child is not ready yet, or has failed. The message names it and the reason."""
+    WAITING = "WaitingForDependency"
+    """A manifest reads another child that is not ready yet, or an object that doesn't exist. The message names it."""
+    RENDER_FAILED = "RenderFailed"
+    """A template failed. The message has file, line and the files that included it."""
+    PRUNE_HELD = "PruneHeld"
+    """Changed templates would delete (almost) all children. The message describes how to confirm it."""
+    DELETING = "Deleting"
+    """The parent is being deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +60,12 @@ def make_verdict(
     failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.history.conflict]
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_message(failure) for failure in failures]
-        return Verdict(ready=False, reason="RenderFailed", message=sentence(causes), stalled=True)
+        return Verdict(ready=False, reason=ReadyReason.RENDER_FAILED.value, message=sentence(causes), stalled=True)
     verdict = _failure_verdict(failures)
     if verdict is not None:
         return verdict
     if plan.held:
-        return Verdict(ready=False, reason="PruneHeld", message=plan.held, stalled=True)
+        return Verdict(ready=False, reason=ReadyReason.PRUNE_HELD.value, message=plan.held, stalled=True)
     children = roots_first(children, outcomes)
     return _waiting_verdict(plan, children) or make_verdict_on_children(children)
 
@@ -56,11 +74,11 @@ def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
     """The verdict where only the children decide."""
     unready = [child for child in children if child.counts and child.readiness.state is not ReadinessState.CURRENT]
     if not unready:
-        return Verdict(ready=True, reason="Ready", message=_ready_message(children))
+        return Verdict(ready=True, reason=ReadyReason.READY.value, message=_ready_message(children))
     failed_first = sorted(unready, key=lambda child: child.readiness.state is not ReadinessState.FAILED)
     return Verdict(
         ready=False,
-        reason="Progressing",
+        reason=ReadyReason.PROGRESSING.value,
         message=sentence([str(child) for child in failed_first]),
         stalled=any(child.readiness.state is ReadinessState.FAILED for child in unready),
     )
@@ -79,7 +97,7 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
     causes += [_skipped_message(problem) for problem in finalization.plan.rendered.problems]
     message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
     stalled = bool(failures) and not any(failure.retryable for failure in failures)
-    return Verdict(ready=False, reason="Deleting", message=message, stalled=stalled)
+    return Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message, stalled=stalled)
 
 
 def _conflict_failure(outcome: Outcome) -> Outcome:
@@ -112,7 +130,7 @@ def _waiting_verdict(plan: Plan, children: Sequence[ChildStatus]) -> Verdict | N
     needs_user = any(awaited.needs_permission for wait in plan.rendered.waits for awaited in wait.awaited)
     return Verdict(
         ready=False,
-        reason="WaitingForDependency",
+        reason=ReadyReason.WAITING.value,
         message=sentence([*failed, *waiting]),
         stalled=bool(failed) or needs_user,
     )

@@ -43,6 +43,7 @@ class FolderFiles:
         return {"read_file": self._read_file, "read_files": self._read_files}
 
     def _read_file(self, name: str, base64: bool = False) -> str:
+        """The text of a file below `files/` of the folder; with `base64=true` its bytes in base64."""
         _check_name("read_file", "name", name)
         if name not in self.contents:
             near = difflib.get_close_matches(name, self.contents, n=1)
@@ -51,6 +52,7 @@ class FolderFiles:
         return self._text("read_file", name, base64)
 
     def _read_files(self, pattern: str, base64: bool = False) -> dict[str, str]:
+        """The texts of the files that a pattern such as `dashboards/*.json` matches, by their base names."""
         _check_name("read_files", "pattern", pattern)
         matches = _expression(pattern).fullmatch
         found: dict[str, str] = {}

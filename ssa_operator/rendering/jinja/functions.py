@@ -15,8 +15,28 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
-VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespace", "labels", "annotations"})
+VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
+    "object": "the parent as the API server returned it",
+    "metadata": "`metadata` of the parent",
+    "spec": "`spec` of the parent; empty without one",
+    "status": "`status` of the parent before this reconcile; empty without one",
+    "name": "the name of the parent",
+    "namespace": "the namespace of the parent; empty for a cluster-scoped one",
+    "labels": "the labels of the parent; empty without any",
+    "annotations": "the annotations of the parent, without those of the operator and of kubectl apply, so that a child "
+    "may copy them",
+}
+"""What each variable is, for the reference."""
+
+VARIABLES = frozenset(VARIABLE_DESCRIPTIONS)
 """The variables of every template, also of imported and included ones."""
+
+SETTING_DESCRIPTIONS: Mapping[str, str] = {
+    "values": "settings of the installation: `_values.yaml` of the folder, overridden by the files of `--values`",
+    "operator": "`operator.namespace` and `operator.version`",
+    "kubernetes_version": "the version of the cluster's Kubernetes, such as `1.36`",
+}
+"""What the variables that don't depend on the parent are, for the reference."""
 
 SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""

@@ -169,6 +169,7 @@ class TemplateAPI:
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
+        """Another manifest of the same render, as it is in the cluster. Reading a field waits until it is ready."""
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
         body = self.cluster.child(kind, name)
         # A document that waits for a child that is being deleted waits for the next one.
@@ -189,12 +190,16 @@ class TemplateAPI:
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
 
     def _api_available(self, apiVersion: str, kind: str) -> bool:  # noqa: N803 - templates use Kubernetes' names
+        """Whether the cluster serves a kind now. The parent is reconciled again when that changes."""
         asked = ApiKind(
             _string_argument("api_available", "apiVersion", apiVersion), _string_argument("api_available", "kind", kind)
         )
         return self.apis.setdefault(asked, self.cluster.serves(asked))
 
     def _live(self, kind: str, name: str) -> TrackedValue:
+        """The parent's own child as it is now, ready or not, being deleted or not; none where there is none. It never
+        waits.
+        """
         query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
         source = self._record_query(query, self.cluster.child(kind, name), awaited=False, live=True)
         return TrackedValue(source.body, (source,))
@@ -207,6 +212,9 @@ class TemplateAPI:
         namespace: str | None = None,
         optional: bool = False,
     ) -> TrackedValue | UnknownValue:
+        """Any other object; by default of the parent's namespace. Reading a field waits until it exists.
+        `optional=true` gives none where there is no object.
+        """
         group = split_api_version(_string_argument("lookup", "apiVersion", apiVersion))[0]
         own = "" if namespace is None else _string_argument("lookup", "namespace", namespace)
         identity = self.resolve_namespace(
@@ -234,6 +242,7 @@ class TemplateAPI:
         labels: Mapping[str, str] | None = None,
         namespace: str | None = None,
     ) -> Any:
+        """All objects with these labels, sorted by namespace and name. `namespace=""` searches all namespaces."""
         if type(labels) is dict:
             tracked: list[TrackedValue | UnknownValue] = []
             plain_labels = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
@@ -258,6 +267,7 @@ class TemplateAPI:
         return self._unknown_answer(source, answer) if answer.unknown else TrackedValue(found, (source,))
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
+        """Whether the object of `child` or `lookup`, or an item of `lookup_all`, is ready. It never waits."""
         if isinstance(asked, UnknownValue) and asked.derived:
             return asked  # the query depends on an unknown value
         source, body = _answer_of(asked)
@@ -270,6 +280,9 @@ class TemplateAPI:
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
     def _generated(self, length: int = 24, prefix: str = "") -> str:
+        """A random text of letters and digits after the prefix, drawn once: while the live object has a value in that
+        field, it is kept.
+        """
         if self._lenient:
             raise TemplateRuntimeError(
                 "generated can't be used in a status; read the field of the object that has the value"
@@ -279,6 +292,7 @@ class TemplateAPI:
         return self.generator.value(length, prefix)
 
     def _expired(self, duration: str) -> bool:
+        """Whether the parent is older than the duration (`7d`). It is rendered again at exactly that moment."""
         try:
             seconds = parse_duration(_string_argument("expired", "duration", duration))
         except ValueError as error:
