@@ -17,6 +17,7 @@ from ssa_operator.cli.offline_parent import as_created
 from ssa_operator.cli.template_folders import (
     CRDKind,
     cluster_scoped,
+    custom_kinds,
     find_folder,
     parent_kind,
     read_crd_kinds,
@@ -143,7 +144,7 @@ def _shown_by_examples(
     except FileError as error:
         raise CommandError("\n".join(map(str, error.problems))) from error
     found: dict[str, TemplateContents] = {}
-    view = OfflineClusterView(cluster_scoped=cluster_scoped(kinds))
+    view = OfflineClusterView(cluster_scoped=cluster_scoped(kinds), custom_kinds=custom_kinds(kinds))
     for document in documents:
         try:
             folder = find_folder(document.body, sources, kinds)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
-from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -103,6 +103,7 @@ class OfflineCluster:
             now=self.now,
             cluster_scoped=scoped,
             objects={**{identity: live.body for identity, live in self.objects.items()}, _identity_of(body): body},
+            custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
         )

@@ -17,7 +17,7 @@ from ssa_operator.cli.drawn_graph import DrawnGraph
 from ssa_operator.cli.object_reference import nearest
 from ssa_operator.cli.offline_parent import as_created
 from ssa_operator.cli.parent_files import read_objects, read_parents
-from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
+from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder, read_crd_kinds
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.crd_sample import sample_object
 from ssa_operator.core.objects.crd_schema import version_priority
@@ -122,7 +122,7 @@ class _Offline:
         now = time.time()
         body = as_created(parent, folder, self.kinds, now)
         scoped = cluster_scoped(self.kinds)
-        view = OfflineClusterView(now=now, cluster_scoped=scoped)
+        view = OfflineClusterView(now=now, cluster_scoped=scoped, custom_kinds=custom_kinds(self.kinds))
         plain, traced = render(folder, body, view), render_traced(folder, body, view)
         identity = LiveObject.of(body).identity
 

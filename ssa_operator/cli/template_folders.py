@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.crd_defaults import defaulted
 from ssa_operator.core.objects.crd_schema import has_status, object_schema, version_priority
 from ssa_operator.core.objects.field_pruning import prune
@@ -105,6 +106,16 @@ def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
 def cluster_scoped(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[GroupKind]:
     """The cluster-scoped kinds: built-in ones, and those of the CRDs. Every other kind counts as namespaced."""
     return _CLUSTER_SCOPED - kinds.keys() | {kind for kind, known in kinds.items() if not known.namespaced}
+
+
+def custom_kinds(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[ApiKind]:
+    """The kinds that the CRDs define, in every version that they serve."""
+    return frozenset(
+        ApiKind(join_api_version(kind.group, version["name"]), kind.kind)
+        for kind, known in kinds.items()
+        for version in known.definition["spec"].get("versions", ())
+        if version.get("served")
+    )
 
 
 def served_kind(kind: GroupKind, kinds: Mapping[GroupKind, CRDKind]) -> ServedKind:

@@ -139,12 +139,13 @@ class FolderControllers:
         while True:
             await asyncio.sleep(REDISCOVERY)
             kinds = self.lookups.missing
-            if self.missing or kinds:
+            if self.missing or kinds or self.lookups.served.in_use:
                 self._mapper.invalidate()
                 for name in self.missing:
                     self._folder_changed(name)
                 for kind in kinds:
                     await self._logged(str(kind), self.lookups.refresh(kind))
+                await self._logged("api_available", self.lookups.served.refresh())
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""
@@ -191,7 +192,10 @@ class FolderControllers:
             await self._logged(str(kind), self.children.refresh(kind))
             await self._logged(str(kind), self.lookups.refresh(kind))
             helps = helps or (missing and kind not in self.children.missing)
-            if tries < DISCOVERY_TRIES and kind in self.lookups.missing | self.children.missing:
+            asked = self.lookups.served.asked_for(kind)
+            if asked:
+                await self._logged(str(kind), self.lookups.served.refresh())
+            if tries < DISCOVERY_TRIES and (asked or kind in self.lookups.missing | self.children.missing):
                 delay = DISCOVERY_LAG * 2**tries
                 asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
         return helps

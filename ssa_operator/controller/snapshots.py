@@ -23,8 +23,9 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.controller.snapshot_file import VERSION, StoredSnapshot, query_of
+from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection, selects
-from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
+from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered
@@ -241,6 +242,15 @@ class _SnapshotView:
         version = join_api_version(identity.group, self.parent.version)
         own = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
         return Answer(objects=(self.parent.body,)) if query == own else self.snapshot.answer(query)
+
+    @property
+    def kubernetes_version(self) -> str:
+        return KUBERNETES_VERSION
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        # A snapshot has no versions of kinds.
+        group = split_api_version(kind.api_version)[0]
+        return kind in BUILT_IN_KINDS or self.snapshot.kind(GroupKind(group, kind.kind)) is not None
 
     def random(self, _: int, /) -> int:
         return 0

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
@@ -99,6 +100,13 @@ class _ReplayedRandomness:
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
         return self.cluster.answer(query)
+
+    @property
+    def kubernetes_version(self) -> str:
+        return self.cluster.kubernetes_version
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        return self.cluster.serves(kind)
 
     def random(self, below: int, /) -> int:
         number = next(self.replayed, None)

@@ -18,7 +18,7 @@ from jinja2.utils import missing
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.jinja.unknown_names import suggest_name
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -106,7 +106,7 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
 def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    return f"{name} is not defined; {suggest_name(name, {*variables, *CLUSTER_FUNCTIONS}).text}"
+    return f"{name} is not defined; {suggest_name(name, {*variables, *CLUSTER_FUNCTIONS, *CLUSTER_VARIABLES}).text}"
 
 
 def _template_lines(error: BaseException) -> Iterator[SourceLocation]:

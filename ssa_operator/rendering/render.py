@@ -90,6 +90,7 @@ def render(
         waits=tuple([result for result in results if isinstance(result, Wait)]),
         problems=failed + tuple([result for result in results if isinstance(result, RenderProblem)]),
         asked=_asked(api),
+        apis=api.apis,
         read_unready=frozenset(api.read_unready | api.live_reads.keys()),
         generated=tuple(api.objects_with_generated_values),
         again_at=api.again_at,
@@ -126,7 +127,7 @@ def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI
         "annotations": _copyable_annotations(_mapping_field(metadata, "annotations")),
     }
     if templates.queries_cluster:
-        variables.update(api.functions())
+        variables.update(api.functions(), kubernetes_version=api.cluster.kubernetes_version)
     return variables
 
 
@@ -256,6 +257,7 @@ def render_status(
         fields=fields,
         problems=problems,
         asked=_asked(api),
+        apis=api.apis,
         again_at=api.again_at,
         left_out=left_out,
         location_of=location_of,

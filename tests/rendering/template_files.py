@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.core.objects.cluster_view import OFFLINE, Answer, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
@@ -45,6 +46,9 @@ class FakeClusterView:
     """The kinds whose status a controller writes."""
     now: float = 0.0
     """Seconds since the epoch."""
+    kubernetes_version: str = KUBERNETES_VERSION
+    custom_kinds: frozenset[ApiKind] = frozenset()
+    """The kinds that CRDs define."""
     random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
     def synced(self, kind: GroupKind, /) -> bool:
@@ -81,6 +85,9 @@ class FakeClusterView:
                 and set(query.labels) <= set(body["metadata"].get("labels", {}).items())
             ]
         )
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        return kind in BUILT_IN_KINDS or kind in self.custom_kinds
 
     def random(self, below: int, /) -> int:
         return next(self.random_numbers) % below

@@ -23,6 +23,7 @@ from typing import Protocol
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.informer import Informer, wait_for_sync
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
+from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind
@@ -87,6 +88,8 @@ class LookupInformers:
         self._mapper = mapper
         self._crds = crds
         self._listener = listener
+        self.served = ServedKinds(client, mapper, crds, listener)
+        """The kinds that templates ask for with `api_available`."""
         self._limited_to_namespaces = limited_to_namespaces
         self._index = LookupIndex()
         self._informers: dict[WatchScope, Informer] = {}
@@ -109,7 +112,7 @@ class LookupInformers:
 
     async def discover(self) -> None:
         """Run discovery, unless its result is cached. Raises ApiError."""
-        await self._mapper.discover()
+        await self.served.discover()
 
     def namespaced(self, kind: GroupKind) -> bool | None:
         """Whether a kind lives in namespaces, None where the cluster doesn't serve it."""
@@ -163,6 +166,7 @@ class LookupInformers:
 
     def forget(self, parent_uid: str) -> None:
         """Remove the queries of a deleted parent."""
+        self.served.forget(parent_uid)
         for cause in (Cause.TEMPLATE, Cause.CHILD):
             self.set_queries(Dependent(parent_uid, cause), {})
 

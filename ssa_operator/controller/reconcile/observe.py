@@ -21,6 +21,7 @@ from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.core.objects.annotations import PREFIX, Reference
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -80,7 +81,7 @@ class Observer:
             await lookups.wait_for_sync(versions)
             if lookups.watch(versions) == versions:
                 break
-        self.follow(turn.parent, Cause.CHILD, versions)
+        self.follow(turn.parent, Cause.CHILD, versions, own.apis)
         return own
 
     def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
@@ -100,10 +101,18 @@ class Observer:
         """The objects of these names that exist without the operator's label, so that no informer holds them."""
         return await get_unlabelled(identities, self._cluster.client, self._cluster.children)
 
-    def follow(self, parent: Parent, cause: Cause, queries: Mapping[LookupQuery, AnswerVersion]) -> None:
+    def follow(
+        self,
+        parent: Parent,
+        cause: Cause,
+        queries: Mapping[LookupQuery, AnswerVersion],
+        apis: Mapping[ApiKind, bool] | None = None,
+    ) -> None:
         """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
         uid = parent.live.uid
-        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if uid in self._claims.parents else {})
+        known = uid in self._claims.parents
+        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if known else {})
+        self._cluster.lookups.served.set_uses(Dependent(uid, cause), (apis or {}) if known else {})
 
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
@@ -151,7 +160,7 @@ class Observer:
             unlabelled |= more
             if not more.objects:
                 break
-        self.follow(parent, Cause.TEMPLATE, versions)
+        self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
         return rendered, unlabelled
 
     def _observed(

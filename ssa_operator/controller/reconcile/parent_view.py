@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject
@@ -77,6 +78,13 @@ class ParentView:
         if query == self.parent_lookup:
             return Answer(objects=(self.parent.body,))
         return self.lookups.answer(query)
+
+    @property
+    def kubernetes_version(self) -> str:
+        return self.lookups.served.kubernetes_version
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        return self.lookups.served.serves(kind)
 
     def random(self, below: int, /) -> int:
         return secrets.randbelow(below)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 
 Body: TypeAlias = Mapping[str, Any]
@@ -111,6 +112,13 @@ class ClusterView(Protocol):
     def answer(self, query: Lookup | Selection, /) -> Answer:
         """The live objects, of any owner, that a template looks up."""
 
+    @property
+    def kubernetes_version(self) -> str:
+        """The version of the API server, as in 1.36."""
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        """Whether the API server serves a kind in a version."""
+
     def random(self, below: int, /) -> int:
         """An unpredictable number from 0 to below `below`; for generated values."""
 
@@ -124,6 +132,10 @@ class OfflineClusterView:
     """The kinds that are cluster-scoped; all others are namespaced."""
     objects: Mapping[Identity, Body] = field(default_factory=dict)
     """The objects of the cluster."""
+    kubernetes_version: str = KUBERNETES_VERSION
+    """The version of the API server."""
+    custom_kinds: AbstractSet[ApiKind] = frozenset()
+    """The kinds that CRDs define. They are served beside the built-in ones."""
     namespace: str = ""
     """The parent's namespace: an object there, or a cluster-scoped one, is its child where a template asks for one."""
     children: AbstractSet[Identity] | None = None
@@ -160,6 +172,9 @@ class OfflineClusterView:
             found = self.objects.get(query.identity)
             return Answer(objects=() if found is None else (found,))
         return Answer(objects=[body for identity, body in self.objects.items() if selects(query, identity, body)])
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        return kind in BUILT_IN_KINDS or kind in self.custom_kinds
 
     def random(self, _: int, /) -> int:
         return 0

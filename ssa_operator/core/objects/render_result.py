@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssa_operator.core.objects.annotations import Reference, is_finalize_hook
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Body, Query
 from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
@@ -148,6 +149,8 @@ class Rendered:
     """All queries to the cluster, those of failed files included."""
     read_unready: frozenset[Query] = frozenset()
     """The queries whose answers templates read even if they are not ready."""
+    apis: Mapping[ApiKind, bool] = field(default_factory=dict)
+    """The kinds that templates ask for with `api_available`, each with the answer."""
     generated: tuple[Identity, ...] = ()
     """The objects that hold generated values."""
     again_at: float | None = None
@@ -211,6 +214,8 @@ class StatusFields:
     problems: tuple[RenderProblem, ...] = ()
     asked: tuple[Query, ...] = ()
     """All queries to the cluster."""
+    apis: Mapping[ApiKind, bool] = field(default_factory=dict)
+    """The kinds that the template asks for with `api_available`, each with the answer."""
     again_at: float | None = None
     """When the result may change without an event, in seconds since the epoch."""
     left_out: tuple[str, ...] = ()

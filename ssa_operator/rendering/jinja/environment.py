@@ -25,7 +25,14 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
-from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED, CLUSTER_FUNCTIONS, FUNCTIONS, SETTINGS, VARIABLES
+from ssa_operator.rendering.jinja.functions import (
+    ACCEPTS_TRACKED,
+    CLUSTER_FUNCTIONS,
+    CLUSTER_VARIABLES,
+    FUNCTIONS,
+    SETTINGS,
+    VARIABLES,
+)
 from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
 from ssa_operator.rendering.values import limits
@@ -208,7 +215,7 @@ class Environment(ImmutableSandboxedEnvironment):
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
         own = VARIABLES | SETTINGS
-        self.shared_variables = own | CLUSTER_FUNCTIONS if queries_cluster else own
+        self.shared_variables = own | CLUSTER_FUNCTIONS | CLUSTER_VARIABLES if queries_cluster else own
 
     def compile_next(self, name: str, tree: nodes.Template) -> None:
         """Let the next compilation of a template take this tree, and change it, in place of parsing the text again."""

@@ -21,8 +21,14 @@ VARIABLES = frozenset({"object", "metadata", "spec", "status", "name", "namespac
 SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""
 
-CLUSTER_FUNCTIONS = frozenset({"child", "expired", "generated", "live", "lookup", "lookup_all", "ready"})
+CLUSTER_FUNCTIONS = frozenset(
+    {"api_available", "child", "expired", "generated", "live", "lookup", "lookup_all", "ready"}
+)
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
+
+
+CLUSTER_VARIABLES = frozenset({"kubernetes_version"})
+"""The variables whose values are those of the cluster, also in imported and included templates."""
 
 
 def fail(message: str) -> NoReturn:

@@ -23,6 +23,7 @@ from typing import Any
 from jinja2 import Template, TemplateRuntimeError
 
 from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
@@ -56,6 +57,7 @@ class TemplateAPI:
         "_reused_values",
         "again_at",
         "aged",
+        "apis",
         "asked",
         "cluster",
         "file_provenance",
@@ -99,6 +101,8 @@ class TemplateAPI:
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
         """The generated values of all files."""
+        self.apis: dict[ApiKind, bool] = {}
+        """The kinds that templates ask for with `api_available`, each with the answer."""
         self.live_reads: dict[Reference, SourceLocation | None] = {}
         """The children that templates read with `live`, each with the first template line that does."""
         self.judged: set[Reference] = set()
@@ -123,6 +127,7 @@ class TemplateAPI:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions that templates call, one for each name in CLUSTER_FUNCTIONS."""
         return {
+            "api_available": self._api_available,
             "child": self._child,
             "expired": self._expired,
             "generated": self._generated,
@@ -182,6 +187,12 @@ class TemplateAPI:
         if unready and not deleting:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
+
+    def _api_available(self, apiVersion: str, kind: str) -> bool:  # noqa: N803 - templates use Kubernetes' names
+        asked = ApiKind(
+            _string_argument("api_available", "apiVersion", apiVersion), _string_argument("api_available", "kind", kind)
+        )
+        return self.apis.setdefault(asked, self.cluster.serves(asked))
 
     def _live(self, kind: str, name: str) -> TrackedValue:
         query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))

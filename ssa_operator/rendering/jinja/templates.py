@@ -21,7 +21,7 @@ from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, REMOVED
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -36,7 +36,7 @@ STATUS = "_status.yaml.j2"
 VALUES = "_values.yaml"
 """The settings of the installation that a folder's templates see as `values`."""
 
-_CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS))})\b")
+_CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
 
 _UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
 

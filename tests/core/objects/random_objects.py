@@ -152,8 +152,10 @@ def _alternative(schema: Mapping[str, Any], chance: random.Random) -> tuple[set[
 
 @lru_cache(maxsize=1000)
 def _parsed(pattern: str) -> Any:
-    compiled = go_pattern(pattern)
-    return parser.parse(compiled.pattern, re.ASCII) if compiled is not None else None
+    try:
+        return parser.parse(pattern, re.ASCII)
+    except re.error:
+        return None  # Go's own syntax
 
 
 def _matching(pattern: str, chance: random.Random) -> str:

@@ -230,7 +230,7 @@ def _fault(expression: str, spec: dict[str, Any]) -> str:
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     assert "sepc is not defined; did you mean spec?" in fault("sepc.replicas")
     assert "children is not defined; did you mean child?" in fault("children('Job')")
-    assert "qqq is not defined; templates see annotations, child, cycler" in fault("qqq")
+    assert "qqq is not defined; templates see annotations, api_available, child, cycler" in fault("qqq")
     assert "lipsum gives another text each time" in fault("lipsum()")
 
 

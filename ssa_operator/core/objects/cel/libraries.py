@@ -68,7 +68,7 @@ def _text(value: Any) -> str:
 # ---- regular expressions
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> Any:
     compiled = go_pattern(_text(text))
     if compiled is None:
         raise UncheckedError(f"the pattern {text}")

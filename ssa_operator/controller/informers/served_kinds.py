@@ -1,0 +1,105 @@
+"""Which kinds the API server serves, as templates ask with `api_available`, and its version.
+
+Promises:
+- When the answer to a question of a parent's last render changes, the parent is requeued: at once for a CRD, within the
+  interval of discovery for an aggregated API.
+- A CRD counts as served once it is Established, even if discovery learns of it a moment later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from ssa_operator.controller.informers.crds import CRDInformer
+from ssa_operator.controller.informers.lookup_index import Dependent
+from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+
+
+class _Listener(Protocol):
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
+        """An answer changed that a parent rendered."""
+
+
+class _Version(msgspec.Struct):
+    major: str
+    minor: str
+
+
+class ServedKinds:
+    """The kinds that the cluster serves, and the parents whose templates ask for them."""
+
+    def __init__(self, client: Client, mapper: RESTMapper, crds: CRDInformer, listener: _Listener) -> None:
+        self._client = client
+        self._mapper = mapper
+        self._crds = crds
+        self._listener = listener
+        self._uses: dict[Dependent, Mapping[ApiKind, bool]] = {}
+        self.kubernetes_version = ""
+        """The version of the API server, as in 1.36; '' before `discover`."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the templates of a parent ask for a kind."""
+        return bool(self._uses)
+
+    def asked_for(self, kind: GroupKind) -> bool:
+        """Whether the templates of a parent ask for a kind, in any version."""
+        return any(_group_kind(each) == kind for uses in self._uses.values() for each in uses)
+
+    def serves(self, kind: ApiKind) -> bool:
+        """Whether the API server serves a kind, from the caches."""
+        group_kind, version = _group_kind(kind), split_api_version(kind.api_version)[1]
+        if self._crds.serves(group_kind, version):
+            return True
+        try:
+            self._mapper.peek(group_kind, version)
+        except UnknownKind:
+            return False
+        return True
+
+    async def discover(self) -> None:
+        """Discover the kinds, unless they are cached, and read the version once. Raises ApiError."""
+        await self._mapper.discover()
+        if not self.kubernetes_version:
+            response = await self._client.send(calls.raw_get("/version"))
+            found = msgspec.json.decode(response.body, type=_Version)
+            self.kubernetes_version = f"{found.major}.{found.minor.rstrip('+')}"
+
+    async def refresh(self) -> None:
+        """Discover again if the cache is invalid, and requeue the parents that rendered another answer. Raises
+        ApiError.
+        """
+        await self._mapper.discover()
+        for dependent, answers in list(self._uses.items()):
+            self._requeue_if_changed(dependent, answers)
+
+    def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, bool]) -> None:
+        """Record all questions of a dependent's last render, with the answers that it rendered. The parent is requeued
+        when an answer is another one.
+        """
+        if not answers:
+            self._uses.pop(dependent, None)
+            return
+        self._uses[dependent] = dict(answers)
+        self._requeue_if_changed(dependent, answers)
+
+    def forget(self, parent_uid: str) -> None:
+        """Remove the questions of a deleted parent."""
+        for cause in (Cause.TEMPLATE, Cause.CHILD):
+            self._uses.pop(Dependent(parent_uid, cause), None)
+
+    def _requeue_if_changed(self, dependent: Dependent, answers: Mapping[ApiKind, bool]) -> None:
+        if any(self.serves(kind) is not answer for kind, answer in answers.items()):
+            self._listener.lookup_changed(dependent.uid, dependent.cause)
+
+
+def _group_kind(kind: ApiKind) -> GroupKind:
+    return GroupKind(split_api_version(kind.api_version)[0], kind.kind)

@@ -1,0 +1,71 @@
+"""Templates that ask which kinds the cluster serves."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
+from ssa_operator.core.objects.identity import join_api_version
+from tests.controller.harness import ECHOES, Desk, Operate, definition, echo, entries, holds, is_ready, only
+
+pytestmark = pytest.mark.cluster
+
+TEMPLATE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+data:
+  there: "{{ api_available('GROUP/v1', 'In') }}"
+  other: "{{ api_available('GROUP/v2', 'In') }}"
+  version: "{{ kubernetes_version }}"
+"""
+
+
+async def test_a_parent_is_reconciled_when_a_kind_comes_and_goes(desk: Desk, operate: Operate) -> None:
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    async with operate() as running:
+        only(running.templates, a=TEMPLATE.replace("GROUP", group))
+        await desk.apply_until_ready(echo("web", 1))
+        same = {"other": "false", "version": KUBERNETES_VERSION}
+        await desk.until("configmaps", "web", holds(there="false", **same))
+        await desk.define(definition("ins", group, "In"))
+        await desk.until("configmaps", "web", holds(there="true", **same))
+        await desk.kubectl("delete", "crd", f"ins.{group}")
+        await desk.until("configmaps", "web", holds(there="false", **same))
+
+
+CHILD = """\
+{% if api_available("GROUP/v1", "In") %}
+apiVersion: GROUP/v1
+kind: In
+metadata:
+  name: {{ name }}
+spec: {x: "1"}
+{% endif %}
+"""
+
+
+async def test_a_child_of_a_kind_that_not_every_cluster_has(desk: Desk, operate: Operate) -> None:
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    async with operate() as running:
+        only(running.templates, a=CHILD.replace("GROUP", group))
+        await desk.apply_until_ready(echo("web", 1))
+        await desk.define(definition("ins", group, "In"))
+        await desk.read(f"ins.{group}", "web")
+        await desk.until(ECHOES, "web", lambda body: is_ready(body) and "In/web" in entries(body))
+        await desk.kubectl("delete", "crd", f"ins.{group}")
+        await desk.until(ECHOES, "web", lambda body: is_ready(body) and not entries(body))
+
+
+async def test_the_table_of_built_in_kinds_is_what_the_api_server_serves(desk: Desk) -> None:
+    await desk.mapper.discover()
+    served = {
+        ApiKind(join_api_version(kind.group, version), kind.kind)
+        for kind, versions in desk.mapper._by_kind.items()
+        for version in versions
+        if not kind.group.endswith(".com")
+    }
+    assert served == BUILT_IN_KINDS
