@@ -31,6 +31,7 @@ from ssa_operator.cli.options import (
     examples_of,
     installation_of,
 )
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from ssa_operator.checks.findings import Finding
     from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
     from ssa_operator.rendering.folder.installation import Installation
-
-
-KUBERNETES = "1.36"
-"""The version whose schemas `check` takes by default."""
 
 
 class CheckFormat(StrEnum):
@@ -70,7 +67,7 @@ def check(
             metavar="VERSION",
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
-    ] = KUBERNETES,
+    ] = KUBERNETES_VERSION,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
     ] = False,
