@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
+from tests.devcluster.waiting import until
 
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("untimed", deadline=None)
@@ -20,6 +24,30 @@ settings.load_profile("untimed")
 
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
+
+
+CLOSING = 5.0
+"""Seconds within which connections that were closed have to be gone."""
+
+
+@pytest.fixture(autouse=True)
+def closed_connections(request: pytest.FixtureRequest) -> None:
+    """After all other fixtures of an asynchronous test, waits for the end of its connections.
+
+    A connection whose TLS handshake was cancelled says goodbye to the API server before it closes. If the loop ends
+    earlier, the garbage collector finds it in some later test, as an unclosed one.
+    """
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("_closed_connections")
+
+
+@pytest.fixture
+async def _closed_connections() -> AsyncIterator[None]:
+    yield
+    loop: Any = asyncio.get_running_loop()
+    with contextlib.suppress(TimeoutError):
+        # One is the loop's own pipe.
+        await until(lambda: len(loop._selector.get_map()) <= 1, CLOSING)
 
 
 @pytest.fixture(scope="session")
