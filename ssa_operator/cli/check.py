@@ -18,6 +18,7 @@ import typer
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
+    KUBERNETES,
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from ssa_operator.checks.findings import Finding
     from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
     from ssa_operator.rendering.folder.installation import Installation
-
-
-KUBERNETES = "1.36"
-"""The version whose schemas `check` takes by default."""
 
 
 class CheckFormat(StrEnum):

@@ -9,7 +9,7 @@ import pytest
 from ssa_operator.checks.findings import Edit, Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
 from ssa_operator.checks.schema_rules import check_schemas
-from ssa_operator.cli.check import KUBERNETES
+from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.target_schemas import bundled_schemas
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from tests.controller.harness import ROOT

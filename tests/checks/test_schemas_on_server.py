@@ -12,7 +12,7 @@ import pytest
 from ssa_operator.checks.findings import Severity
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
 from ssa_operator.checks.schema_rules import check_schemas
-from ssa_operator.cli.check import KUBERNETES
+from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.target_schemas import bundled_schemas
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.json_encoding import encode

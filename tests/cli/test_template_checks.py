@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.checks.findings import Severity
-from ssa_operator.cli.check import KUBERNETES
+from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.cli.target_schemas import bundled_schemas
 from ssa_operator.cli.template_checks import Project, check_examples, check_templates
