@@ -37,7 +37,8 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.redaction.snapshot_mask import is_secret
-from ssa_operator.rendering.folder.sources import Sources, load_all
+from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
 from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.status_redaction import redactor_of
 
@@ -51,9 +52,15 @@ class Project:
     """The kinds of the CRDs."""
 
 
-def load_project(templates: Sequence[Path], crds: Sequence[Path], coverage: Coverage | None = None) -> Project:
+def load_project(
+    templates: Sequence[Path],
+    crds: Sequence[Path],
+    installation: Installation = NO_INSTALLATION,
+    coverage: Coverage | None = None,
+) -> Project:
     """The project of these folders; `coverage` records what the cases reach. Raises CommandError for an invalid CRD."""
-    return Project(sources=load_all(templates, coverage=coverage), kinds=read_crd_kinds(crds))
+    sources = load_all(templates, installation=installation, coverage=coverage)
+    return Project(sources=sources, kinds=read_crd_kinds(crds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

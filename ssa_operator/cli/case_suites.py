@@ -12,7 +12,7 @@ import difflib
 import fnmatch
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ssa_operator.cli.case_runs import FileDifference, Project, differences, loa
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
 from ssa_operator.cli.options import crds_of
+from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.jinja.coverage import Coverage
 
@@ -31,6 +32,7 @@ class Suite:
     templates: tuple[Path, ...]
     """The templates folders."""
     crds: tuple[Path, ...]
+    installation: Installation
     folder: str = ""
     """The only template folder whose cases run; '' for all."""
     case: str = ""
@@ -70,9 +72,15 @@ class CaseResult:
         return case_name(self.path)
 
 
-def find_suites(folders: Sequence[str], templates: Sequence[Path], crds: Sequence[Path] | None) -> list[Suite]:
+def find_suites(
+    folders: Sequence[str], templates: Sequence[Path], crds: Sequence[Path] | None, installation: Installation
+) -> list[Suite]:
     """The suites that the arguments name; without arguments that of the templates folders. Raises CommandError."""
-    default = Suite(templates=tuple(templates), crds=tuple(crds if crds is not None else crds_of(templates)))
+    default = Suite(
+        templates=tuple(templates),
+        crds=tuple(crds if crds is not None else crds_of(templates)),
+        installation=installation,
+    )
     if not folders:
         return [default]
     return list(dict.fromkeys(_find_suite(folder, default, crds) for folder in folders))
@@ -81,7 +89,7 @@ def find_suites(folders: Sequence[str], templates: Sequence[Path], crds: Sequenc
 def _find_suite(argument: str, default: Suite, crds: Sequence[Path] | None) -> Suite:
     if not Path(argument).is_dir():
         if any((templates / argument).is_dir() for templates in default.templates):
-            return Suite(templates=default.templates, crds=default.crds, folder=argument)
+            return replace(default, folder=argument)
         if any((cases / argument).is_dir() for cases in default.cases):
             argument = str(next(cases / argument for cases in default.cases if (cases / argument).is_dir()))
         else:
@@ -94,7 +102,7 @@ def _find_suite(argument: str, default: Suite, crds: Sequence[Path] | None) -> S
         raise CommandError(f"{argument} has no templates folder, and there is none beside it", code=INVALID)
     templates = _shown(root)
     own = tuple(crds) if crds is not None else tuple(crds_of([templates]))
-    return Suite(templates=(templates,), crds=own, folder=folder, case=case)
+    return replace(default, templates=(templates,), crds=own, folder=folder, case=case)
 
 
 def _place(path: Path, known: Iterable[Path]) -> tuple[Path | None, str, str]:
@@ -152,7 +160,7 @@ def run_suites(
 
 def load_suite(suite: Suite) -> Project:
     """The templates and CRDs of a suite. Raises CommandError for an invalid CRD."""
-    return load_project(suite.templates, suite.crds, suite.coverage)
+    return load_project(suite.templates, suite.crds, suite.installation, suite.coverage)
 
 
 def suite_cases(suite: Suite, project: Project) -> list[Path]:

@@ -12,14 +12,17 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
-from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.snapshot import FolderState
 
 
-async def changes_of(roots: Iterable[Path]) -> AsyncIterator[None]:
-    """Yields now, and after each burst of changes below the folders, which need not exist, until it is cancelled."""
+async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncIterator[None]:
+    """Yields now, and after each burst of changes below the folders or of the files, which need not exist, until it is
+    cancelled.
+    """
     changed = asyncio.Event()
     watched = [changes(root, _state) for root in dict.fromkeys(roots)]
+    watched += [file_changes(file) for file in dict.fromkeys(files)]
     for each in watched:
         await anext(each)
 

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import TEMPLATES, CrdsOfTemplates, Templates, check_folders, example
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    CrdsOfTemplates,
+    Templates,
+    Values,
+    check_folders,
+    example,
+    installation_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +57,7 @@ def run_cases(
         ),
     ] = None,
     templates: Templates = TEMPLATES,
+    values: Values = None,
     crds: CrdsOfTemplates = None,
     case: Annotated[
         list[str] | None,
@@ -106,7 +115,7 @@ def run_cases(
     if not folders:
         check_folders(templates)
     run = CaseRun(
-        suites=find_suites(folders or [], templates, crds),
+        suites=find_suites(folders or [], templates, crds, installation_of(values, namespace="")),
         names=case or [],
         update=update,
         coverage=coverage or coverage_min is not None,
@@ -173,7 +182,7 @@ async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:
     from ssa_operator.cli.case_watch import changes_of
 
     roots = [path for suite in run.suites for path in (*suite.templates, *suite.crds, *suite.cases)]
-    async for _ in changes_of(roots):
+    async for _ in changes_of(roots, [path for suite in run.suites for path in suite.installation.values]):
         try:
             _check(*run.run(), coverage_min)
         except CommandError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ async def test_a_broken_file_is_named_with_its_line(project: Path, command: list
     (project / "one.yaml").write_text(f"{ECHOES}:\n  image: [\n")
     _, out, err = await run(*command, f"--templates={project / 'templates'}", f"--values={project / 'one.yaml'}")
     assert f"{project / 'one.yaml'}:2: " in out + err
+
+
+async def test_golden_cases_are_rendered_with_the_values(project: Path) -> None:
+    case = project / "tests" / "echoes.example.com" / "one"
+    case.mkdir(parents=True)
+    shutil.copy(PARENT, case / "parent.yaml")
+    code, _, err = await run("test", str(project), "--update", f"--values={project / 'one.yaml'}")
+    assert (code, err) == (0, "")
+    assert "image: b:1\n" in (case / "expected.yaml").read_text()
+    assert (await run("test", str(project)))[0] == 1
 
 
 async def test_check_and_rbac_use_the_values(project: Path) -> None:

@@ -64,7 +64,7 @@ def test_every_template_folder_has_a_case(project: Path) -> None:
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
 def test_coverage_changes_no_render(project: Path) -> None:
     coverage = Coverage()
-    measured = load_project([project / "templates"], [project / "crds"], coverage)
+    measured = load_project([project / "templates"], [project / "crds"], coverage=coverage)
     for path in find_cases(project / CASES, measured.sources.folders):
         case = read_case(path)
         assert differences(case, render_case(case, measured), b"") == []
