@@ -18,7 +18,6 @@ import typer
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
-    KUBERNETES,
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -32,6 +31,7 @@ from ssa_operator.cli.options import (
     examples_of,
     installation_of,
 )
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def check(
             metavar="VERSION",
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
-    ] = KUBERNETES,
+    ] = KUBERNETES_VERSION,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
     ] = False,

@@ -67,8 +67,6 @@ Templates = Annotated[
     ),
 ]
 TEMPLATES = [Path("templates")]
-KUBERNETES = "1.36"
-"""The version of Kubernetes whose schemas commands take by default."""
 Values = Annotated[
     list[Path] | None,
     typer.Option(

@@ -17,7 +17,7 @@ import msgspec
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
 from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import KUBERNETES
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ def refuse_invalid_values(documents: Iterable[Document]) -> None:
     """Raises CommandError with every field of objects whose value no Kubernetes allows, as a text where a mapping is
     due. Kinds without a schema pass.
     """
-    findings = check_schemas(documents, bundled_schemas(KUBERNETES))
+    findings = check_schemas(documents, bundled_schemas(KUBERNETES_VERSION))
     wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == "invalid-value"]
     if wrong:
         raise CommandError("\n".join(dict.fromkeys(wrong)))

@@ -210,7 +210,7 @@ class Preview:
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders, with the children as they are. Raises ApiError."""
         turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
-        return await self._observer.render_status(turn, planned.observed.children.own)
+        return await self._observer.render_status(turn, planned.observed.children.own, planned.rendered.ready_when)
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
         """The problems of the folder's status template, with the children as they are. Raises ApiError."""

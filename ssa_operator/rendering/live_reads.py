@@ -2,8 +2,8 @@
 
 Promises:
 - `live` never waits. A missing field of a live child is a problem at its line, as a missing field of the parent is.
-- A child of a kind whose watch is not synced is not taken for an absent one: the documents that read it wait until the
-  operator knows.
+- A child that a template renders is not taken for an absent one while the watch of its kind is not synced: the
+  documents that read it wait until the operator knows. For other children, `live` gives what the cache has.
 """
 
 from __future__ import annotations

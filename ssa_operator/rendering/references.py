@@ -138,6 +138,7 @@ def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: Templ
         identity=identity_of(document, api),
         dependencies=document.dependencies,
         annotations=annotations_of(document),
+        ready_when=document.ready_when,
     )
 
 

@@ -18,7 +18,15 @@ from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
 from ssa_operator.core.objects.predicate import Predicate
-from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, RenderProblem, StatusFields, Wait
+from ssa_operator.core.objects.render_result import (
+    Dependency,
+    Document,
+    Rendered,
+    RenderProblem,
+    StatusFields,
+    Wait,
+    ready_when_of,
+)
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
@@ -26,7 +34,7 @@ from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.live_reads import resolve_live_reads
-from ssa_operator.rendering.ready_when import ready_when_of, with_ready_when
+from ssa_operator.rendering.ready_when import with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
 from ssa_operator.rendering.status_redaction import redact_status, redactor_of
 from ssa_operator.rendering.values import limits
@@ -76,7 +84,8 @@ def render(
     # The annotations `wait` and `ready-when` of a child are known only after its manifest is rendered.
     for _ in range(_ANNOTATION_ROUNDS):
         more = api.unready & no_wait_children(results) if api.unready else set()
-        rules = ready_when_of(results) if api.judged else {}
+        judged = [result for result in results if not isinstance(result, RenderProblem)] if api.judged else []
+        rules = ready_when_of(judged)
         rules = {child: rule for child, rule in rules.items() if child in api.judged and ready_when.get(child) != rule}
         if more <= no_wait and not rules:
             break

@@ -9,12 +9,12 @@ import pytest
 from ssa_operator.checks.findings import Edit, Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
 from ssa_operator.checks.schema_rules import check_schemas
-from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.target_schemas import bundled_schemas
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from tests.controller.harness import ROOT
 
-SCHEMAS = bundled_schemas(KUBERNETES).with_crds(each.body for each in load_objects([ROOT / "crds"]))
+SCHEMAS = bundled_schemas(KUBERNETES_VERSION).with_crds(each.body for each in load_objects([ROOT / "crds"]))
 
 POD = """apiVersion: v1
 kind: Pod

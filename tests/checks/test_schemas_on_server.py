@@ -12,8 +12,8 @@ import pytest
 from ssa_operator.checks.findings import Severity
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
 from ssa_operator.checks.schema_rules import check_schemas
-from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.target_schemas import bundled_schemas
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.render_result import Document
@@ -257,7 +257,7 @@ async def refusal(client: Client, discovery: RESTMapper, body: Mapping[str, Any]
 
 @pytest.mark.cluster
 async def test_the_api_server_accepts_what_check_accepts(client: Client) -> None:
-    discovery, schemas = RESTMapper(client), bundled_schemas(KUBERNETES)
+    discovery, schemas = RESTMapper(client), bundled_schemas(KUBERNETES_VERSION)
     for each in MANIFESTS:
         assert errors(each.body, schemas) == []
         assert await refusal(client, discovery, each.body) == ""
@@ -266,7 +266,7 @@ async def test_the_api_server_accepts_what_check_accepts(client: Client) -> None
 @pytest.mark.cluster
 @pytest.mark.slow
 async def test_the_api_server_refuses_what_check_refuses(client: Client) -> None:
-    discovery, schemas = RESTMapper(client), bundled_schemas(KUBERNETES)
+    discovery, schemas = RESTMapper(client), bundled_schemas(KUBERNETES_VERSION)
     accepted: list[str] = []
     refused = 0
     for each in MANIFESTS:
@@ -283,9 +283,9 @@ async def test_the_api_server_refuses_what_check_refuses(client: Client) -> None
 @pytest.mark.cluster
 async def test_the_schemas_of_the_package_are_those_of_the_api_server(client: Client) -> None:
     version, documents = await read_openapi(client)
-    assert version == KUBERNETES
+    assert version == KUBERNETES_VERSION
     served = schemas_from_openapi(version, documents)
-    bundled = bundled_schemas(KUBERNETES)
+    bundled = bundled_schemas(KUBERNETES_VERSION)
     # Other tests install CRDs on the same server.
     kinds = {api_version: served.kinds[api_version] for api_version in bundled.kinds}
     assert replace(served, kinds=kinds, complete=False) == bundled

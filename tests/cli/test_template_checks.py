@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.checks.findings import Severity
-from ssa_operator.cli.options import KUBERNETES
 from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.cli.target_schemas import bundled_schemas
 from ssa_operator.cli.template_checks import Project, check_examples, check_templates
 from ssa_operator.cli.template_folders import crd_kinds, read_crds
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
@@ -27,7 +27,7 @@ def project_in(folder: Path, examples: Path) -> Project:
         kinds=crd_kinds(definitions),
         examples=read_objects([examples]),
         now=0.0,
-        schemas=bundled_schemas(KUBERNETES).with_crds(each.body for each in definitions),
+        schemas=bundled_schemas(KUBERNETES_VERSION).with_crds(each.body for each in definitions),
     )
 
 

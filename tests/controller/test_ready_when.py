@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.controller.harness import ECHOES, Desk, Operate, echo, entries, is_ready, not_ready_because, only
+from tests.controller.harness import ECHOES, Desk, Operate, config_map, echo, entries, is_ready, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ metadata:
 """
 
 STATUS = """\
-url: "{{ ready(child('ConfigMap', name ~ '-task')) }}"
+readyReplicas: {{ 1 if ready(child("ConfigMap", name ~ "-task")) else 0 }}
 """
 
 
@@ -88,3 +88,22 @@ async def test_a_field_that_no_controller_writes_yet_keeps_a_child_in_progress(d
         await desk.until(ECHOES, "web", not_ready_because("Progressing", *words))
         await desk.patch("configmap", "web-task", data={"phase": "Done"})
         await desk.ready(ECHOES, "web")
+
+
+async def test_the_expression_holds_for_a_child_whose_document_waits(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        reads = "data:\n  host: {{ lookup('v1', 'ConfigMap', 'settings').data.host }}\n"
+        only(running.templates, task=TASK + reads, _status=STATUS)
+        await desk.create(config_map("settings", host="a"))
+        await desk.apply(echo("web"))
+        await desk.read("configmaps", "web-task")
+        await desk.patch("configmap", "web-task", data={"phase": "Running"})
+        await desk.ready(ECHOES, "web")
+
+        await desk.kubectl("delete", "configmap", "settings")
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "settings"))
+        await desk.patch("configmap", "web-task", data={"phase": "Pending"})
+        await desk.until(ECHOES, "web", lambda body: body["status"]["readyReplicas"] == 0)
+        await desk.patch(ECHOES, "web", metadata={"annotations": {"ssa-operator.dev/suspend": "true"}})
+        why = "ready-when data.phase == 'Running' is false"
+        await desk.until(ECHOES, "web", not_ready_because("Progressing", "web-task", why))

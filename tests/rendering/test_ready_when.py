@@ -6,7 +6,7 @@ import pytest
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
-from ssa_operator.rendering.render import render_status
+from ssa_operator.rendering.render import render, render_status
 from tests.rendering.template_files import FakeClusterView, live, manifest, parent, render_with, rendered, templates
 
 
@@ -82,6 +82,15 @@ def test_the_status_template_knows_the_expressions() -> None:
         rules = render_with(files, cluster).ready_when
         assert [*rules] == [Reference("ConfigMap", "a")]
         assert render_status(compiled, parent(), cluster, rules).fields == {"up": phase == "Running"}
+
+
+def test_the_status_template_knows_the_expression_of_a_document_that_waits() -> None:
+    waiting = annotated(RUNNING, rest="data: {x: \"{{ lookup('v1', 'ConfigMap', 'absent').data.x }}\"}\n")
+    compiled = templates({"a.yaml.j2": waiting, "_status.yaml.j2": "up: {{ ready(child('ConfigMap', 'a')) }}\n"})
+    cluster = FakeClusterView(children=(live("ConfigMap", "a", data={"phase": "Pending"}),))
+    result = render(compiled, parent(), cluster)
+    assert [str(wait) for wait in result.waits] == ["waiting for ConfigMap n/absent .data.x"]
+    assert render_status(compiled, parent(), cluster, result.ready_when).fields == {"up": False}
 
 
 def test_a_child_that_is_being_deleted_is_not_ready_whatever_its_expression_says() -> None:

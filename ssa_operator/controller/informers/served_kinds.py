@@ -11,26 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-import msgspec
-
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookup_index import Dependent
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.server_version import read_version
 
 
 class _Listener(Protocol):
     def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
         """An answer changed that a parent rendered."""
-
-
-class _Version(msgspec.Struct):
-    major: str
-    minor: str
 
 
 class ServedKinds:
@@ -69,9 +62,7 @@ class ServedKinds:
         """Discover the kinds, unless they are cached, and read the version once. Raises ApiError."""
         await self._mapper.discover()
         if not self.kubernetes_version:
-            response = await self._client.send(calls.raw_get("/version"))
-            found = msgspec.json.decode(response.body, type=_Version)
-            self.kubernetes_version = f"{found.major}.{found.minor.rstrip('+')}"
+            self.kubernetes_version = await read_version(self._client)
 
     async def refresh(self) -> None:
         """Discover again if the cache is invalid, and requeue the parents that rendered another answer. Raises

@@ -34,10 +34,8 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.predicate import Predicate
-from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
     after_outcomes,
@@ -137,7 +135,7 @@ class Reconciler:
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
-        report = await self._report_suspended(turn, observed, outcomes, why)
+        report = await self._report_suspended(turn, plan, outcomes, why)
         return await self._publish(turn, report)
 
     async def _reconcile_deletion(self, turn: Turn) -> Report:
@@ -147,7 +145,7 @@ class Reconciler:
         if deletion.finished:
             return await self._release(turn, deletion)
         outcomes = await self._finalize(turn, deletion)
-        report = await self._report_deletion(turn, deletion, outcomes)
+        report = await self._report_deletion(turn, deletion, outcomes, rendered)
         return await self._publish(turn, report)
 
     # Act.
@@ -199,20 +197,22 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
+        own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
         await trim_inventory(self._cluster, turn, plan)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
-    async def _report_suspended(self, turn: Turn, observed: Observed, outcomes: Outcomes, why: str) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
+    async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
+        own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
-        return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), observed)
+        return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), plan.observed)
 
-    async def _report_deletion(self, turn: Turn, deletion: Finalization, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), _ready_when(outcomes))
+    async def _report_deletion(
+        self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
+    ) -> Report:
+        own = await self._observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
         report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = redacted_report(report, turn.state.redactor, own.left_out)
@@ -259,16 +259,6 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
-
-
-def _ready_when(outcomes: Iterable[Outcome]) -> dict[Reference, Predicate]:
-    """The children with a rule of readiness of their own."""
-    manifests = [outcome.step.manifest for outcome in outcomes if outcome.step.manifest is not None]
-    return {
-        Reference(manifest.identity.kind, manifest.identity.name): manifest.document.ready_when
-        for manifest in manifests
-        if manifest.document.ready_when is not None
-    }
 
 
 def _live_objects(outcomes: Iterable[Outcome]) -> list[LiveObject]:

@@ -14,10 +14,9 @@ Defaulting does not prune unknown fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-Schema: TypeAlias = Mapping[str, Any]
-"""A structural schema (openAPIV3Schema), or a part of one."""
+from ssa_operator.core.objects.crd_schema import Schema, schema_part
 
 
 def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def _without_nulls(value: Any, schema: Schema | None) -> Any:
             if not (_is_illegal_null(item, item_schema) and _default(item_schema) is None)
         }
     if isinstance(value, (list, tuple)):
-        return [_without_nulls(item, _part(schema, "items")) for item in value]
+        return [_without_nulls(item, schema_part(schema, "items")) for item in value]
     return value
 
 
@@ -58,7 +57,7 @@ def _with_defaults(value: Any, schema: Schema | None) -> Any:
             for item_schema in (_schema_of_field(schema, key),)
         }
     if isinstance(value, (list, tuple)):
-        item_schema = _part(schema, "items")
+        item_schema = schema_part(schema, "items")
         return [_with_defaults(_without_illegal_null(item, item_schema), item_schema) for item in value]
     return value
 
@@ -79,14 +78,8 @@ def _default(schema: Schema | None) -> Any:
 def _schema_of_field(schema: Schema | None, name: str) -> Schema | None:
     """The schema of a field: that of the property with its name, otherwise `additionalProperties`."""
     properties = _properties(schema)
-    return properties[name] if name in properties else _part(schema, "additionalProperties")
+    return properties[name] if name in properties else schema_part(schema, "additionalProperties")
 
 
 def _properties(schema: Schema | None) -> Mapping[str, Schema]:
-    return _part(schema, "properties") or {}
-
-
-def _part(schema: Schema | None, name: str) -> Any:
-    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
-    part = schema.get(name) if schema is not None else None
-    return part if isinstance(part, Mapping) else None
+    return schema_part(schema, "properties") or {}

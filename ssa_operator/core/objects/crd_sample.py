@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ssa_operator.core.objects.crd_schema import object_schema
+
 _DEPTH_LIMIT = 12
 
 _SCALARS: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "sample"}
@@ -18,14 +20,7 @@ _SCALARS: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "stri
 def sample_object(definition: Mapping[str, Any], version: str) -> dict[str, Any]:
     """A sample parent. It has no status."""
     spec = definition["spec"]
-    schema: Mapping[str, Any] = next(
-        (
-            each.get("schema", {}).get("openAPIV3Schema", {})
-            for each in spec.get("versions", ())
-            if each.get("name") == version
-        ),
-        {},
-    )
+    schema = object_schema(definition, version) or {}
     body = {"apiVersion": f"{spec['group']}/{version}", "kind": spec["names"]["kind"], "metadata": {"name": "sample"}}
     fields = {"spec": {}} | (_sample(schema, 0) if schema.get("properties") else {})
     return {**body, **{name: value for name, value in fields.items() if name not in (*body, "status")}}

@@ -1,4 +1,4 @@
-"""Fits a status to a CRD's schema, and reports what the schema keeps out of it.
+"""Reads the schemas of a CRD: fits a status to them, and reports what they keep out of it.
 
 Promises:
 - A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A structural schema (openAPIV3Schema), or a part of one."""
 
 
 def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
@@ -71,14 +74,11 @@ def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
 
     Returns an empty schema where the version's schema doesn't declare `.status`.
     """
-    for served in definition.get("spec", {}).get("versions", ()):
-        if served.get("name") == version:
-            schema = (served.get("schema") or {}).get("openAPIV3Schema")
-            if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
-                return None
-            status: Mapping[str, Any] = (schema.get("properties") or {}).get("status") or {}
-            return status
-    return None
+    schema = object_schema(definition, version)
+    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    status: Mapping[str, Any] = (schema.get("properties") or {}).get("status") or {}
+    return status
 
 
 _REPORTED: Mapping[str, Any] = {
@@ -119,6 +119,12 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
             schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
             return schema
     return None
+
+
+def schema_part(schema: Schema | None, name: str) -> Any:
+    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
+    part = schema.get(name) if schema is not None else None
+    return part if isinstance(part, Mapping) else None
 
 
 def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:

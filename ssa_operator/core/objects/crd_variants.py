@@ -14,8 +14,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
+from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
 LIMIT = 48
@@ -32,8 +33,6 @@ _STRINGS = (
 
 _DEPTH_LIMIT = 8
 _INTEGER = 2**31 - 1
-
-Schema: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,10 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
+from ssa_operator.core.objects.crd_schema import Schema, schema_part
 from ssa_operator.core.objects.source_location import FieldPath
-
-Schema: TypeAlias = Mapping[str, Any]
-"""A structural schema (openAPIV3Schema), or a part of one."""
 
 _OWN_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -59,7 +57,7 @@ def prune(body: Mapping[str, Any], schema: Schema | None) -> tuple[dict[str, Any
 
 def _value(value: Any, schema: Schema | None, path: FieldPath, pruned: list[FieldPath]) -> Any:
     if isinstance(value, (list, tuple)):
-        items = _part(schema, "items")
+        items = schema_part(schema, "items")
         if _preserves(schema):
             if items is None:
                 return value
@@ -72,10 +70,10 @@ def _value(value: Any, schema: Schema | None, path: FieldPath, pruned: list[Fiel
         inner = (*path, key)
         if _embedded(schema) and key in _OWN_FIELDS:
             kept[key] = item
-        elif key in (properties := _part(schema, "properties") or {}):
+        elif key in (properties := schema_part(schema, "properties") or {}):
             kept[key] = _value(item, properties[key], inner, pruned)
         elif schema is not None and schema.get("additionalProperties") is not None:
-            kept[key] = _value(item, _part(schema, "additionalProperties"), inner, pruned)
+            kept[key] = _value(item, schema_part(schema, "additionalProperties"), inner, pruned)
         elif _preserves(schema):
             kept[key] = item
         else:
@@ -105,9 +103,3 @@ def _embedded(schema: Schema | None) -> bool:
 
 def _preserves(schema: Schema | None) -> bool:
     return schema is not None and bool(schema.get(_PRESERVE))
-
-
-def _part(schema: Schema | None, name: str) -> Any:
-    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
-    part = schema.get(name) if schema is not None else None
-    return part if isinstance(part, Mapping) else None

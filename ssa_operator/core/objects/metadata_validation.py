@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.field_errors import ErrorType, FieldError, Place, error_field, inner_parts
-from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.source_location import FieldPath
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"

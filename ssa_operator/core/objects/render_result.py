@@ -116,6 +116,8 @@ class Wait:
     dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
     """The annotations that are known already."""
+    ready_when: Predicate | None = None
+    """What replaces the built-in rules of readiness for the live object, if it is known already."""
 
     def __str__(self) -> str:
         return "waiting for " + " and ".join(map(str, self.awaited))
@@ -166,12 +168,8 @@ class Rendered:
 
     @property
     def ready_when(self) -> dict[Reference, Predicate]:
-        """The children with a rule of readiness of their own."""
-        return {
-            Reference(document.body["kind"], document.body["metadata"]["name"]): document.ready_when
-            for document in self.documents
-            if document.ready_when is not None
-        }
+        """The children with a rule of readiness of their own, also those whose document waits."""
+        return ready_when_of((*self.documents, *self.waits))
 
     @property
     def standing(self) -> Rendered:
@@ -199,6 +197,15 @@ class Rendered:
     def complete(self) -> bool:
         """Whether all documents of all templates are rendered; otherwise no object may be pruned."""
         return not self.problems and not self.waits
+
+
+def ready_when_of(results: Iterable[Document | Wait]) -> dict[Reference, Predicate]:
+    """The children with a rule of readiness of their own."""
+    return {
+        Reference(result.identity.kind, result.identity.name): result.ready_when
+        for result in results
+        if result.identity is not None and result.ready_when is not None
+    }
 
 
 def _is_hook(document: Document) -> bool:

@@ -26,8 +26,8 @@ from ssa_operator.core.objects.cel.values import (
     to_cel,
     with_own_fields,
 )
+from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.field_errors import OMITTED, REASONS, ErrorType, FieldError, Place, inner_parts
-from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 
 _MESSAGE_LIMIT = 5 * 1024

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.field_errors import (
     NO_FIELD,
     ErrorType,
@@ -26,7 +27,6 @@ from ssa_operator.core.objects.field_errors import (
     number_text,
     quoted,
 )
-from ssa_operator.core.objects.field_pruning import Schema
 from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.objects.string_formats import is_format, known_format

@@ -83,6 +83,7 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
         live=live,
         location=wait.location,
         order=StepOrder(awaited=wait.awaited),
+        ready_when=wait.ready_when,
     )
 
 

@@ -14,6 +14,7 @@ from ssa_operator.core.objects.dependency_graph import Edge
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
@@ -104,7 +105,10 @@ class Step:
     reports_status: bool = False
     """Whether the object is ready only once its status was written."""
 
+    ready_when: Predicate | None = None
+    """The rule of readiness of a manifest that can't be rendered yet."""
+
     def readiness_of(self, live: LiveObject, now: float) -> Readiness:
         """The readiness of the live object of the step, by the rule of its manifest if it has one."""
-        ready_when = None if self.manifest is None else self.manifest.document.ready_when
+        ready_when = self.ready_when if self.manifest is None else self.manifest.document.ready_when
         return readiness(live.body, now, reports_status=self.reports_status, ready_when=ready_when)

@@ -9,6 +9,7 @@ import msgspec
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.server_version import read_version
 
 _ROOT = "/openapi/v3"
 
@@ -24,14 +25,9 @@ class _Index(msgspec.Struct):
     paths: dict[str, _Path]
 
 
-class _Version(msgspec.Struct):
-    major: str
-    minor: str
-
-
 async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     """The version of Kubernetes (1.36), and the documents of all group versions. Raises ApiError."""
-    version = msgspec.json.decode((await client.send(calls.raw_get("/version"))).body, type=_Version)
+    version = await read_version(client)
     index = msgspec.json.decode((await client.send(calls.raw_get(_ROOT))).body, type=_Index)
     limit = asyncio.Semaphore(_PARALLEL)
 
@@ -43,7 +39,7 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
 
     versions = [path for path in index.paths if path.startswith("api/") or path.count("/") == _GROUP_VERSION]
     documents = await asyncio.gather(*(read(path) for path in versions))
-    return f"{version.major}.{version.minor.rstrip('+')}", list(documents)
+    return version, list(documents)
 
 
 _GROUP_VERSION = 2

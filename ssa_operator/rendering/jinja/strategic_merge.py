@@ -108,9 +108,13 @@ class _Merging:
         below, above = untracked(left), untracked(right)
         if isinstance(above, Mapping) and isinstance(below, Mapping):
             return self._mappings(self._fields(left), self._fields(right), depth)
-        if isinstance(above, Mapping) and isinstance(left, UnknownValue):
+        merges = isinstance(above, Mapping) or (isinstance(above, (list, tuple)) and name in self._list_keys)
+        if merges and isinstance(left, UnknownValue):
             return call_tracked(lambda *_: None, (left, right), {})
         if isinstance(above, (list, tuple)) and isinstance(below, (list, tuple)):
+            unknown = [item for item in below if isinstance(item, UnknownValue)]
+            if merges and unknown:
+                return call_tracked(lambda *_: None, unknown, {})
             lists = self._items(left), self._items(right)
             keys = _keys_of(name, self._list_keys.get(name, ()), *lists)
             if keys is not None:

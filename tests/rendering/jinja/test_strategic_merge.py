@@ -255,6 +255,27 @@ def test_an_unknown_field_leaves_those_beside_it_known() -> None:
     assert status(text, service).fields == {"merged": {"a": "1.2.3.4", "b": 1, "c": 2}}
 
 
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        "{'containers': %s.list}",
+        "{'containers': [%s.item]}",
+        "{'containers': [{'name': 'main', 'env': %s.env}]}",
+    ],
+)
+def test_an_unknown_list_or_item_that_would_merge_is_waited_for(defaults: str) -> None:
+    known = defaults % "lookup('v1', 'ConfigMap', 'x').data"
+    override = "{'containers': [{'name': 'main', 'env': [{'name': 'A'}]}]}"
+    found = rendered({"a.yaml.j2": HEAD + f"data: {{{{ {known} | merge({override}) }}}}\n"})
+    assert [str(wait).startswith("waiting for ConfigMap n/x .data") for wait in found.waits] == [True]
+
+
+def test_an_unknown_list_that_is_replaced_is_not_waited_for() -> None:
+    text = "data: {{ {'args': lookup('v1', 'ConfigMap', 'x').data.list} | merge({'args': ['b']}) }}\n"
+    (document,) = rendered({"a.yaml.j2": HEAD + text}).documents
+    assert document.body["data"] == {"args": ["b"]}
+
+
 def test_a_secret_stays_secret() -> None:
     found = render_with(
         {"a.yaml.j2": HEAD + "data: {{ {'a': 'x'} | merge({'p': lookup('v1', 'Secret', 's').data.v}) }}\n"},
