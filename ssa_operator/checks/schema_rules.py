@@ -17,6 +17,7 @@ from typing import Any
 from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
 from ssa_operator.core.objects.identity import is_built_in, split_api_version
+from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -126,8 +127,8 @@ class _Walk:
         if others:
             yield self.finding("unknown-kind", ("apiVersion",), message, f"it is in {' and '.join(others)}")
             return
-        near = difflib.get_close_matches(kind, self._schemas.kinds.get(api_version, ()), n=1)
-        yield self.finding("unknown-kind", ("kind",), message, f"did you mean {near[0]}?" if near else "")
+        hint = did_you_mean(kind, self._schemas.kinds.get(api_version, ()))
+        yield self.finding("unknown-kind", ("kind",), message, hint)
 
     def value(self, value: Any, schema: Schema, path: FieldPath) -> Iterator[Finding]:
         type_name, schema = schema.get("$ref", ""), self._schemas.resolved(schema)
@@ -177,9 +178,8 @@ class _Walk:
     def _unknown_field(self, path: FieldPath, properties: Mapping[str, Any]) -> Finding:
         name = str(path[-1])
         same = next((each for each in properties if each.lower() == name.lower()), "")
-        near = [same] if same else difflib.get_close_matches(name, properties, n=1)
         edits = (Edit(column=None, old=name, new=same),) if same else ()
-        fix = f"did you mean {near[0]}?" if near else ""
+        fix = did_you_mean(same or name, properties)
         return self.finding("unknown-field", path, f"there is no field {field_text(path)}", fix, edits)
 
     def _wrong_type(self, value: Any, wanted: str, path: FieldPath) -> Finding:

@@ -57,6 +57,7 @@ def capture(
     The files are in tests/<plural>.<group>/<case>/ beside the templates. Stand-ins replace the content of Secrets.
     """
     from ssa_operator.cli import connection
+    from ssa_operator.cli.golden_cases import CASES
     from ssa_operator.cli.object_reference import parse_references
 
     check_folders(templates)
@@ -69,7 +70,7 @@ def capture(
     live = connection.run(_read(references[0], templates, namespace_of(namespace), target))
     folder = live.planned.parent.folder
     name = case or live.planned.parent.live.identity.name
-    path = folder.root.parent / "tests" / folder.name / name
+    path = folder.root.parent / CASES / folder.name / name
     for written in _write(live, path, templates, crds or crds_of(templates)):
         typer.echo(f"wrote {written}")
 

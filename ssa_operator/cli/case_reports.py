@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.cli.case_suites import CaseResult, CaseState
+from ssa_operator.cli.golden_cases import PARENT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +87,7 @@ def junit_xml(results: Sequence[CaseResult]) -> bytes:
             attributes = {
                 "classname": _xml(folder.name),
                 "name": _xml(result.path.name),
-                "file": _xml(str(result.path / "parent.yaml")),
+                "file": _xml(str(result.path / PARENT)),
                 "time": f"{result.seconds:.3f}",
             }
             case = ET.SubElement(suite, "testcase", attributes)

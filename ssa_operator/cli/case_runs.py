@@ -36,6 +36,7 @@ from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_fold
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.core.redaction.snapshot_mask import is_secret
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
 from ssa_operator.rendering.jinja.coverage import Coverage
@@ -129,7 +130,7 @@ def render_case(case: Case, project: Project) -> CaseOutput:
     manifests = [step.manifest.document.body for step in found.steps if step.manifest is not None]
     status = rendered.status.fields
     known = (*(live.body for live in objects.values()), *manifests, *case.documents[EXPECTED])
-    secrets = [each for each in known if _is_secret(each)]
+    secrets = [each for each in known if is_secret(each)]
     assert folder.templates is not None
     return CaseOutput(
         documents={EXPECTED: manifests, STATUS: [status] if status else []},
@@ -137,10 +138,6 @@ def render_case(case: Case, project: Project) -> CaseOutput:
         redactor=redactor_of(secrets, folder.templates, rendered.observed.parent.body),
         rendered=rendered,
     )
-
-
-def _is_secret(body: Mapping[str, Any]) -> bool:
-    return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")
 
 
 def differences(case: Case, output: CaseOutput, salt: bytes) -> list[FileDifference]:

@@ -8,7 +8,6 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import time
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from ssa_operator.cli.case_runs import FileDifference, Project, differences, loa
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
 from ssa_operator.cli.options import crds_of
+from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.jinja.coverage import Coverage
@@ -178,8 +178,8 @@ def _matches(name: str, pattern: str) -> bool:
 def _nothing_found(suites: Sequence[Suite], names: Sequence[str], seen: Sequence[str]) -> str:
     if names and seen:
         short = [name.partition("/")[2] for name in seen]
-        near = difflib.get_close_matches(names[0], [*seen, *short], n=1)
-        return f"there is no case {' or '.join(names)}" + (f"; did you mean {near[0]}?" if near else "")
+        hint = did_you_mean(names[0], [*seen, *short], "test without --case runs all")
+        return f"there is no case {' or '.join(names)}; {hint}"
     where = " or ".join(str(cases / (suite.folder or "<plural>.<group>")) for suite in suites for cases in suite.cases)
     return f"there are no golden cases; capture one, or write parent.yaml into a folder {where}/<case>"
 

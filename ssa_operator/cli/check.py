@@ -180,13 +180,11 @@ def _place(finding: Finding) -> tuple[Any, ...]:
 
 
 def _explanation(code: str) -> str:
-    import difflib
-
     from ssa_operator.checks.findings import CODES
+    from ssa_operator.core.objects.messages import did_you_mean
 
     if code not in CODES:
-        near = difflib.get_close_matches(code, CODES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the codes are {', '.join(CODES)}"
+        hint = did_you_mean(code, CODES, f"the codes are {', '.join(CODES)}")
         raise CommandError(f"there is no code {code}; {hint}", code=2)
     found = CODES[code]
     return f"{code} ({found.severity}): {found.title}\n\n{found.explanation}"

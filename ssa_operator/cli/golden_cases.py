@@ -9,7 +9,6 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.values.line_marks import StaticText
@@ -83,9 +83,8 @@ def find_cases(folder: Path, resources: Iterable[str]) -> list[Path]:
         if each.name in known:
             found += _folders(each)
         elif any((case / PARENT).exists() for case in _folders(each)):
-            near = difflib.get_close_matches(each.name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise CommandError(f"{each}: there is no template folder {each.name}{hint}", code=INVALID)
+            hint = did_you_mean(each.name, known, "remove the cases, or name them after a template folder")
+            raise CommandError(f"{each}: there is no template folder {each.name}; {hint}", code=INVALID)
     return found
 
 
@@ -135,8 +134,7 @@ def _unknown_files(path: Path) -> Iterator[str]:
     known = (*GIVEN, *EXPECTED_FILES)
     for each in sorted(path.iterdir()):
         if each.name not in known and not each.name.startswith(".") and not each.name.endswith("~"):
-            near = difflib.get_close_matches(each.name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"a case has {', '.join(known)}"
+            hint = did_you_mean(each.name, known, f"a case has {', '.join(known)}")
             yield f"{each}:1: is no file of a case; {hint}"
 
 

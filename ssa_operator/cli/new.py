@@ -166,8 +166,9 @@ def new(
 
 
 def _one_object(path: Path | None) -> Mapping[str, Any] | None:
-    """The object of a file. Raises CommandError if it has none or several."""
+    """The object of a file. Raises CommandError if it has none or several, or an invalid CRD."""
     from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.template_folders import crd_kinds
 
     if path is None:
         return None
@@ -176,20 +177,25 @@ def _one_object(path: Path | None) -> Mapping[str, Any] | None:
     found = read_objects([path])
     if len(found) != 1:
         raise CommandError(f"{path} has {len(found)} objects; name a file with one object", code=2)
+    if found[0].body["kind"] == "CustomResourceDefinition":
+        crd_kinds(found)
     return found[0].body
 
 
 def _manifests(path: Path) -> list[Mapping[str, Any]]:
     """The objects of a file, or of all YAML and JSON files in a folder and below. Raises CommandError."""
     from ssa_operator.cli.parent_files import read_objects
+    from ssa_operator.cli.target_schemas import refuse_invalid_values
 
     files: list[Path] = [path]
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json") and each.is_file())
-    found = [document.body for document in read_objects(files)]
+    found = read_objects(files)
     if not found:
-        raise CommandError(f"there is no manifest in {path}", code=2)
-    return found
+        source = "standard input" if str(path) == "-" else path
+        raise CommandError(f"there is no manifest in {source}", code=2)
+    refuse_invalid_values(found)
+    return [document.body for document in found]
 
 
 def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, str]:
@@ -223,8 +229,11 @@ def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> 
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"can't write {path}: {error.strerror}", code=2) from error
 
 
 def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:

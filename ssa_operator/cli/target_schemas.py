@@ -2,6 +2,7 @@
 
 Promises:
 - A version needs no cluster. A version that doesn't come with the package is an error that names those that do.
+- A field of an object that holds a value of a wrong type is an error with file and line.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
+from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ssa_operator.cli.connection import Target
+    from ssa_operator.core.objects.render_result import Document
 
 CLUSTER = "cluster"
 """Stands for the current cluster in place of a version."""
@@ -42,6 +48,16 @@ def bundled_schemas(version: str) -> KubernetesSchemas:
         message = f"--kubernetes is {version}; the schemas of {known} come with ssa-operator"
         raise CommandError(f"{message}, and {CLUSTER} reads those of the current cluster", code=2)
     return msgspec.json.decode(gzip.decompress(files[version].read_bytes()), type=KubernetesSchemas)
+
+
+def refuse_invalid_values(documents: Iterable[Document]) -> None:
+    """Raises CommandError with every field of objects whose value no Kubernetes allows, as a text where a mapping is
+    due. Kinds without a schema pass.
+    """
+    findings = check_schemas(documents, bundled_schemas(KUBERNETES_VERSION))
+    wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == "invalid-value"]
+    if wrong:
+        raise CommandError("\n".join(dict.fromkeys(wrong)))
 
 
 _FILE = re.compile(r"kubernetes-(\d+\.\d+)\.json\.gz")

@@ -223,12 +223,15 @@ def _body(cluster: OfflineCluster, identity: Identity) -> object:
 
 def _with_status(parent: OfflineParent) -> LiveObject:
     body = dict(parent.observed.parent.body)
-    body["status"] = {**(body.get("status") or {}), **parent.status.fields}
+    status = body.get("status")
+    body["status"] = {**(status if isinstance(status, Mapping) else {}), **parent.status.fields}
     return LiveObject.of(body)
 
 
 def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[Finding]:
-    yield from (_of_problem("render-error", problem) for problem in parent.problems)
+    # The problems of a folder that doesn't load are findings of their own.
+    problems = [problem for problem in parent.problems if problem not in parent.folder.problems]
+    yield from (_of_problem("render-error", problem) for problem in problems)
     for step in parent.steps:
         if step.action is Action.REFUSE:
             message = f"{step.identity} {step.reason}"

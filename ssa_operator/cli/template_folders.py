@@ -84,13 +84,19 @@ def read_crds(folders: Iterable[Path]) -> list[Document]:
 
 def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
     """The kinds of CRDs. Raises CommandError."""
-    return dict(map(_kind_of, definitions))
+    from ssa_operator.cli.target_schemas import refuse_invalid_values
+
+    found = list(definitions)
+    refuse_invalid_values(found)
+    return dict(map(_kind_of, found))
 
 
 def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
     try:
         spec = definition.body["spec"]
         group, names = spec["group"], spec["names"]
+        for version in spec.get("versions", ()):
+            version["name"]  # every reader of a version takes its name as given
         known = CRDKind(
             folder=f"{names['plural']}.{group}",
             namespaced=spec.get("scope") == "Namespaced",
@@ -99,7 +105,8 @@ def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
         return GroupKind(group, names["kind"]), known
     except (KeyError, TypeError) as error:
         raise CommandError(
-            f"{definition.location}: a CRD needs spec.group, spec.names.kind and spec.names.plural"
+            f"{definition.location}: a CRD needs spec.group, spec.names.kind and spec.names.plural, and each version"
+            " a name"
         ) from error
 
 
@@ -170,7 +177,7 @@ def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKin
             which, names = f"its CRD {known.folder} doesn't serve version {wanted}", ", ".join(served) or "none"
             raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
     created = new_object(parent, known.definition, version)
-    if known.definition["spec"].get("conversion", {}).get("strategy", "None") != "None":
+    if (known.definition["spec"].get("conversion") or {}).get("strategy", "None") != "None":
         return created  # only the CRD's webhook can convert it
     # The API server prunes and sets defaults by the version of the request, that of etcd, and that of the answer.
     stored = next((each["name"] for each in versions if each.get("storage")), version)

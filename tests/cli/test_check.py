@@ -261,6 +261,17 @@ async def test_a_folder_without_an_example_is_named_and_only_a_warning(tmp_path:
     assert err == "ssa-operator: check found 0 errors and 1 warnings\n"
 
 
+async def test_a_folder_that_does_not_load_is_one_finding(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    (folder / "templates" / "echoes.example.com" / "_settings.yaml").write_text("interval: [1]\n")
+    code, found, _ = await check(folder)
+    assert (code, [(each["code"], each["line"]) for each in found]) == (1, [("template-error", 1)])
+
+
+async def test_an_example_whose_status_is_no_mapping_is_checked(tmp_path: Path) -> None:
+    assert await check(project(tmp_path, example=f"{ECHO}status: 3\n", web=WEB)) == (0, [], "")
+
+
 async def test_a_crd_without_printer_columns_is_named_with_its_line(tmp_path: Path) -> None:
     folder = project(tmp_path, web=WEB)
     crd = folder / "crds" / "echo.yaml"

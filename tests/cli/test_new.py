@@ -124,6 +124,49 @@ async def test_wrong_usage_is_refused_in_one_line(tmp_path: Path, arguments: tup
     assert files_in(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        (
+            "manifests",
+            "kind: Service\napiVersion: v1\nmetadata: {name: x}\nspec: {ports: 1}\n",
+            ":4: Service x: spec.ports",
+        ),
+        (
+            "manifests",
+            "kind: Secret\napiVersion: v1\nmetadata: {name: x}\ndata: hidden\n",
+            ":4: Secret x: data must be",
+        ),
+        (
+            "crd",
+            (
+                "kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\nmetadata: {name: x}\n"
+                "spec:\n  {group: example.com, names: {kind: Thing, plural: things}, versions: [1]}\n"
+            ),
+            ":5: CustomResourceDefinition x: spec.versions[0] must be a mapping",
+        ),
+    ],
+)
+async def test_a_source_with_a_value_of_a_wrong_type_is_refused_with_its_line(
+    tmp_path: Path, option: str, text: str, words: str
+) -> None:
+    source = tmp_path / "source.yaml"
+    source.write_text(text)
+    code, out, err = await new(tmp_path / "made", "Thing", "--group=example.com", f"--from-{option}={source}")
+    assert (code, out) == (1, "")
+    assert f"{source}{words}" in err
+    assert len(err.splitlines()) == 1
+    assert "hidden" not in err
+
+
+async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, out, err = await new(tmp_path / "file", "Thing", "--group=example.com")
+    assert (code, out) == (2, "")
+    assert f"can't write {tmp_path / 'file'}" in err
+    assert len(err.splitlines()) == 1
+
+
 EXAMPLE = """\
 apiVersion: new.example.com/v1
 kind: Cache

@@ -269,6 +269,32 @@ async def test_a_crd_that_cannot_be_used_is_named_with_its_line(tmp_path: Path) 
     assert f"{tmp_path}/crds/echoes.yaml:2: a CRD needs spec.group" in err
 
 
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [
+        ("[1]", "spec.versions[0] must be a mapping, and this is a number"),
+        ("[{served: true}]", "a CRD needs spec.group, spec.names.kind and spec.names.plural, and each version a name"),
+        (
+            "[{name: v1, served: true, schema: {openAPIV3Schema: {properties: {spec: 1}}}}]",
+            "spec.versions[0].schema.openAPIV3Schema.properties.spec must be a mapping, and this is a number",
+        ),
+    ],
+)
+async def test_a_crd_of_wrong_types_is_named_with_file_line_and_field(
+    tmp_path: Path, versions: str, words: str
+) -> None:
+    templates = only_name(tmp_path, "name")
+    (tmp_path / "crds").mkdir()
+    text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: echoes.example.com}\n"
+    names = "group: example.com, names: {kind: Echo, plural: echoes}"
+    (tmp_path / "crds" / "echoes.yaml").write_text(f"{text}spec: {{{names}, versions: {versions}}}\n")
+    code, out, err = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
+    assert (code, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith(f"ssa-operator: {tmp_path}/crds/echoes.yaml:")
+    assert line.endswith(words)
+
+
 async def test_a_parent_has_the_metadata_of_a_new_object(tmp_path: Path) -> None:
     words = "metadata.uid ~ ' ' ~ metadata.generation ~ ' ' ~ namespace ~ ' ' ~ (metadata.creationTimestamp is string)"
     code, out, _ = await run("render", "-", f"--templates={only_name(tmp_path, words)}", stdin=EMPTY)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.manifest import without_nulls
 
 _METADATA = frozenset({
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
@@ -140,7 +141,7 @@ def _cleaned(body: Mapping[str, Any]) -> dict[str, Any]:
     result = {key: value for key, value in body.items() if key != "status"}
     if split_api_version(body["apiVersion"])[0] in _DEFAULTED_GROUPS:
         result = {key: _without_defaults(value) if key == "spec" else value for key, value in result.items()}
-    result = dict(_without_nulls(_with_clean_metadata(result)))
+    result = dict(without_nulls(_with_clean_metadata(result)))
     kind = body["kind"]
     spec = result.get("spec")
     if kind == "Service" and isinstance(spec, dict):
@@ -217,12 +218,3 @@ def _without_defaults(value: Any) -> Any:
             key in _CLUSTER_DEFAULTS and item == _CLUSTER_DEFAULTS[key] and type(item) is type(_CLUSTER_DEFAULTS[key])
         )
     }
-
-
-def _without_nulls(value: Any) -> Any:
-    """The value without null fields, as the operator applies it."""
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return value

@@ -135,7 +135,7 @@ def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
         (target.get("kind"), target.get("name"))
         for body in bodies
         if body["kind"] == "HorizontalPodAutoscaler"
-        for target in (body["spec"].get("scaleTargetRef") or {},)
+        for target in ((body.get("spec") or {}).get("scaleTargetRef") or {},)
     }
     for body in bodies:
         if (body["kind"], body["metadata"]["name"]) in targets and "replicas" in (body.get("spec") or {}):

@@ -148,7 +148,7 @@ def _of_crd(request: Request, crd: Mapping[str, Any]) -> Parts:
         version,
         _same("--plural", request.plural, spec["names"].get("plural", ""), "the CRD"),
     )
-    schema = (object_schema(crd, version) or {}).get("properties", {}).get("spec") or {"type": "object"}
+    schema = ((object_schema(crd, version) or {}).get("properties") or {}).get("spec") or {"type": "object"}
     required = {**schema, "properties": _needed(schema)}
     body = example(names, required, EXAMPLE, starter.SAMPLES)
     if spec.get("scope") == "Cluster":
@@ -162,7 +162,7 @@ def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The required fields of a schema, and of the mappings and lists in it."""
     found = {}
     for name, each in (schema.get("properties") or {}).items():
-        if name in schema.get("required", ()):
+        if name in (schema.get("required") or ()):
             inner = {"items": {**each["items"], "properties": _needed(each["items"])}} if "items" in each else {}
             fields = {"properties": _needed(each)} if each.get("properties") else {}
             found[name] = {key: item for key, item in each.items() if key != "additionalProperties"} | inner | fields

@@ -77,7 +77,7 @@ def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     schema = object_schema(definition, version)
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return None
-    status: Mapping[str, Any] = schema.get("properties", {}).get("status", {})
+    status: Mapping[str, Any] = (schema.get("properties") or {}).get("status") or {}
     return status
 
 
@@ -116,7 +116,7 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
     """The whole schema of one version of a CRD, None where the version or its schema is missing."""
     for served in definition.get("spec", {}).get("versions", ()):
         if served.get("name") == version:
-            schema: Mapping[str, Any] | None = served.get("schema", {}).get("openAPIV3Schema")
+            schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
             return schema
     return None
 

@@ -129,7 +129,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
 
     Raises ManifestError where the document breaks a rule.
     """
-    body = _without_nulls(document.body)
+    body = without_nulls(document.body)
     body.pop("status", None)
     metadata = body["metadata"]
     for field in _SERVER_OWNED:
@@ -246,14 +246,14 @@ def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: b
         references.append(owner_reference(parent))
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """A copy without null fields: the API server stores an applied null in some maps, and each apply then changes the
     resourceVersion.
     """
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
 
 

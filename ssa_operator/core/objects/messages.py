@@ -2,11 +2,13 @@
 
 Promises:
 - A message about several causes has room for each of them, and counts those that it leaves out.
+- The hint at a mistyped name is in the same words everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 MESSAGE_LIMIT = 4096
 """Characters of the message of a condition; Kubernetes' metav1.Condition allows 32 KiB."""
@@ -32,6 +34,12 @@ def shortened(text: str, limit: int) -> str:
         return text
     tail = (limit - 1) // 3
     return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The known name that a mistyped name is most like, as a question; `otherwise` if it is like none."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def bounded(text: str, limit: int) -> str:

@@ -9,13 +9,13 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
@@ -88,8 +88,8 @@ def load_all(
 
 
 def _hint(name: str, sources: Sources) -> str:
-    near = difflib.get_close_matches(name, sources.folders, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(name, sources.folders)
+    return f"; {hint}" if hint else ""
 
 
 @dataclass(frozen=True, slots=True)

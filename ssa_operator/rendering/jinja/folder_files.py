@@ -10,7 +10,6 @@ Promises:
 from __future__ import annotations
 
 import base64 as base64_encoding
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 import re2
 from jinja2 import TemplateRuntimeError
 
+from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import kind_of
 
@@ -46,8 +46,7 @@ class FolderFiles:
         """The text of a file below `files/` of the folder; with `base64=true` its bytes in base64."""
         _check_name("read_file", "name", name)
         if name not in self.contents:
-            near = difflib.get_close_matches(name, self.contents, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it must be below {FILES}/ of the folder"
+            hint = did_you_mean(name, self.contents, f"it must be below {FILES}/ of the folder")
             raise TemplateRuntimeError(f"read_file: there is no file {_shown(name)}; {hint}")
         return self._text("read_file", name, base64)
 
