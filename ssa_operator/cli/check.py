@@ -95,6 +95,8 @@ def check(
         typer.echo(_explanation(explain))
         return
     check_folders(templates)
+    if missing := [path for path in crds or () if not path.exists()]:
+        raise CommandError(f"there is no folder {missing[0]}; name the folder of your CRDs with --crds", code=2)
     existing = [path for path in crds or crds_of(templates) if path.exists()]
     inputs = _Inputs(
         templates=templates,

@@ -308,6 +308,13 @@ async def test_a_code_is_explained_and_a_mistyped_one_suggested() -> None:
     assert (code, err) == (2, "ssa-operator: there is no code latest-imag; did you mean latest-image?\n")
 
 
+async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
+    project(tmp_path, web=WEB)
+    code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
+    assert (code, out) == (2, "")
+    assert err == "ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds\n"
+
+
 async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path: Path) -> None:
     status = "readyReplicas: 1\nurl: x\nconditions:\n  - {type: Stalled, status: true}\n  - {type: Up, status: true}\n"
     code, found, _ = await check(project(tmp_path, web=WEB, _status=status))

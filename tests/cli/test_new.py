@@ -64,6 +64,12 @@ async def test_a_new_resource_has_all_files_and_passes_check(tmp_path: Path) -> 
     assert "resources" in status
 
 
+async def test_a_second_resource_in_the_project_passes_check_too(tmp_path: Path) -> None:
+    for kind in ("Policy", "Thing"):
+        assert (await new(tmp_path, kind, f"--group={GROUP}"))[0] == 0
+    assert await check(tmp_path) == (0, "", "")
+
+
 async def test_nothing_is_overwritten_and_all_that_exists_is_named(tmp_path: Path) -> None:
     assert (await new(tmp_path, "Thing", f"--group={GROUP}"))[0] == 0
     template = tmp_path / "templates" / f"things.{GROUP}" / "service.yaml.j2"

@@ -29,9 +29,6 @@ from ssa_operator.core.objects.identity import GroupKind, split_api_version
 VERSION = "v1alpha1"
 """The version of a new resource, by the convention for an API that may still change."""
 
-EXAMPLE = "example"
-"""The name of the example."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -79,7 +76,7 @@ def parts(request: Request) -> Parts:
         names=names,
         crd=definition(names, spec, ready_replicas=True),
         templates=starter.starter(names, spec, own_crd=True),
-        example=example(names, spec, EXAMPLE, starter.SAMPLES),
+        example=example(names, spec, names.singular, starter.SAMPLES),
     )
 
 
@@ -150,7 +147,7 @@ def _of_crd(request: Request, crd: Mapping[str, Any]) -> Parts:
     )
     schema = ((object_schema(crd, version) or {}).get("properties") or {}).get("spec") or {"type": "object"}
     required = {**schema, "properties": _needed(schema)}
-    body = example(names, required, EXAMPLE, starter.SAMPLES)
+    body = example(names, required, names.singular, starter.SAMPLES)
     if spec.get("scope") == "Cluster":
         raise ScaffoldError(
             f"CRD {names.folder} is cluster-scoped; write its templates by hand, because they need a namespace each"
@@ -210,7 +207,7 @@ def _of_manifests(request: Request, manifests: Sequence[Mapping[str, Any]]) -> P
             at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
         at[parameter.path[-1]] = dict(parameter.schema)
     spec = complete(spec)
-    name = instance or EXAMPLE
+    name = instance or names.singular
     return Parts(
         names=names,
         crd=definition(names, spec, ready_replicas=False),
