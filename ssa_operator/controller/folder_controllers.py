@@ -135,7 +135,10 @@ class FolderControllers:
         await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
     async def rediscover(self) -> None:
-        """Repeat discovery for missing kinds, until cancelled: not every kind has a CRD whose event shows it."""
+        """Repeat discovery for missing kinds and for what templates ask, until cancelled.
+
+        Not every kind has a CRD whose event shows it, and no event shows another version of the API server.
+        """
         while True:
             await asyncio.sleep(REDISCOVERY)
             kinds = self.lookups.missing
@@ -146,6 +149,17 @@ class FolderControllers:
                 for kind in kinds:
                     await self._logged(str(kind), self.lookups.refresh(kind))
                 await self._logged("api_available", self.lookups.served.refresh())
+            await self._logged("kubernetes_version", self._refresh_version())
+
+    async def _refresh_version(self) -> None:
+        """Requeue the parents whose templates read the version of Kubernetes, if it changed."""
+        readers = [
+            each for each in self.folders.values() if each.folder.templates and each.folder.templates.reads_version
+        ]
+        if readers and await self.lookups.served.refresh_version():
+            for parents in readers:
+                for key in parents.all_keys():
+                    self._router.parent_changed(key, Cause.TEMPLATE)
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""

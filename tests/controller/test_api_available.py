@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from dataclasses import replace
 
 import pytest
 
+from ssa_operator.controller import folder_controllers
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.core.objects.identity import join_api_version
-from tests.controller.harness import ECHOES, Desk, Operate, definition, echo, entries, holds, is_ready, only
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.api.transport import Response
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    MakeOptions,
+    Operate,
+    administrator,
+    definition,
+    echo,
+    entries,
+    holds,
+    is_ready,
+    map_template,
+    only,
+    operating,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -35,6 +56,31 @@ async def test_a_parent_is_reconciled_when_a_kind_comes_and_goes(desk: Desk, ope
         await desk.until("configmaps", "web", holds(there="true", **same))
         await desk.kubectl("delete", "crd", f"ins.{group}")
         await desk.until("configmaps", "web", holds(there="false", **same))
+
+
+class UpgradedClient(Client):
+    """A client of an API server that is upgraded."""
+
+    minor = ""
+
+    async def send(self, request: Request) -> Response:
+        response = await super().send(request)
+        if request.path == "/version" and self.minor:
+            body = json.loads(response.body) | {"minor": self.minor}
+            return replace(response, body=json.dumps(body).encode())
+        return response
+
+
+async def test_a_parent_is_reconciled_when_the_api_server_has_another_version(
+    desk: Desk, cluster: Cluster, options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_controllers, "REDISCOVERY", 0.1)
+    async with UpgradedClient(await administrator(cluster)) as client, operating(client, options()) as running:
+        only(running.templates, a=map_template("map", version="kubernetes_version"))
+        await desk.apply_until_ready(echo("web", 1))
+        await desk.until("configmaps", "web-map", holds(version=KUBERNETES_VERSION))
+        client.minor = "99+"
+        await desk.until("configmaps", "web-map", holds(version="1.99"))
 
 
 CHILD = """\

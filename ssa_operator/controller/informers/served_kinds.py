@@ -3,6 +3,7 @@
 Promises:
 - When the answer to a question of a parent's last render changes, the parent is requeued: at once for a CRD, within the
   interval of discovery for an aggregated API.
+- The version changes with that of the API server, within the same interval.
 - A CRD counts as served once it is Established, even if discovery learns of it a moment later.
 """
 
@@ -59,7 +60,7 @@ class ServedKinds:
         return True
 
     async def discover(self) -> None:
-        """Discover the kinds, unless they are cached, and read the version once. Raises ApiError."""
+        """Discover the kinds, unless they are cached, and read the version the first time. Raises ApiError."""
         await self._mapper.discover()
         if not self.kubernetes_version:
             self.kubernetes_version = await read_version(self._client)
@@ -71,6 +72,11 @@ class ServedKinds:
         await self._mapper.discover()
         for dependent, answers in list(self._uses.items()):
             self._requeue_if_changed(dependent, answers)
+
+    async def refresh_version(self) -> bool:
+        """Read the version again. Returns whether it changed. Raises ApiError."""
+        before, self.kubernetes_version = self.kubernetes_version, await read_version(self._client)
+        return before not in ("", self.kubernetes_version)
 
     def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, bool]) -> None:
         """Record all questions of a dependent's last render, with the answers that it rendered. The parent is requeued

@@ -38,6 +38,8 @@ VALUES = "_values.yaml"
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
 
+_VERSION = re.compile(r"\bkubernetes_version\b")
+
 _UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
 
 _CACHED_TEXTS = 256
@@ -74,7 +76,9 @@ class ManifestFile:
 
 
 class Templates:
-    """A folder's compiled templates. `digest` identifies them; `queries_cluster`: one of them may query the cluster."""
+    """A folder's compiled templates. `digest` identifies them. `queries_cluster`: one of them may query the cluster;
+    `reads_version`: one may read `kubernetes_version`.
+    """
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class Templates:
         self._names = list(files)
         self._parse_cached = lru_cache(_CACHED_TEXTS)(self._parse)
         self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
+        self.reads_version = any(_VERSION.search(text) for text in files.values())
         covered = coverage if coverage is not None and coverage.folder in ("", folder) else None
         self._environment = Environment(files, self._full_name, self.queries_cluster, covered)
         self.surroundings = surroundings or Surroundings()
