@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]
@@ -152,10 +153,12 @@ def _alternative(schema: Mapping[str, Any], chance: random.Random) -> tuple[set[
 
 @lru_cache(maxsize=1000)
 def _parsed(pattern: str) -> Any:
-    try:
-        return parser.parse(pattern, re.ASCII)
-    except re.error:
-        return None  # Go's own syntax
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return parser.parse(pattern, re.ASCII)
+        except (re.error, FutureWarning):
+            return None  # Go's own syntax, such as [[:alpha:]]
 
 
 def _matching(pattern: str, chance: random.Random) -> str:
