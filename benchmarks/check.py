@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,7 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.machine import Spread
-from benchmarks.process import environment
+from benchmarks.process import measured
 
 _CRD = """apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -161,25 +158,11 @@ def measure(templates: int, rounds: int) -> dict[str, Spread]:
     with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
         path = str(write_project(Path(folder), templates))
         for _ in range(rounds + 1):
-            found["check"].append(_run([sys.executable, "-m", "ssa_operator", "check", f"--templates={path}"]))
-            found["plain"].append(_run([sys.executable, "-c", _PLAIN, path]))
+            found["check"].append(measured([sys.executable, "-m", "ssa_operator", "check", f"--templates={path}"]))
+            found["plain"].append(measured([sys.executable, "-c", _PLAIN, path]))
     # The first round compiles modules.
     spreads = {name: Spread.of([seconds for seconds, _ in each[1:]]) for name, each in found.items()}
     return spreads | {f"{name}_cpu": Spread.of([cpu for _, cpu in each[1:]]) for name, each in found.items()}
-
-
-def _run(command: Sequence[str]) -> tuple[float, float]:
-    """The seconds of one process, and those of its CPU."""
-    with tempfile.TemporaryFile() as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment())
-        _, code, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(code)
-        output.seek(0)
-        if process.returncode != 0:
-            raise RuntimeError(f"{command[:4]} ended with {process.returncode}: {output.read(1000).decode()}")
-    return seconds, usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""An operator in its own process, and the kernel's figures of that process.
+"""An operator or a command in its own process, and the kernel's figures of that process.
 
 Promises:
 - CPU and memory are the process's own, read from outside.
@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import tempfile
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -80,6 +83,20 @@ class Process:
         memory = machine.memory(self.pid)
         late = f"has not got there in {patience:.0f} s, and has {memory:.0f} MiB"
         raise StuckError("ended by itself" if self._exit.done() else late, self._log.read_text()[-2000:])
+
+
+def measured(command: Sequence[str]) -> tuple[float, float]:
+    """Run a process to its end: its seconds, and those of its CPU. Raises RuntimeError if it fails."""
+    with tempfile.TemporaryFile() as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment())
+        _, code, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(code)
+        output.seek(0)
+        if process.returncode != 0:
+            raise RuntimeError(f"{command[:4]} ended with {process.returncode}: {output.read(1000).decode()}")
+    return seconds, usage.ru_utime + usage.ru_stime
 
 
 def environment() -> dict[str, str]:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime as dt
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from rich.table import Table
 from benchmarks import machine, workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
-from benchmarks.process import environment
+from benchmarks.process import measured
 from ssa_operator.kube.api.request import Scope
 
 NAMESPACE, EMPTY = "status", "empty"
@@ -86,20 +84,7 @@ async def measure(parents: int, rounds: int) -> dict[str, Spread]:
 async def _status(stage: Bench, templates: Path, namespace: str, *options: str) -> tuple[float, float]:
     """The seconds of one process, and those of its CPU. Raises RuntimeError if it fails."""
     target = [f"--templates={templates}", f"--kubeconfig={stage.server.kubeconfig}", f"--namespace={namespace}"]
-    return await asyncio.to_thread(_run, [sys.executable, "-m", "ssa_operator", "status", *target, *options])
-
-
-def _run(command: Sequence[str]) -> tuple[float, float]:
-    with tempfile.TemporaryFile() as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment())
-        _, code, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(code)
-        output.seek(0)
-        if process.returncode != 0:
-            raise RuntimeError(f"status ended with {process.returncode}: {output.read().decode()}")
-    return seconds, usage.ru_utime + usage.ru_stime
+    return await asyncio.to_thread(measured, [sys.executable, "-m", "ssa_operator", "status", *target, *options])
 
 
 def main() -> None:
