@@ -97,11 +97,10 @@ def check(
     check_folders(templates)
     if missing := [path for path in crds or () if not path.exists()]:
         raise CommandError(f"there is no folder {missing[0]}; name the folder of your CRDs with --crds", code=2)
-    existing = [path for path in crds or crds_of(templates) if path.exists()]
     inputs = _Inputs(
         templates=templates,
         installation=installation_of(values, namespace=""),
-        crds=existing,
+        crds=crds or crds_of(templates),
         examples=examples_of(examples, templates),
         schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
     )
