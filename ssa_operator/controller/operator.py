@@ -36,7 +36,9 @@ class Operator:
     def __init__(self, client: Client, mapper: RESTMapper, options: Options) -> None:
         self.options = options
         self.metrics = Metrics()
-        self.queue: Queue[ParentKey] = Queue(time.monotonic, self.metrics.queue_seconds.observe)
+        self.queue: Queue[ParentKey] = Queue(
+            time.monotonic, self.metrics.queue_seconds.observe, flow_of=lambda key: key.flow
+        )
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue)
         self.controllers = shared.controllers
         self._recorder = shared.recorder

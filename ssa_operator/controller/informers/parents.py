@@ -39,6 +39,11 @@ class ParentKey(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def flow(self) -> str:
+        """The work queue is fair between flows: namespaces, and the folders of cluster-scoped parents."""
+        return self.namespace or f"/{self.folder}"
+
     def __str__(self) -> str:
         return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
 

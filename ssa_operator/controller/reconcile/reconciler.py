@@ -7,7 +7,8 @@ Promises:
   applied.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
-- The children of other parents that wait go before this parent's status.
+- The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
+  defer it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
@@ -79,7 +81,7 @@ class Reconciled:
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as one with these causes.
+    wait that are at least as urgent as this one with these causes.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Reconciler:
         cluster: ClusterAccess,
         claims: ObjectClaims,
         options: Options,
-        others_wait: Callable[[Cause], bool] = lambda _: False,
+        others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -249,7 +251,7 @@ class Reconciler:
             self._publisher.emit_events(turn, report)
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
-        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
         return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
