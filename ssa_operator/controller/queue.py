@@ -258,15 +258,19 @@ class Queue(Generic[Key]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._closed = False
+        self.adds = 0
+        """How often a parent was added, at once or with a deadline."""
 
     def __len__(self) -> int:
         return len(self._state)
 
     def add(self, key: Key, cause: Cause) -> None:
+        self.adds += 1
         self._state.add(key, cause, self._clock())
         self._wake_worker()
 
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
+        self.adds += 1
         self._state.add_at(key, cause, self._clock() + seconds)
         self._set_timer()
 

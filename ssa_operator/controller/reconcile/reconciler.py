@@ -36,6 +36,7 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
@@ -174,7 +175,8 @@ class Reconciler:
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
         )
-        outcomes = await act(plan, cluster, self._now())
+        with stage(Stage.ACT):
+            outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
@@ -252,7 +254,8 @@ class Reconciler:
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
         later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
-        return await self._publisher.publish(turn, report, self._now(), later=later)
+        with stage(Stage.PUBLISH):
+            return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:
