@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect
+from ssa_operator.cli.tracing_setup import traces_of
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
@@ -43,9 +44,14 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
     async with connect(target) as client:
         if crds:
             await install(client, crds)
-        operator = Operator(client, RESTMapper(client), options)
+        traces = traces_of(os.environ)
+        operator = Operator(client, RESTMapper(client), options, traces)
         dump_on_signal(operator)
-        await serve(operator, stop_on_signal())
+        try:
+            await serve(operator, stop_on_signal())
+        finally:
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:

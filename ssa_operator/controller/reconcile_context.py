@@ -43,6 +43,9 @@ class Tracer(Protocol):
     def span(self, name: str, attributes: Mapping[str, str]) -> AbstractContextManager[object]:
         """A span of the block, a child of the span of the block around it."""
 
+    def result(self, result: str) -> None:
+        """The result of the present reconcile, as the metric `ssa_operator_reconcile_total` has it."""
+
     def request(self, request: Request, code: int, seconds: float) -> None:
         """A span of a request that ended now, a child of the span of the present block."""
 

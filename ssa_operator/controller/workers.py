@@ -194,7 +194,7 @@ class Workers:
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
-        self._metrics.reconciles.labels(key.folder, result).inc()
+        self._count(key, result)
         retries = after_report(state.retries, retryable=report.retryable)
         if report.retryable:
             self._retry(key, retries.failed, report.retry_after)
@@ -208,13 +208,18 @@ class Workers:
             self._queue.cancel(key, Cause.STATUS_OVERDUE)
         return replace(state, retries=retries)
 
+    def _count(self, key: ParentKey, result: str) -> None:
+        self._metrics.reconciles.labels(key.folder, result).inc()
+        if self._tracer is not None:
+            self._tracer.result(result)
+
     def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
         if moment is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
     def _after_error(self, key: ParentKey, done: Reconciled) -> ParentState:
         """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event."""
-        self._metrics.reconciles.labels(key.folder, "error").inc()
+        self._count(key, "error")
         state, error = done.state, done.error
         assert error is not None
         if not isinstance(error, ApiError | CredentialsError):
