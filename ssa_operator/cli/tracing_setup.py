@@ -34,13 +34,11 @@ def traces_of(environment: Mapping[str, str]) -> Traces | None:
         return None
     protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
-        log.warning(
-            "no traces are recorded: the operator sends http/protobuf, and the variables OTEL_* ask for %s", protocol
-        )
+        log.warning("no traces are recorded: the operator sends http/protobuf, and OTEL_* ask for %s", protocol)
         return None
-    if importlib.util.find_spec("opentelemetry") is None:
+    try:
+        from ssa_operator.controller.traces import Traces
+    except ImportError:
         log.warning("no traces are recorded, although %s is set; pip install 'ssa-operator[otel]'", variable)
         return None
-    from ssa_operator.controller.traces import Traces
-
     return Traces(environment)
