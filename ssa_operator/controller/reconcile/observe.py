@@ -17,6 +17,7 @@ from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
@@ -64,6 +65,8 @@ class Observer:
         """Everything that the plan follows from."""
         records = self._records(turn)
         await self._watch_recorded(turn, records)
+        if records.kept_values:
+            await restore_kept_values(self._cluster, turn)
         rendered, unlabelled = await self._render(turn)
         return self._observed(turn, rendered, records, unlabelled), rendered
 

@@ -23,12 +23,13 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
     record_once,
     save_parent_records,
-    trim_inventory,
+    trim_records,
 )
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
@@ -171,6 +172,7 @@ class Reconciler:
             self._cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
+            keep_values=ValueKeeper(self._cluster, turn).keep,
         )
         outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
@@ -200,7 +202,8 @@ class Reconciler:
         own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
-        await trim_inventory(self._cluster, turn, plan)
+        obsolete = await delete_kept_values(self._cluster, turn, plan, outcomes)
+        await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
