@@ -201,6 +201,7 @@ class Observer:
             reconciled_before=state.reconciled_before,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             cluster_scope=turn.parent.folder.settings.cluster_scope,
+            max_children=turn.parent.folder.settings.max_children,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,
             now=now,

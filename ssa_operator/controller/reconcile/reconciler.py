@@ -39,6 +39,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
+    after_creations,
     after_outcomes,
     after_recreations,
     after_reverts,
@@ -92,6 +93,7 @@ class Reconciler:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
+        self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
         self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
@@ -187,6 +189,7 @@ class Reconciler:
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         """Update the history of the children. Returns the outcomes with new warnings only."""
         history = after_reverts(turn.state.children, outcomes, self._now())
+        history = after_creations(history, outcomes, self._now())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
         return outcomes
@@ -239,7 +242,9 @@ class Reconciler:
         follows = inputs_changed(plan.rendered, outcomes, now) or (
             turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
-        history = after_changes(turn.state.children, plan.rendered, outcomes, now, follows=follows)
+        history = after_changes(
+            turn.state.children, plan.rendered, outcomes, now, follows=follows, read_by=self._claims.read_by
+        )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
         return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
