@@ -30,6 +30,8 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
@@ -54,7 +56,7 @@ class FolderControllers:
         self.folders: dict[str, ParentInformer] = {}
         self.missing: dict[str, str] = {}
         self.crds = CRDInformer(client, self._crd_changed)
-        self.children = ChildInformers(client, mapper, options.namespaces, router)
+        self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
         )
@@ -262,8 +264,31 @@ class FolderControllers:
         if running is not None:
             await self._stop(name, running)
         log.info("%s: starts with %s", name, served.resource.api_version)
-        self.folders[name] = ParentInformer(self._client, folder, served, self._options, self._router)
+        self.folders[name] = ParentInformer(
+            self._client,
+            folder,
+            served,
+            self._options,
+            self._router,
+            sharded_by_server=await self._sharded_by_server(served.resource),
+        )
         self.folders[name].start()
+
+    async def _sharded_by_server(self, resource: Resource) -> bool:
+        """Whether the API server filters lists of a resource by `shardSelector`. If it can't be asked, the operator
+        filters them alone.
+        """
+        shard, namespaces = self._options.shard, self._options.namespaces
+        if shard is None:
+            return False
+        namespace = namespaces[0] if namespaces and resource.namespaced else ""
+        try:
+            return await self._client.applies_shard_selector(
+                Scope(resource, namespace, self._options.selector, shard_selector=shard.shard_selector)
+            )
+        except (ApiError, CredentialsError) as error:
+            log.info("%s: whether the API server filters by shardSelector is unknown: %s", resource.name, error)
+            return False
 
     def _reload(self, running: ParentInformer, folder: Folder) -> None:
         # Also if only its problems changed, because a parent's status reports them.

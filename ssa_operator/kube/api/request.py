@@ -114,14 +114,22 @@ class Scope:
     redactor: Redactor = NO_SECRETS
     """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
+    shard_selector: str = ""
+    """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
+    answers with all objects."""
+
     @property
     def path(self) -> str:
         return self.resource.path(self.namespace)
 
     @property
     def query(self) -> Parameters:
-        labels = (("labelSelector", self.label_selector),) if self.label_selector else ()
-        return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
+        query: Parameters = (("labelSelector", self.label_selector),) if self.label_selector else ()
+        if self.name:
+            query += (("fieldSelector", f"metadata.name={_escaped(self.name)}"),)
+        if self.shard_selector:
+            query += (("shardSelector", self.shard_selector),)
+        return query
 
     def __str__(self) -> str:
         return self.redactor.redact(self.resource.describe(self.namespace, self.name))
