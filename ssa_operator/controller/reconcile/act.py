@@ -144,9 +144,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
                 live=step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
-                # No event of another shard's parent requeues this one.
-                retryable=(step.problem is FailureReason.APPLY_FAILED and not step.needs_permission)
-                or (step.live is not None and step.live.parent_uid in plan.observed.parents.in_other_shards),
+                retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
             )
 
 

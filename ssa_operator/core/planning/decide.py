@@ -188,7 +188,10 @@ def _belongs_to_other_parent(case: _Case) -> Step | None:
     if not owner:
         return None
     why = f"belongs to {owner} already; give it another name"
-    return replace(refused_step(case.manifest.identity, why, case.manifest.document), claimed_by_other=True)
+    refused = refused_step(case.manifest.identity, why, case.manifest.document)
+    live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
+    elsewhere = live is not None and live.parent_uid in in_other_shards
+    return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
 def _owner_may_still_exist(case: _Case) -> Step | None:
