@@ -30,8 +30,6 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.request import Scope
-from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
@@ -74,6 +72,7 @@ class FolderControllers:
         self._changed_kinds: dict[GroupKind, int] = {}
         self._changed = asyncio.Event()
         self._started = False
+        self._shard_selector_applies: bool | None = None
 
     @property
     def ready(self) -> bool:
@@ -270,25 +269,27 @@ class FolderControllers:
             served,
             self._options,
             self._router,
-            sharded_by_server=await self._sharded_by_server(served.resource),
+            sharded_by_server=await self._sharded_by_server(),
         )
         self.folders[name].start()
 
-    async def _sharded_by_server(self, resource: Resource) -> bool:
-        """Whether the API server filters lists of a resource by `shardSelector`. If it can't be asked, the operator
-        filters them alone.
+    async def _sharded_by_server(self) -> bool:
+        """Whether the API server filters lists and watches by `shardSelector`. If it can't be asked, the operator
+        filters them alone. The answer for CRDs holds for custom resources, which don't show it themselves.
         """
-        shard, namespaces = self._options.shard, self._options.namespaces
+        shard = self._options.shard
         if shard is None:
             return False
-        namespace = namespaces[0] if namespaces and resource.namespaced else ""
-        try:
-            return await self._client.applies_shard_selector(
-                Scope(resource, namespace, self._options.selector, shard_selector=shard.shard_selector)
-            )
-        except (ApiError, CredentialsError) as error:
-            log.info("%s: whether the API server filters by shardSelector is unknown: %s", resource.name, error)
-            return False
+        if self._shard_selector_applies is None:
+            scope = replace(self.crds.reflector.scope, shard_selector=shard.shard_selector)
+            try:
+                self._shard_selector_applies = await self._client.applies_shard_selector(scope)
+            except (ApiError, CredentialsError) as error:
+                log.info("whether the API server filters by shardSelector is unknown: %s", error)
+                return False
+            if self._shard_selector_applies:
+                log.info("the API server filters the parents of shard %s (shardSelector)", shard)
+        return self._shard_selector_applies
 
     def _reload(self, running: ParentInformer, folder: Folder) -> None:
         # Also if only its problems changed, because a parent's status reports them.

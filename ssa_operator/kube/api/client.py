@@ -99,7 +99,7 @@ class Client(Transport):
         """Whether the API server filters a list of the scope by its `shard_selector`. Raises ApiError.
 
         A server without the gate ShardedListAndWatch ignores the selector. A server with the gate echoes it in the
-        metadata of the list.
+        metadata of the list, but not for custom resources and metadata-only lists, which it filters, too (1.36.3).
         """
         response = await self.send(calls.list_page(scope, limit=1))
         _, metadata = self._page(response.body, scope)
