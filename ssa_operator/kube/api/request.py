@@ -258,6 +258,18 @@ def create(resource: Resource, namespace: str, body: bytes) -> Request:
     )
 
 
+def update(resource: Resource, namespace: str, name: str, body: bytes) -> Request:
+    """A PUT of a whole object. It is not idempotent, because its body has the resourceVersion that was read."""
+    return Request(
+        method="PUT",
+        path=resource.path(namespace, name),
+        query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
+        subject=f"update of {resource.describe(namespace, name)}",
+        body=body,
+        confidential=resource.confidential,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
     """The options of a delete. Its preconditions are the uid and, unless '', the resourceVersion."""
