@@ -96,6 +96,19 @@ class Metrics:
             ("resource", "namespace"),
             registry=self._registry,
         )
+        self.shard_up = Gauge(
+            "ssa_operator_shard_up",
+            "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",
+            ("shard",),
+            registry=self._registry,
+        )
+        self.shard_buckets = Gauge(
+            "ssa_operator_shard_buckets",
+            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do "
+            "(overlapping).",
+            ("state",),
+            registry=self._registry,
+        )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
             "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",

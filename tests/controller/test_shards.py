@@ -13,6 +13,7 @@ import pytest
 from ssa_operator.core.objects.buckets import BUCKET_LABEL, bucket_name, bucket_of
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.rendering.folder.installation import Installation
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
@@ -63,8 +64,9 @@ def maps(templates: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def sharded(operate: Operate, *shards: Shard, **options: Any) -> AsyncIterator[list[Running]]:
-    """An operator for each shard."""
+async def sharded(desk: Desk, operate: Operate, *shards: Shard, **options: Any) -> AsyncIterator[list[Running]]:
+    """An operator for each shard. Their Leases are in the test's namespace."""
+    options["installation"] = Installation(namespace=desk.namespace)
     async with contextlib.AsyncExitStack() as stack:
         yield [await stack.enter_async_context(operate(shard=shard, **options)) for shard in shards]
 
@@ -144,7 +146,7 @@ def shares(operators: Iterable[Running]) -> list[set[str]]:
 async def test_every_parent_is_reconciled_by_exactly_one_shard(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
-    async with sharded(operate, *all_of(3), templates=maps) as operators:
+    async with sharded(desk, operate, *all_of(3), templates=maps) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
         for running, names in zip(operators, shares(operators), strict=True):
@@ -166,25 +168,27 @@ async def test_every_parent_is_reconciled_by_exactly_one_shard(
     assert selectors == {shard.child_selector for shard in all_of(3)}
 
 
+@pytest.mark.slow
 async def test_another_number_of_shards_moves_parents_and_writes_nothing(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
-    async with sharded(operate, *all_of(2), templates=maps) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=maps) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
     before = await versions(desk)
     for count in (3, 4, 1):
-        async with sharded(operate, *all_of(count), templates=maps) as operators:
+        async with sharded(desk, operate, *all_of(count), templates=maps) as operators:
             await until_ready(operators, parents)
             assert set.union(*shares(operators)) == set(parents)
         assert await versions(desk) == before
     assert deletions(cluster, desk.namespace) == []
 
 
+@pytest.mark.slow
 async def test_old_and_new_shards_that_overlap_during_a_rollout_do_no_harm(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
-    async with sharded(operate, *all_of(2), *all_of(4), templates=maps) as operators:
+    async with sharded(desk, operate, *all_of(2), *all_of(4), templates=maps) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
         before = {name: uid(body) for name, body in (await children(desk)).items()}
@@ -198,6 +202,7 @@ async def test_old_and_new_shards_that_overlap_during_a_rollout_do_no_harm(
     assert deletions(cluster, desk.namespace) == []
 
 
+@pytest.mark.slow
 async def test_shards_take_over_from_an_operator_without_shards_and_back(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
@@ -213,7 +218,7 @@ async def test_shards_take_over_from_an_operator_without_shards_and_back(
     before = await children(desk)
     assert not any(BUCKET_LABEL in labels(body) for body in before.values())
 
-    async with sharded(operate, *all_of(2), templates=maps) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=maps) as operators:
         await until_ready(operators, parents)
         assert all(report.verdict.ready for running in operators for report in running.reports)
     labelled = await children(desk)
@@ -247,10 +252,10 @@ async def test_a_child_without_bucket_is_pruned_and_deleted_with_its_parent(
         parents = await create_parents(desk, 4)
         await until_ready([alone], parents)
     obsolete.unlink()
-    async with sharded(operate, *all_of(2), templates=maps):
+    async with sharded(desk, operate, *all_of(2), templates=maps):
         for name in parents:
             await desk.gone(MAPS, f"{name}-obsolete")
-    async with sharded(operate, *all_of(3), templates=maps):
+    async with sharded(desk, operate, *all_of(3), templates=maps):
         await desk.kubectl("delete", "echo", "--all")
         for name in parents:
             await desk.gone(ECHOES, name)
@@ -261,7 +266,7 @@ async def test_a_child_without_bucket_is_pruned_and_deleted_with_its_parent(
 async def test_a_child_whose_bucket_another_client_changed_is_neither_missing_nor_recreated(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
-    async with sharded(operate, *all_of(2), templates=maps) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=maps) as operators:
         parents = await create_parents(desk, 1)
         await until_ready(operators, parents)
         (name, parent_uid) = next(iter(parents.items()))
@@ -294,12 +299,13 @@ rules: []
 """
 
 
+@pytest.mark.slow
 async def test_an_object_belongs_to_one_parent_also_if_the_other_one_is_in_another_shard(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     only(templates, shared="{% if spec.replicas > 1 %}\n" + SHARED + "{% endif %}\n")
     (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
-    async with sharded(operate, *all_of(2), templates=templates) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=templates) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
         first, second = (names[0] for names in names_by_shard(parents, all_of(2)))
@@ -333,7 +339,7 @@ async def test_an_object_that_a_deleted_parent_of_another_shard_kept_is_adopted(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     only(templates, kept="{% if spec.replicas > 1 %}\n" + KEPT + "{% endif %}\n")
-    async with sharded(operate, *all_of(2), templates=templates) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=templates) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
         first, second = (names[0] for names in names_by_shard(parents, all_of(2)))
@@ -354,8 +360,65 @@ async def test_lookups_see_the_children_of_all_shards(desk: Desk, operate: Opera
     count = "lookup_all('v1', 'ConfigMap', labels={'app': 'base'}) | length"
     base = map_template("base", n="spec.replicas").replace("metadata:\n", "metadata:\n  labels: {app: base}\n")
     only(templates, base=base, count=map_template("count", n=count))
-    async with sharded(operate, *all_of(2), templates=templates) as operators:
+    async with sharded(desk, operate, *all_of(2), templates=templates) as operators:
         parents = await create_parents(desk)
         await until_ready(operators, parents)
         for name in parents:
             await desk.until(MAPS, f"{name}-count", holds(n=str(PARENTS)))
+
+
+LEASES = "leases.coordination.k8s.io"
+
+
+def metric(running: Running, line: str) -> bool:
+    """Whether an operator exports this line now."""
+    running.operator.measure()
+    return line in running.operator.metrics.text().decode().splitlines()
+
+
+def lease(index: int, count: int, seconds: int) -> dict[str, object]:
+    """The Lease of a shard that nothing renews."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": f"ssa-operator-shard-{index}",
+            "labels": {"ssa-operator.dev/shard": f"{index}-of-{count}"},
+        },
+        "spec": {"holderIdentity": "ssa-operator-1", "leaseDurationSeconds": seconds},
+    }
+
+
+@pytest.mark.slow
+async def test_each_shard_keeps_a_lease_and_sees_those_of_the_others(desk: Desk, operate: Operate) -> None:
+    async with sharded(desk, operate, *all_of(2)) as operators:
+        for index in range(2):
+            kept = await desk.until(LEASES, f"ssa-operator-shard-{index}", lambda body: body["spec"]["holderIdentity"])
+            assert labels(kept)["ssa-operator.dev/shard"] == f"{index}-of-2"
+        for running in operators:
+            await until(lambda each=running: metric(each, 'ssa_operator_shard_up{shard="0"} 1.0'), PATIENCE)  # type: ignore[misc]
+            await until(lambda each=running: metric(each, 'ssa_operator_shard_up{shard="1"} 1.0'), PATIENCE)  # type: ignore[misc]
+            assert metric(running, 'ssa_operator_shard_buckets{state="uncovered"} 0.0')
+            assert metric(running, 'ssa_operator_shard_buckets{state="overlapping"} 0.0')
+    for index in range(2):
+        await desk.until(LEASES, f"ssa-operator-shard-{index}", lambda body: not body["spec"].get("holderIdentity"))
+
+
+@pytest.mark.slow
+async def test_a_dead_shard_is_seen_in_the_metrics_and_in_the_log_of_the_others(
+    desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.create(lease(1, 2, seconds=2))
+    async with sharded(desk, operate, Shard(0, 2)) as [running]:
+        await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 1.0'), PATIENCE)
+        await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 0.0'), PATIENCE)
+        assert metric(running, 'ssa_operator_shard_buckets{state="uncovered"} 128.0')
+        await until(lambda: "shard 1/2 (buckets 80-ff) is gone: ssa-operator-1" in caplog.text, PATIENCE)
+        await until(lambda: "no shard reconciles the buckets 80-ff" in caplog.text, PATIENCE)
+
+
+async def test_shards_that_overlap_are_seen_in_the_metrics(desk: Desk, operate: Operate) -> None:
+    await desk.create(lease(1, 2, seconds=3600))
+    async with sharded(desk, operate, Shard(2, 4)) as [running]:
+        await until(lambda: metric(running, 'ssa_operator_shard_buckets{state="overlapping"} 64.0'), PATIENCE)
+        assert metric(running, 'ssa_operator_shard_up{shard="1"} 0.0')
