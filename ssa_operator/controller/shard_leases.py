@@ -86,7 +86,7 @@ class ShardLeases:
         self._heartbeat = heartbeat
         self._clock = clock
         self._timing = timing
-        self._view = ShardView(shard=shard, grace=timing.lease_duration)
+        self._view = ShardView(shard=shard, grace=timing.lease_duration, runs=heartbeat)
         self._problems: dict[str, str] = {}
         self._waits_since: float | None = None
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.policies.permissions import LEASE
+from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed
 from ssa_operator.core.policies.shards import Coverage, Shard, ShardError, coverage
 
 SHARD_LABEL = f"{PREFIX}shard"
@@ -26,6 +26,19 @@ _LABEL = re.compile(r"(\d{1,3})-of-(\d{1,3})", re.ASCII)
 def lease_name(index: int) -> str:
     """The name of the Lease of the shard with that index. Like the name of a pod of a StatefulSet, it has no N."""
     return f"{LEASE}-shard-{index}"
+
+
+def shard_lease_needs(namespace: str, count: int) -> tuple[PermissionNeed, ...]:
+    """The permissions that each of `count` shards needs in the operator's namespace."""
+    lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
+    named = [
+        replace(lease, verb=verb, name=lease_name(index))
+        for index in range(count)
+        for verb in ("get", "watch", "update")
+    ]
+    # RBAC can't restrict a create by POST, or a list of several objects, to names.
+    permissions = (lease, replace(lease, verb="list"), *named)
+    return tuple(PermissionNeed(permission=each, purpose="the Leases of shards") for each in permissions)
 
 
 def shard_label(shard: Shard) -> str:
@@ -68,6 +81,8 @@ class ShardView:
 
     shard: Shard
     """The shard that looks."""
+    runs: bool = True
+    """Whether the shard that looks is known to run. Otherwise its own Lease shows it: another replica may lead it."""
     grace: float
     """For how many seconds a gap or an overlap may last."""
     leases: Mapping[str, _Seen] = field(default_factory=dict)
@@ -82,13 +97,16 @@ class ShardView:
         return tuple(seen.lease.shard for _, seen in sorted(self.leases.items()) if _is_running(seen, now))
 
     def up(self, now: float) -> dict[int, bool]:
-        """Whether each of the N shards runs, by index. The shard itself runs."""
-        running = {*self.running(now), self.shard}
+        """Whether each of the N shards runs, by index."""
+        running = self._all_running(now)
         return {index: Shard(index, self.shard.count) in running for index in range(self.shard.count)}
 
     def coverage(self, now: float) -> Coverage:
         """The gaps and overlaps of the running shards."""
-        return coverage({*self.running(now), self.shard})
+        return coverage(self._all_running(now))
+
+    def _all_running(self, now: float) -> set[Shard]:
+        return {*self.running(now), *((self.shard,) if self.runs else ())}
 
     def lasting_problem(self, now: float) -> str:
         """The gaps and overlaps that lasted for longer than the grace period, '' without any."""
