@@ -91,7 +91,7 @@ check: lint test ## Run everything that a change must pass: lint and test
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
-	$(COMPILE) pyproject.toml --extra dev --extra graph --extra test constraints/build.in --output-file constraints/dev.txt \
+	$(COMPILE) pyproject.toml --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
 clean: ## Remove the environment and all files that tools created

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,12 @@ class FolderControllers:
         for kind in self.children.missing:
             self._kind_changed(kind, 0)
         self._requeue_unready()
+
+    @property
+    def watch_tasks(self) -> Sequence[asyncio.Task[None]]:
+        """The tasks of all watches of parents, children and lookups."""
+        parents = (task for each in self.folders.values() for task in each.tasks)
+        return (*parents, *self.children.tasks, *self.lookups.tasks)
 
     async def close(self) -> None:
         """Stop every watch."""

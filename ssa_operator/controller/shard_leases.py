@@ -94,6 +94,7 @@ class ShardLeases:
         """Renew the Lease and watch the others, until cancelled."""
         log.info("shard %s reconciles the parents of the buckets %s", self._shard, self._shard.range_text)
         async with Client(self._credentials, self._clock) as client, asyncio.TaskGroup() as group:
+            client.observer = self._metrics
             group.create_task(self._follow(client), name="follow the Leases of shards")
             if self._heartbeat:
                 group.create_task(self._renew(client), name="renew the Lease of the shard")

@@ -119,6 +119,10 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
 
     @property
+    def tasks(self) -> Iterator[asyncio.Task[None]]:
+        return (task for informer in self._informers.values() for task in informer.tasks)
+
+    @property
     def missing(self) -> set[GroupKind]:
         """The watched kinds that the API server no longer serves."""
         return {kind for kind, informer in self._informers.items() if informer.missing}

@@ -40,6 +40,11 @@ class ParentKey(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def flow(self) -> str:
+        """The work queue is fair between flows: namespaces, and the folders of cluster-scoped parents."""
+        return self.namespace or f"/{self.folder}"
+
     def __str__(self) -> str:
         return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
 
@@ -133,11 +138,12 @@ class ParentInformer:
             )
             for namespace in namespaces
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        """The running reflectors, one task each."""
 
     def start(self) -> None:
         """Start the reflectors."""
-        self._tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
+        self.tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
         return iter(self._cache)
@@ -148,6 +154,12 @@ class ParentInformer:
     @property
     def synced(self) -> bool:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def not_synced_reason(self) -> str:
+        """Why it has not synced, '' where the API server has reported no reason."""
+        unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
+        return next((reflector.problem for reflector in unsynced if reflector.problem), "")
 
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""
@@ -209,9 +221,9 @@ class ParentInformer:
 
     async def close(self) -> None:
         """Stop the reflectors."""
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)

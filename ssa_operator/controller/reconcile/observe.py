@@ -22,6 +22,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Query
@@ -64,11 +65,12 @@ class Observer:
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
-        records = self._records(turn)
-        await self._watch_recorded(turn, records)
-        hidden = await self._hidden(turn, records)
-        rendered, unlabelled = await self._render(turn, hidden)
-        return self._observed(turn, rendered, records, unlabelled, hidden), rendered
+        with stage(Stage.OBSERVE):
+            records = self._records(turn)
+            await self._watch_recorded(turn, records)
+            hidden = await self._hidden(turn, records)
+            rendered, unlabelled = await self._render(turn, hidden)
+            return self._observed(turn, rendered, records, unlabelled, hidden), rendered
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
@@ -157,7 +159,8 @@ class Observer:
                 self._view(parent, (*children.by_parent(turn.uid), *hidden.values())),
                 unlabelled={**deleted, **hidden, **unlabelled.objects},
             )
-            rendered = render(parent.folder, parent.live.body, view)
+            with stage(Stage.RENDER):
+                rendered = render(parent.folder, parent.live.body, view)
             if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
                 rendered = verified(parent.folder, parent.live.body, view, rendered)
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)

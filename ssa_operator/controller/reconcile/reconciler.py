@@ -7,7 +7,8 @@ Promises:
   applied.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
-- The children of other parents that wait go before this parent's status.
+- The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
+  defer it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
@@ -35,6 +37,7 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
@@ -80,7 +83,7 @@ class Reconciled:
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as one with these causes.
+    wait that are at least as urgent as this one with these causes.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Reconciler:
         cluster: ClusterAccess,
         claims: ObjectClaims,
         options: Options,
-        others_wait: Callable[[Cause], bool] = lambda _: False,
+        others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -173,7 +176,8 @@ class Reconciler:
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
         )
-        outcomes = await act(plan, cluster, self._now())
+        with stage(Stage.ACT):
+            outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
@@ -253,8 +257,9 @@ class Reconciler:
             self._publisher.emit_events(turn, report)
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
-        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
-        return await self._publisher.publish(turn, report, self._now(), later=later)
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
+        with stage(Stage.PUBLISH):
+            return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:

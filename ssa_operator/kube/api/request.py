@@ -68,8 +68,49 @@ class Request:
     def writes(self) -> bool:
         return self.method != "GET"
 
+    @property
+    def verb(self) -> str:
+        """The verb as RBAC has it (`get`, `list`, `watch`, `create`, `patch`, `delete`), or `apply` for a server-side
+        apply.
+        """
+        if self.method != "GET":
+            return "apply" if self.content_type == APPLY_PATCH else _VERBS[self.method]
+        if ("watch", "true") in self.query:
+            return "watch"
+        return "list" if self._collection[1] else "get"
+
+    @property
+    def resource_name(self) -> str:
+        """`deployments.apps`; '' for a path that is not a resource's, such as those of discovery."""
+        return self._collection[0]
+
+    @property
+    def _collection(self) -> tuple[str, bool]:
+        return _collection(self.path)
+
     def __str__(self) -> str:
         return f"{self.method} {self.target}"
+
+
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+@lru_cache(maxsize=1024)
+def _collection(path: str) -> tuple[str, bool]:
+    """The resource of a path ('' without one), and whether the path is a collection's."""
+    match path.strip("/").split("/"):
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return "", False
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        # Of namespaces, these are the two subresources.
+        rest = rest[2:] if rest[2] not in ("status", "finalize") else rest
+    if not rest:
+        return "", False
+    return f"{rest[0]}.{group}" if group else rest[0], len(rest) == 1
 
 
 @lru_cache(maxsize=256)

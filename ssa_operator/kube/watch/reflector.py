@@ -172,7 +172,7 @@ class Reflector:
         self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
         self._version = version
         self._page_next_list = False
-        self._set_synced()
+        self._set_listed()
 
     async def _watch(self) -> None:
         """One watch, from its opening to its end. Without a resourceVersion it begins with a streamed list."""
@@ -259,7 +259,11 @@ class Reflector:
             streamed.finish(metadata.resource_version)
             self._silent_lists = 0
             self._version = metadata.resource_version
-            self._set_synced()
+            self._set_listed()
+
+    def _set_listed(self) -> None:
+        self._client.observer.listed(self.resource.name)
+        self._set_synced()
 
     def _set_synced(self) -> None:
         self.synced.set()
