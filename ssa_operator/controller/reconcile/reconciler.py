@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
@@ -240,7 +241,8 @@ class Reconciler:
 
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
         """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
-        deletion, or when the next apply in a feedback loop is due.
+        deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
+        object.
         """
         now = self._now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
@@ -251,6 +253,8 @@ class Reconciler:
         )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
+        if any(outcome.step.owner_in_other_shard for outcome in outcomes):
+            report = replace(report, again_at=earliest(report.again_at, now + REMEMBERED_SECONDS))
         return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
 
     # Publish.
