@@ -96,6 +96,12 @@ class Metrics:
             ("resource", "namespace"),
             registry=self._registry,
         )
+        self.leader = Gauge(
+            "ssa_operator_leader_election_master_status",
+            "1 if this replica leads by the Lease of this name, 0 if it is a standby. Absent without leader election.",
+            ("name",),
+            registry=self._registry,
+        )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
             "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
