@@ -154,6 +154,7 @@ class Operator:
     async def _warm(self) -> None:
         """While this replica is a standby, watch what its parents need, as their reconcile would."""
         warmed: set[str] = set()
+        logged = False
         while self.leadership is not None and not self.leadership.acquired.is_set():
             for parents in list(self.folders.values()):
                 for live in list(parents) if parents.synced else ():
@@ -166,6 +167,9 @@ class Operator:
                         log.debug("%s: its caches were not warmed: %s", live.identity, type(error).__name__)
                     # Leave the loop to the probes and the Lease.
                     await asyncio.sleep(0)
+            if self.ready and not logged:
+                logged = True
+                log.info("leader election: the caches of this replica are warm for %d parents", len(warmed))
             await asyncio.sleep(WARM_INTERVAL)
         await asyncio.Event().wait()
 

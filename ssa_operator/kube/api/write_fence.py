@@ -1,8 +1,8 @@
 """Refuses the writes of a process that no longer leads, at the last moment before they leave the process.
 
 Promises:
-- After its deadline no byte of a write leaves the process: neither of one that waited for a slot, a connection or a TLS
-  handshake, nor the rest of one that was half sent.
+- After its deadline the sockets of writes send nothing: also a write that waited for a slot, a connection or a TLS
+  handshake stays in the process.
 - The deadline is checked at each send, so a process that was stopped (SIGSTOP, a suspended machine) and wakes up after
   its deadline sends no write. No timer has to fire first.
 - Reads, reviews of permissions and dry runs are not refused.
