@@ -67,9 +67,8 @@ class Bench:
         return time.perf_counter() - started, [LiveObject(answer) for answer in answers]
 
     def operator(self, namespace: str, *more: str, log: str = "") -> Process:
-        """`ssa-operator run` that watches one namespace and never resyncs, with `more` options. Its modules are
-        compiled once for all operators with the same templates folder. `log` is the name of its log, by default the
-        namespace's.
+        """`ssa-operator run` that watches one namespace and never resyncs, with more options. Its modules are compiled
+        once for all operators with the same templates folder. `log` is the name of its log, by default the namespace's.
         """
         options = [f"--templates={self._templates}", f"--kubeconfig={self.server.kubeconfig}"]
         options += [f"--namespace={namespace}", "--tick-rate=0", "--listen=", *more]

@@ -2,15 +2,22 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
+  these also while the event loop is stuck.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import importlib
+import io
 import logging
 import os
 import signal
+import sys
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,12 +25,15 @@ from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect
+from ssa_operator.cli.tracing_setup import traces_of
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.leadership import Leadership, LeadershipLost
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.shard_leases import shard_lease_labels
 from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.permissions import LEASE
+from ssa_operator.core.policies.shard_leases import lease_name
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
@@ -33,6 +43,7 @@ from ssa_operator.kube.api.write_fence import WriteFence
 
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server
+    from ssa_operator.controller.traces import Traces
 
 log = logging.getLogger("ssa_operator")
 
@@ -45,8 +56,8 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
     async with connect(target) as client:
         if crds:
             await install(client, crds)
-        operator = Operator(client, RESTMapper(client), options)
-        await serve(operator, stop_on_signal())
+        traces = traces_of(os.environ)
+        await _run(Operator(client, RESTMapper(client), options, traces), traces)
 
 
 async def _run_replica(options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path]) -> None:
@@ -54,15 +65,27 @@ async def _run_replica(options: Options, timing: LeaseTiming, target: Target, cr
     fence = WriteFence()
     async with connect(target, fence) as client, Transport(client.credentials) as transport:
         namespace = options.installation.namespace or client.credentials.namespace
-        access = LeaseAccess(transport, namespace, LEASE, timeout=timing.request_timeout)
-        leadership = Leadership(access, fence, timing)
+        name = LEASE if options.shard is None else lease_name(options.shard.index)
+        labels = {} if options.shard is None else shard_lease_labels(options.shard)
+        access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
 
         async def prepare() -> None:
             if crds:
                 await install(client, crds)
 
-        operator = Operator(client, RESTMapper(client), options, leadership, prepare)
+        traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
+        operator = Operator(client, RESTMapper(client), options, traces, leadership=leadership, prepare=prepare)
+        await _run(operator, traces)
+
+
+async def _run(operator: Operator, traces: Traces | None) -> None:
+    """Run an operator until a signal stops it, and send the rest of its traces."""
+    dump_on_signal(operator)
+    try:
         await serve(operator, stop_on_signal())
+    finally:
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
@@ -106,6 +129,22 @@ async def install(client: Client, folders: Sequence[Path]) -> None:
         raise CommandError(str(error)) from error
     for remark in crd_installation.remarks(documents):
         log.warning("%s", remark)
+
+
+def dump_on_signal(operator: Operator) -> None:
+    """Write the operator's state at SIGUSR1."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        from ssa_operator.controller.state_dump import state_dump
+
+        for line in state_dump(operator, time.monotonic(), asyncio.all_tasks(loop)):
+            log.warning("SIGUSR1: %s", line)
+
+    loop.add_signal_handler(signal.SIGUSR1, on_signal)
+    # A handler in C, which needs no event loop; it then calls the loop's handler.
+    with contextlib.suppress(io.UnsupportedOperation, ValueError):  # standard error may be no file
+        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True, chain=True)
 
 
 def stop_on_signal() -> asyncio.Event:

@@ -47,8 +47,8 @@ _decode = msgspec.json.Decoder(_Object).decode
 class LeaseAccess:
     """The Lease `namespace/name`.
 
-    `transport` has connections of its own, so that no other request delays a renewal. `labels` are those that a new
-    Lease gets.
+    `transport` has connections of its own, so that no other request delays a renewal. `labels` are those that each
+    write sets, beside those that the Lease has.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class LeaseAccess:
     def _body(self, lease: Lease) -> dict[str, Any]:
         # Without managedFields in a PUT, the API server keeps the stored ones.
         kept = {key: value for key, value in lease.metadata.items() if key != "managedFields"}
-        metadata = {**({"labels": self._labels} if self._labels and not kept else {}), **kept}
+        labels = {**kept.get("labels", {}), **self._labels}
+        metadata = {**kept, **({"labels": labels} if labels else {})}
         spec = {
             "holderIdentity": lease.holder,
             "leaseDurationSeconds": lease.duration,

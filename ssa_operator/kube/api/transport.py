@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import aiohttp
 from yarl import URL
@@ -58,6 +58,38 @@ class Response:
     warnings: tuple[str, ...] = ()
 
 
+class RequestObserver(Protocol):
+    """Measures requests. It learns of a request after its answer, of a watch when it is opened."""
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        """The API server answered with this HTTP code, or not at all (0), after so many seconds."""
+
+    def retried(self, request: Request, code: int) -> None:
+        """A request is sent again after an answer with this HTTP code, or after none (0)."""
+
+    def limited(self, seconds: float) -> None:
+        """A write waited so long for its slot (WriteLimiter)."""
+
+    def listed(self, resource_name: str) -> None:
+        """A reflector completed a list."""
+
+
+class NoObserver:
+    """Measures nothing."""
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        pass
+
+    def retried(self, request: Request, code: int) -> None:
+        pass
+
+    def limited(self, seconds: float) -> None:
+        pass
+
+    def listed(self, resource_name: str) -> None:
+        pass
+
+
 class Transport:
     """Two pools of connections, one for requests and one for watches. Use it as an async context manager.
 
@@ -68,6 +100,7 @@ class Transport:
         self.credentials = credentials
         self.fence = fence
         self.write_limiter = WriteLimiter()
+        self.observer: RequestObserver = NoObserver()
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
         self._writes: aiohttp.ClientSession | None = None
@@ -100,6 +133,7 @@ class Transport:
                 delay = retry_delay(request, error, attempt, self._clock.random())
                 if delay is None:
                     raise
+                self.observer.retried(request, error.code)
             attempt += 1
             await self._clock.sleep(delay)
 
@@ -109,8 +143,12 @@ class Transport:
         assert self._watches is not None, "the client is used outside `async with`"
         headers = await self.credentials.headers()
         for renewed in (False, True):
+            opened = False
+            started = self._clock.monotonic()
             try:
                 async with self._watches.request(**self._arguments(request, headers)) as answer:
+                    opened = True
+                    self.observer.answered(request, answer.status, self._clock.monotonic() - started)
                     if answer.status == 401 and not renewed and await self.credentials.renew_after_401(headers):
                         headers = await self.credentials.headers()
                         continue
@@ -120,12 +158,16 @@ class Transport:
                         yield pieces
                     return
             except (aiohttp.ClientError, OSError) as error:
+                if not opened:
+                    self.observer.answered(request, 0, self._clock.monotonic() - started)
                 raise _unreachable(request, error, self.credentials.server) from error
 
     async def _send_limited(self, request: Request) -> Response:
         if not request.writes:
             return await self._send_authenticated(request)
+        waiting = self._clock.monotonic()
         async with self.write_limiter.slot() as number:
+            self.observer.limited(self._clock.monotonic() - waiting)
             try:
                 response = await self._send_authenticated(request)
             except ApiError as error:
@@ -151,11 +193,14 @@ class Transport:
                 raise NotLeader(request.subject)
             session = self._writes
         assert session is not None, "the client is used outside `async with`"
+        started = self._clock.monotonic()
         try:
             async with session.request(**self._arguments(request, headers)) as answer:
                 body = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
+        self.observer.answered(request, answer.status, self._clock.monotonic() - started)
         _check(request, answer, body)
         warnings = _warnings(answer.headers.getall("Warning", ()), request) if "Warning" in answer.headers else ()
         return Response(status=answer.status, body=body, warnings=warnings)
