@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.informers.other_shards import OtherShards
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -36,6 +37,8 @@ class ClusterAccess:
     """Writes Events on parents."""
     reports_status: Callable[[GroupKind], bool]
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
+    other_shards: OtherShards | None = None
+    """The parents of other shards, None without `--shard`."""
     redactor: Redactor = NO_SECRETS
     """Hides the contents of Secrets in messages of the API server."""
     former_managers: AbstractSet[str] = frozenset()

@@ -187,7 +187,7 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
-        children, kinds = cluster.children, cluster.children.kinds
+        children, kinds = plan.observed.children.objects, cluster.children.kinds
         gone = [
             identity
             for identity in records.inventory.keys() - rendered

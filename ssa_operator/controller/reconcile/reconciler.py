@@ -7,7 +7,8 @@ Promises:
   applied.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
-- The children of other parents that wait go before this parent's status.
+- The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
+  defer it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
@@ -36,6 +39,7 @@ from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
@@ -82,7 +86,7 @@ class Reconciled:
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as one with these causes.
+    wait that are at least as urgent as this one with these causes.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class Reconciler:
         cluster: ClusterAccess,
         claims: ObjectClaims,
         options: Options,
-        others_wait: Callable[[Cause], bool] = lambda _: False,
+        others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -178,7 +182,8 @@ class Reconciler:
             why_outdated=None if turn.parent.live.deleting else ParentCheck(self._cluster, turn).why_outdated,
             keep_values=ValueKeeper(self._cluster, turn).keep,
         )
-        outcomes = await act(plan, cluster, self._now())
+        with stage(Stage.ACT):
+            outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
@@ -238,7 +243,8 @@ class Reconciler:
 
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
         """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
-        deletion, or when the next apply in a feedback loop is due.
+        deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
+        object.
         """
         now = self._now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
@@ -249,6 +255,8 @@ class Reconciler:
         )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
+        if any(outcome.step.owner_in_other_shard for outcome in outcomes):
+            report = replace(report, again_at=earliest(report.again_at, now + REMEMBERED_SECONDS))
         return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
 
     # Publish.
@@ -259,8 +267,9 @@ class Reconciler:
             self._publisher.emit_events(turn, report)
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
-        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
-        return await self._publisher.publish(turn, report, self._now(), later=later)
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
+        with stage(Stage.PUBLISH):
+            return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:

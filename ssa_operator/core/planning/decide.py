@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ssa_operator.core.objects.annotations import ApplyPolicy, Recreate
+from ssa_operator.core.objects.buckets import has_bucket_label
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
@@ -42,10 +43,13 @@ def step_for_document(observed: Observed, document: Document) -> Step:
             document,
             FailureReason.APPLY_FAILED,
         )
+    rules = Rules(
+        namespaced=kind.namespaced,
+        cluster_scope=observed.cluster_scope,
+        bucket_label=_gets_bucket_label(observed, provisional),
+    )
     try:
-        made = manifest(
-            document, observed.parent, Rules(namespaced=kind.namespaced, cluster_scope=observed.cluster_scope)
-        )
+        made = manifest(document, observed.parent, rules)
     except ManifestError as error:
         return refused_step(provisional, str(error), document)
     if kind.problem:
@@ -67,6 +71,14 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
     return decide_step(observed, step)
+
+
+def _gets_bucket_label(observed: Observed, identity: Identity) -> bool:
+    """Whether a manifest gets the label with its parent's bucket: under `--shard`, and where its object has the label
+    already. So an operator without `--shard`, a diff and an apply leave the labels of shards alone.
+    """
+    live = observed.children.objects.get(identity)
+    return observed.sharded or (live is not None and has_bucket_label(live.metadata.labels, observed.parent.uid))
 
 
 def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
@@ -191,7 +203,10 @@ def _belongs_to_other_parent(case: _Case) -> Step | None:
     if not owner:
         return None
     why = f"belongs to {owner} already; give it another name"
-    return replace(refused_step(case.manifest.identity, why, case.manifest.document), claimed_by_other=True)
+    refused = refused_step(case.manifest.identity, why, case.manifest.document)
+    live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
+    elsewhere = live is not None and live.parent_uid in in_other_shards
+    return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
 def _owner_may_still_exist(case: _Case) -> Step | None:
@@ -391,8 +406,8 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
         return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
         return ""
-    if live.parent_uid in observed.parents.existing:
-        return str(observed.parents.existing[live.parent_uid])
+    if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
+        return str(owner_of_label)
     me = observed.parent.identity
     for owner in live.metadata.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):
