@@ -104,6 +104,7 @@ async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
         assert uid(await desk.read(MAPS, "web-named-1")) == uid(old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("withheld", ["echoes", "configmaps"])
 async def test_states_that_were_not_observed_lead_to_the_same_result(
     desk: Desk, lagging: LaggingClient, options: MakeOptions, versions: Path, withheld: str
