@@ -1,7 +1,8 @@
 """Measures how long a runaway template holds up the event loop: `python -m benchmarks.stall`.
 
-Sixteen workers render a folder whose templates run until a limit stops them, as fast as they can, while a task measures
-how late it runs, in the thread's processor time, so that other load does not count. Once they render without turns, and once in the turns of the reconciler.
+Sixteen workers render a folder whose templates run until a limit stops them, while a task measures how late it runs, in
+the thread's processor time, so that other load does not count. Once they render without turns, and once in the turns of
+the reconciler.
 """
 
 from __future__ import annotations

@@ -136,6 +136,19 @@ class Metrics:
             ("resource", "namespace"),
             registry=self._registry,
         )
+        self.shard_up = Gauge(
+            "ssa_operator_shard_up",
+            "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",
+            ("shard",),
+            registry=self._registry,
+        )
+        self.shard_buckets = Gauge(
+            "ssa_operator_shard_buckets",
+            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do "
+            "(overlapping).",
+            ("state",),
+            registry=self._registry,
+        )
         self.watch_synced = Gauge(
             "ssa_operator_watch_synced",
             "1 if the objects of a watch have been listed, 0 if not yet or if the resource is missing or forbidden.",

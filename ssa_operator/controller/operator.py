@@ -20,6 +20,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.reconcile_context import TracedRequests, Tracer
+from ssa_operator.controller.shard_leases import ShardLeases
 from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.controller.workers import Workers
 from ssa_operator.core.policies.permissions import PermissionNeed
@@ -55,6 +56,10 @@ class Operator:
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue)
         self.controllers = shared.controllers
         self._recorder = shared.recorder
+        self._shards: ShardLeases | None = None
+        if options.shard is not None:
+            namespace = options.installation.namespace or client.credentials.namespace
+            self._shards = ShardLeases(client.credentials, namespace, options.shard, self.metrics)
         self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent)
 
     @property
@@ -99,6 +104,7 @@ class Operator:
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(controllers.permissions.run(), name="review permissions"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
+            *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
         ]
         self._tasks = [recording, *reconciling, *services]
         try:
@@ -130,6 +136,8 @@ class Operator:
     def measure(self) -> None:
         """Set the gauges."""
         metrics = self.metrics
+        if self._shards is not None:
+            self._shards.measure()
         metrics.queue_depth.set(len(self.queue))
         metrics.queue_adds.inc(self.queue.adds - self._measured_adds)
         self._measured_adds = self.queue.adds

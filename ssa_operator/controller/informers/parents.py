@@ -3,6 +3,7 @@
 Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
+- Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
 """
@@ -112,7 +113,10 @@ class ParentInformer:
         served: Served,
         options: Options,
         listener: ParentListener,
+        *,
+        sharded_by_server: bool = False,
     ) -> None:
+        """`sharded_by_server`: whether the API server filters lists and watches by `shardSelector`."""
         self.folder = folder
         self.kind_changes = 0
         self.serve(served)
@@ -121,8 +125,17 @@ class ParentInformer:
         self._cache = Cache()
         self._cache.listen(self._changed)
         namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
+        shard = options.shard
+        shard_selector = shard.shard_selector if shard is not None and sharded_by_server else ""
+        # Also if the API server filters them: another one of the same cluster may not.
+        keep = None if shard is None else lambda live: shard.owns(live.uid)
         self.reflectors = tuple(
-            Reflector(client, Scope(served.resource, namespace, options.selector), self._cache)
+            Reflector(
+                client,
+                Scope(served.resource, namespace, options.selector, shard_selector=shard_selector),
+                self._cache,
+                keep=keep,
+            )
             for namespace in namespaces
         )
         self.tasks: list[asyncio.Task[None]] = []

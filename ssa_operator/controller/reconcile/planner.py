@@ -15,6 +15,7 @@ from dataclasses import replace
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
+from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.identity import GroupKind
@@ -56,6 +57,10 @@ class Planner:
                 unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
+        labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
+        known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
+        if known is not plan.observed:
+            plan = make_plan(known, rendered)
         if plan.held and rendered.aged:
             earlier = self._observer.rendered_at_creation(turn.parent, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier

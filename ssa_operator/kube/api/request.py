@@ -155,14 +155,22 @@ class Scope:
     redactor: Redactor = NO_SECRETS
     """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
+    shard_selector: str = ""
+    """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
+    answers with all objects."""
+
     @property
     def path(self) -> str:
         return self.resource.path(self.namespace)
 
     @property
     def query(self) -> Parameters:
-        labels = (("labelSelector", self.label_selector),) if self.label_selector else ()
-        return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
+        query: Parameters = (("labelSelector", self.label_selector),) if self.label_selector else ()
+        if self.name:
+            query += (("fieldSelector", f"metadata.name={_escaped(self.name)}"),)
+        if self.shard_selector:
+            query += (("shardSelector", self.shard_selector),)
+        return query
 
     def __str__(self) -> str:
         return self.redactor.redact(self.resource.describe(self.namespace, self.name))
@@ -286,6 +294,18 @@ def create(resource: Resource, namespace: str, body: bytes) -> Request:
         path=resource.path(namespace),
         query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
         subject=f"create of {resource.kind}" + (f" in {namespace}" if namespace else ""),
+        body=body,
+        confidential=resource.confidential,
+    )
+
+
+def update(resource: Resource, namespace: str, name: str, body: bytes) -> Request:
+    """A PUT of a whole object. It is not idempotent, because its body has the resourceVersion that was read."""
+    return Request(
+        method="PUT",
+        path=resource.path(namespace, name),
+        query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
+        subject=f"update of {resource.describe(namespace, name)}",
         body=body,
         confidential=resource.confidential,
     )

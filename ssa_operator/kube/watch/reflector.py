@@ -6,6 +6,7 @@ Promises:
 - No answer and no failure of the server ends `run`. The reflector sets `state` and `problem`, and retries with the
   backoff of client-go's reflector.
 - The reflector replaces a silent watch by a new one from the last resourceVersion.
+- An object that `keep` refuses is never in the cache. One that was in it and is refused from now on is removed.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES of them in a row.
 """
@@ -101,9 +102,13 @@ class Reflector:
         scope: Scope,
         cache: Cache,
         *,
+        keep: Callable[[LiveObject], bool] | None = None,
         timing: ReflectorTiming = ReflectorTiming(),
         clock: Clock = SYSTEM,
     ) -> None:
+        """`keep` returns whether an object belongs into the cache; the reflector drops the others as it reads them. By
+        default it keeps all objects of the scope.
+        """
         self.scope = scope
         self.cache = cache
         self.synced = asyncio.Event()
@@ -118,6 +123,7 @@ class Reflector:
         self.last_event: float | None = None
         """When it last received something, by the clock's `monotonic`."""
         self._client = client
+        self._keep = keep
         self._timing = timing
         self._clock = clock
         self._synced_or_unavailable = asyncio.Event()
@@ -162,7 +168,7 @@ class Reflector:
 
     async def _list(self) -> None:
         mark = self.cache.mark()
-        items, version = await self._client.list_scope(self.scope)
+        items, version = await self._client.list_scope(self.scope, keep=self._keep)
         self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
         self._version = version
         self._page_next_list = False
@@ -236,10 +242,11 @@ class Reflector:
                 0, bytes(event.object), confidential=self.resource.confidential, redactor=self.scope.redactor
             )
             raise ApiError(request.subject, status)
+        kept = self._keep is None or self._keep(live)
         if streamed is not None and not streamed.done:
-            streamed.add(event.type, live)
+            streamed.add(event.type if kept else "DELETED", live)
             return
-        if event.type == "DELETED":
+        if event.type == "DELETED" or not kept:
             self.cache.remove(live)
         else:
             self.cache.upsert(live)
