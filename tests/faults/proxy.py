@@ -213,11 +213,11 @@ class FaultProxy:
         self._cluster = cluster
         self._fault: Fault | None = None
         self._number = 0
-        self._ended = asyncio.Event()
         self._watches: set[_OpenWatch] = set()
         self._connections: WeakSet[asyncio.BaseTransport] = WeakSet()
         self._dead: WeakSet[asyncio.BaseTransport] = WeakSet()
         self._closed = asyncio.Event()
+        self._writing: list[asyncio.Future[None]] = []
         self._reserved: socket.socket | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.SockSite | None = None
@@ -233,7 +233,9 @@ class FaultProxy:
             auto_decompress=False,
             trust_env=False,
         )
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.01)
+        self._runner = web.ServerRunner(
+            web.Server(self._handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01
+        )
         await self._runner.setup()
         # It never listens. While the proxy does not listen either, no other process gets the port.
         self._reserved = _bound(0)
@@ -280,12 +282,17 @@ class FaultProxy:
         path.write_text(yaml.safe_dump(content))
         return path
 
+    def next_write(self) -> asyncio.Future[None]:
+        """Is done when the next write reaches the proxy."""
+        coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writing.append(coming)
+        return coming
+
     # Faults.
 
     async def begin(self, fault: Fault) -> None:
         """Begin to produce a fault in place of the present one."""
         self._fault, self._number = fault, 0
-        self._ended.clear()
         if isinstance(fault.effect, Refuse):
             await self.refuse()
             return
@@ -299,7 +306,6 @@ class FaultProxy:
     async def end(self) -> None:
         """End the fault. Silenced connections stay silent."""
         fault, self._fault = self._fault, None
-        self._ended.set()
         if fault is not None and isinstance(fault.effect, Refuse):
             await self.listen()
 
@@ -323,8 +329,7 @@ class FaultProxy:
         if transport is None:  # the client has gone
             raise asyncio.CancelledError
         self._connections.add(transport)
-        call = read_call(request.method, request.path, request.query, request.content_type)
-        self.calls.append(call)
+        call = self._record(request)
         if transport in self._dead:
             return await self._stay_silent(transport)
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
@@ -348,6 +353,16 @@ class FaultProxy:
             return await self._forward(request, call, effect)
         except (aiohttp.ClientError, OSError):
             return _reset(transport)  # the API server is down: so is the proxy
+
+    def _record(self, request: web.BaseRequest) -> Call:
+        call = read_call(request.method, request.path, request.query, request.content_type)
+        self.calls.append(call)
+        if call.writes and call.resource != "events":
+            while self._writing:
+                coming = self._writing.pop()
+                if not coming.done():
+                    coming.set_result(None)
+        return call
 
     def _effect_on(self, call: Call) -> Effect | None:
         fault = self._fault

@@ -201,11 +201,14 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):  # noqa: N818 - the server is
-    """The connection failed, broke or timed out. `sent` is whether the server may have received the request."""
+    """The connection failed, broke or timed out. `sent` is whether the server may have received the request;
+    `untrusted` is whether its certificate can't be trusted.
+    """
 
-    def __init__(self, request: str, message: str, *, sent: bool) -> None:
+    def __init__(self, request: str, message: str, *, sent: bool, untrusted: bool = False) -> None:
         super().__init__(request, ErrorStatus(code=0, reason="Unreachable", message=message))
         self.sent = sent
+        self.untrusted = untrusted
 
 
 def read_error_status(
