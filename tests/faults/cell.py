@@ -478,7 +478,9 @@ def lost(before: Snapshot, after: Snapshot, phase: Phase, namespace: str) -> lis
 async def _create_namespace(cluster: Cluster, name: str) -> None:
     async with cluster.connect() as server:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        assert await server.create("/api/v1/namespaces", body)
+        async with asyncio.timeout(PATIENCE):
+            while not await server.create("/api/v1/namespaces", body):  # noqa: ASYNC110 - the API server is busy
+                await asyncio.sleep(0.05)
 
 
 async def _remove(cell: Cell) -> None:
