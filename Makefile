@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-status docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-status docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,9 @@ bench-plan: $(INSTALLED) ## Measure `ssa-operator plan` over 1000 parents beside
 bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a short run
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
+bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one process; ARGS="--parents=1000 --shards=2" for fewer
+	$(BIN)/python -m benchmarks.shards $(ARGS)
+
 bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
 	$(BIN)/python -m benchmarks.status $(ARGS)
 
@@ -91,7 +94,7 @@ check: lint test ## Run everything that a change must pass: lint and test
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
-	$(COMPILE) pyproject.toml --extra dev --extra graph --extra test constraints/build.in --output-file constraints/dev.txt \
+	$(COMPILE) pyproject.toml --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
 clean: ## Remove the environment and all files that tools created

@@ -66,16 +66,19 @@ class Bench:
         answers = await in_parallel(requests, self.server.send)
         return time.perf_counter() - started, [LiveObject(answer) for answer in answers]
 
-    def operator(self, namespace: str) -> Process:
-        """`ssa-operator run` that watches one namespace and never resyncs. Its modules are compiled once for all
-        operators with the same templates folder.
+    def operator(self, namespace: str, *more: str, log: str = "") -> Process:
+        """`ssa-operator run` that watches one namespace and never resyncs, with more options. Its modules are compiled
+        once for all operators with the same templates folder. `log` is the name of its log, by default the namespace's.
         """
         options = [f"--templates={self._templates}", f"--kubeconfig={self.server.kubeconfig}"]
-        options += [f"--namespace={namespace}", "--tick-rate=0", "--listen="]
+        options += [f"--namespace={namespace}", "--tick-rate=0", "--listen=", *more]
         command = [sys.executable, "-m", "ssa_operator", "run", *options]
         bytecode = {"PYTHONPYCACHEPREFIX": str(self._templates.with_name("bytecode"))}
         return Process(
-            command, environment() | bytecode, self._templates.with_name(f"{namespace}.log"), self.server.operators
+            command,
+            environment() | bytecode,
+            self._templates.with_name(f"{log or namespace}.log"),
+            self.server.operators,
         )
 
     @asynccontextmanager

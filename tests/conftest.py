@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import signal
 import subprocess
 import sys
 import uuid
@@ -21,6 +22,10 @@ from tests.devcluster.waiting import until
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A shell starts what it runs in the background with SIGINT ignored, and processes inherit that: no test could interrupt
+# a command then.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""

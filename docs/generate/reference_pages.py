@@ -223,16 +223,13 @@ def _members(kind: type[StrEnum]) -> Iterator[tuple[str, str]]:
 
 def _metrics() -> Iterator[str]:
     yield "`/metrics` of `run` serves them ([Running an operator](../operation.md#http))."
-    yield _table(("metric", "type", "labels", "meaning"), map(_metric, vars(Metrics()).values()))
-
-
-def _metric(metric: Any) -> tuple[str, ...]:
-    name = getattr(metric, "_name", None)
-    if name is None:
-        return ()
-    suffix = "_total" if metric._type == "counter" else ""  # noqa: SLF001 - no other way to read a metric's definition
-    labels = _names(metric._labelnames)  # noqa: SLF001
-    return f"`{name}{suffix}`", metric._type, labels, metric._documentation  # noqa: SLF001
+    yield _table(
+        ("metric", "type", "labels", "meaning"),
+        (
+            (f"`{metric.name}`", metric.type, _names(metric.labels), metric.documentation)
+            for metric in Metrics().definitions()
+        ),
+    )
 
 
 def _environment() -> Iterator[str]:

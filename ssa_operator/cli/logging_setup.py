@@ -2,6 +2,8 @@
 
 Promises:
 - One log record is one line. A traceback follows its line; in JSON it is a field.
+- In JSON, each line of a reconcile has the fields `controller` (the template folder), `namespace`, `name` and
+  `reconcileID`, as in controller-runtime. As text, it ends with the reconcileID at the level debug only.
 """
 
 from __future__ import annotations
@@ -16,9 +18,24 @@ from datetime import UTC, datetime
 import msgspec
 
 from ssa_operator.cli.options import LogFormat, LogLevel
+from ssa_operator.controller.reconcile_context import current
 
 KEPT_LINES = 1000
 """The most log lines that a screen keeps."""
+
+
+class _ReconcileFields(logging.Filter):
+    """Adds the fields of the reconcile that logs the record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        context = current()
+        fields: dict[str, str] = {}
+        if context is not None:
+            key = context.key
+            fields = {"controller": key.folder, "namespace": key.namespace, "name": key.name}
+            fields = {name: value for name, value in fields.items() if value} | {"reconcileID": context.reconcile_id}
+        record.reconcile = fields
+        return True
 
 
 class _Text(logging.Formatter):
@@ -35,6 +52,9 @@ class _Text(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         record.message = " ".join(record.message.split("\n"))
+        fields = getattr(record, "reconcile", None)
+        if fields and logging.getLogger("ssa_operator").level <= logging.DEBUG:
+            record.message += f" reconcileID={fields['reconcileID']}"
         return super().formatMessage(record)
 
 
@@ -44,6 +64,7 @@ class _Json(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
+            **getattr(record, "reconcile", {}),
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
@@ -76,6 +97,7 @@ def kept() -> Iterator[deque[str]]:
     before = root.handlers
     handler = _Kept(lines)
     handler.setFormatter(before[0].formatter if before else None)
+    handler.addFilter(_ReconcileFields())
     root.handlers = [handler]
     try:
         yield lines
@@ -87,5 +109,6 @@ def configure(form: LogFormat, level: LogLevel) -> None:
     """Send the operator's log lines to standard error."""
     handler = _StandardError()
     handler.setFormatter(_Json() if form is LogFormat.JSON else _Text())
+    handler.addFilter(_ReconcileFields())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("ssa_operator").setLevel(level.value.upper())

@@ -44,6 +44,7 @@ from ssa_operator.core.policies.permissions import (
     lease_needs,
     operator_needs,
 )
+from ssa_operator.core.policies.shard_leases import shard_lease_needs
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
@@ -77,10 +78,14 @@ class NeededPermissions:
 
 
 def needed_permissions(
-    files: Files, namespaces: Sequence[str], operator_namespace: str, served_in: ServedIn = lambda _: None
+    files: Files,
+    namespaces: Sequence[str],
+    operator_namespace: str,
+    shards: int = 0,
+    served_in: ServedIn = lambda _: None,
 ) -> NeededPermissions:
-    """The permissions of an operator that is limited to `namespaces`, none for all. `served_in` knows kinds better than
-    the CRD files. Raises CommandError.
+    """The permissions of an operator that is limited to `namespaces`, none for all, and that runs as so many shards.
+    `served_in` knows kinds better than the CRD files. Raises CommandError.
     """
     sources = load_all(files.templates, installation=files.installation)
     problems = [*sources.problems, *(problem for folder in sources.folders.values() for problem in folder.problems)]
@@ -89,6 +94,7 @@ def needed_permissions(
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
     needs = [*operator_needs(), *lease_needs(operator_namespace)]
+    needs += shard_lease_needs(operator_namespace, shards) if shards else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))

@@ -73,6 +73,15 @@ def rbac(
         str,
         typer.Option(envvar="SSA_OPERATOR_OPERATOR_NAMESPACE", help="Namespace of the operator and its Lease."),
     ] = "ssa-operator",
+    shards: Annotated[
+        int,
+        typer.Option(
+            envvar="SSA_OPERATOR_SHARDS",
+            min=0,
+            max=256,
+            help="The operator runs as so many shards (`run --shard I/N`), each with a Lease.",
+        ),
+    ] = 0,
     explain: Annotated[
         bool,
         typer.Option(
@@ -128,9 +137,9 @@ def rbac(
         examples=examples_of(examples, templates),
     )
     if check:
-        _check(files, namespaces, operator_namespace, as_user, output, kubeconfig, context)
+        _check(files, namespaces, operator_namespace, shards, as_user, output, kubeconfig, context)
         return
-    needed = needed_permissions(files, namespaces, operator_namespace)
+    needed = needed_permissions(files, namespaces, operator_namespace, shards)
     _warn(needed)
     if explain:
         _print_needs(needed.needs, output)
@@ -138,7 +147,8 @@ def rbac(
     from ssa_operator.core.policies.rbac_roles import Account, roles
 
     account = Account(name=service_account, namespace=operator_namespace)
-    _print_manifests(roles(needed.needs, account), account, needed.folders, namespaces, output)
+    options = "".join(f" --namespace {name}" for name in namespaces) + (f" --shards {shards}" if shards else "")
+    _print_manifests(roles(needed.needs, account), account, needed.folders, options, output)
 
 
 def _warn(needed: NeededPermissions) -> None:
@@ -150,6 +160,7 @@ def _check(
     files: Files,
     namespaces: tuple[str, ...],
     operator_namespace: str,
+    shards: int,
     as_user: str,
     output: OutputFormat | None,
     kubeconfig: str | None,
@@ -166,7 +177,7 @@ def _check(
             mapper = RESTMapper(client)
             await mapper.discover()
             needed = needed_permissions(
-                files, namespaces, operator_namespace, served_in=lambda kind: served_kind(kind, mapper)
+                files, namespaces, operator_namespace, shards, served_in=lambda kind: served_kind(kind, mapper)
             )
             _warn(needed)
             subject = Subject.of(as_user) if as_user else None
@@ -236,9 +247,10 @@ def _print_manifests(
     granted: Iterable[Role],
     account: Account,
     folders: Iterable[str],
-    namespaces: tuple[str, ...],
+    options: str,
     output: OutputFormat | None,
 ) -> None:
+    """Print the manifests, with the command's options in a comment."""
     from ssa_operator.cli import printing
     from ssa_operator.core.policies.rbac_roles import binding_body, role_body, service_account
 
@@ -249,7 +261,6 @@ def _print_manifests(
     if output is OutputFormat.JSON:
         printing.objects(bodies, output)
         return
-    options = "".join(f" --namespace {name}" for name in namespaces)
     lines = [
         f"# The permissions that the operator needs, derived from its templates by `ssa-operator rbac{options}`:",
         *(f"# - {folder}" for folder in folders),

@@ -74,6 +74,14 @@ def run(
             help="Whether a change or resync of a parent applies every manifest, or only those that may have changed.",
         ),
     ] = "always",
+    shard: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_SHARD",
+            metavar="I/N",
+            help="Reconcile only the parents of shard I of N, counted from 0, such as 0/4. Default: all parents.",
+        ),
+    ] = "",
     listen: Listen = LISTEN,
     install_crds: Annotated[
         bool,
@@ -92,6 +100,7 @@ def run(
     from ssa_operator.cli import connection, logging_setup, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.objects.durations import parse_duration
+    from ssa_operator.core.policies.shards import Shard, ShardError
 
     logging_setup.configure(log_format, log_level)
     check_folders(templates)
@@ -109,11 +118,16 @@ def run(
             f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
             code=2,
         )
+    try:
+        parsed_shard = Shard.parse(shard) if shard else None
+    except ShardError as error:
+        raise CommandError(f"--shard is {shard!r}: {error}", code=2) from error
     options = Options(
         templates=tuple(templates),
         installation=installation_of(values),
         namespaces=names,
         selector=selector,
+        shard=parsed_shard,
         interval=seconds,
         tick_rate=tick_rate,
         workers=workers,

@@ -2,15 +2,22 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
+  these also while the event loop is stuck.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import importlib
+import io
 import logging
 import os
 import signal
+import sys
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect
+from ssa_operator.cli.tracing_setup import traces_of
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
@@ -36,8 +44,14 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
     async with connect(target) as client:
         if crds:
             await install(client, crds)
-        operator = Operator(client, RESTMapper(client), options)
-        await serve(operator, stop_on_signal())
+        traces = traces_of(os.environ)
+        operator = Operator(client, RESTMapper(client), options, traces)
+        dump_on_signal(operator)
+        try:
+            await serve(operator, stop_on_signal())
+        finally:
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
@@ -79,6 +93,22 @@ async def install(client: Client, folders: Sequence[Path]) -> None:
         raise CommandError(str(error)) from error
     for remark in crd_installation.remarks(documents):
         log.warning("%s", remark)
+
+
+def dump_on_signal(operator: Operator) -> None:
+    """Write the operator's state at SIGUSR1."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        from ssa_operator.controller.state_dump import state_dump
+
+        for line in state_dump(operator, time.monotonic(), asyncio.all_tasks(loop)):
+            log.warning("SIGUSR1: %s", line)
+
+    loop.add_signal_handler(signal.SIGUSR1, on_signal)
+    # A handler in C, which needs no event loop; it then calls the loop's handler.
+    with contextlib.suppress(io.UnsupportedOperation, ValueError):  # standard error may be no file
+        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True, chain=True)
 
 
 def stop_on_signal() -> asyncio.Event:

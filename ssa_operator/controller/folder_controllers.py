@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class FolderControllers:
         self.folders: dict[str, ParentInformer] = {}
         self.missing: dict[str, str] = {}
         self.crds = CRDInformer(client, self._crd_changed)
-        self.children = ChildInformers(client, mapper, options.namespaces, router)
+        self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
         )
@@ -72,6 +72,7 @@ class FolderControllers:
         self._changed_kinds: dict[GroupKind, int] = {}
         self._changed = asyncio.Event()
         self._started = False
+        self._shard_selector_applies: bool | None = None
 
     @property
     def ready(self) -> bool:
@@ -166,6 +167,12 @@ class FolderControllers:
         for kind in self.children.missing:
             self._kind_changed(kind, 0)
         self._requeue_unready()
+
+    @property
+    def watch_tasks(self) -> Sequence[asyncio.Task[None]]:
+        """The tasks of all watches of parents, children and lookups."""
+        parents = (task for each in self.folders.values() for task in each.tasks)
+        return (*parents, *self.children.tasks, *self.lookups.tasks)
 
     async def close(self) -> None:
         """Stop every watch."""
@@ -262,8 +269,33 @@ class FolderControllers:
         if running is not None:
             await self._stop(name, running)
         log.info("%s: starts with %s", name, served.resource.api_version)
-        self.folders[name] = ParentInformer(self._client, folder, served, self._options, self._router)
+        self.folders[name] = ParentInformer(
+            self._client,
+            folder,
+            served,
+            self._options,
+            self._router,
+            sharded_by_server=await self._sharded_by_server(),
+        )
         self.folders[name].start()
+
+    async def _sharded_by_server(self) -> bool:
+        """Whether the API server filters lists and watches by `shardSelector`. If it can't be asked, the operator
+        filters them alone. The answer for CRDs holds for custom resources, which don't show it themselves.
+        """
+        shard = self._options.shard
+        if shard is None:
+            return False
+        if self._shard_selector_applies is None:
+            scope = replace(self.crds.reflector.scope, shard_selector=shard.shard_selector)
+            try:
+                self._shard_selector_applies = await self._client.applies_shard_selector(scope)
+            except (ApiError, CredentialsError) as error:
+                log.info("whether the API server filters by shardSelector is unknown: %s", error)
+                return False
+            if self._shard_selector_applies:
+                log.info("the API server filters the parents of shard %s (shardSelector)", shard)
+        return self._shard_selector_applies
 
     def _reload(self, running: ParentInformer, folder: Folder) -> None:
         # Also if only its problems changed, because a parent's status reports them.

@@ -1,8 +1,10 @@
 """The HTTP server of a running operator: probes, metrics, and the parents as the caches hold them.
 
 Promises:
-- `/healthz` answers as long as the event loop makes progress. `/readyz` is ok once the informer of every folder whose
-  resource exists has synced. Its text names missing permissions, which don't change its code.
+- `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
+  worker is stuck, because only a restart helps then. An unreachable API server does not change it.
+- `/readyz` is ok once the informer of every folder whose resource exists has synced. Its text names the other folders,
+  and missing permissions, which don't change its code.
 - `/objects` shows caches and last reports, sends no request to the cluster, and never shows a Secret's content.
 - `/objects` answers only requests from the operator's own host, because requests are not authenticated.
 - No request changes the operator or the cluster.
@@ -58,13 +60,20 @@ class Server:
         await self._runner.cleanup()
 
     async def _healthz(self, _request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+        problems = self._operator.health_problems()
+        if not problems:
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="".join(f"{problem}\n" for problem in problems))
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         missing = "".join(f"missing permission: {line}\n" for line in describe(self._operator.missing_permissions))
         if self._operator.ready:
             return web.Response(text=f"ok\n{missing}")
-        waiting = [name for name, parents in self._operator.folders.items() if not parents.synced]
+        unsynced = {name: parents for name, parents in self._operator.folders.items() if not parents.synced}
+        waiting = [
+            f"{name} ({parents.not_synced_reason})" if parents.not_synced_reason else name
+            for name, parents in unsynced.items()
+        ]
         return web.Response(status=503, text=f"not synced: {', '.join(waiting) or 'starting'}\n{missing}")
 
     async def _metrics(self, _request: web.Request) -> web.Response:

@@ -1,7 +1,8 @@
 """The Prometheus metrics of a running operator.
 
 Promises:
-- Every name begins with `ssa_operator_`. Times are in seconds.
+- Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
+- The names are those of client-go and controller-runtime, where these have one.
 - Label values are folders, resources, namespaces, kinds and fixed words, never names of objects.
 """
 
@@ -9,18 +10,34 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 
+from ssa_operator import __version__
+from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.watch.reflector import Reflector
+
+NO_ANSWER = "<error>"
+"""The label `code` of a request without an answer, as in client-go."""
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
+class Definition(NamedTuple):
+    """What a metric is, for the reference."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    documentation: str
+
+
 class Metrics:
-    """The metrics of one operator, in a registry of their own."""
+    """The metrics of one operator, in a registry of their own. Observes the requests of its client."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -37,6 +54,26 @@ class Metrics:
             buckets=_FAST,
             registry=self._registry,
         )
+        self.render_seconds = Histogram(
+            "ssa_operator_render_duration_seconds",
+            "Duration of one render of a folder for one parent.",
+            ("folder",),
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.active_workers = Gauge(
+            "ssa_operator_active_workers", "Workers that reconcile a parent now.", registry=self._registry
+        )
+        self.max_concurrent_reconciles = Gauge(
+            "ssa_operator_max_concurrent_reconciles", "Number of workers (--workers).", registry=self._registry
+        )
+        self.child_failures = Counter(
+            "ssa_operator_child_failures_total",
+            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (also a"
+            " field that another manager keeps changing), ApplyFailed.",
+            ("folder", "kind", "reason"),
+            registry=self._registry,
+        )
         self.children = Counter(
             "ssa_operator_children_total",
             "Children by result of a reconcile: created, configured, unchanged, recreated, pruned, waiting, failed.",
@@ -48,6 +85,9 @@ class Metrics:
             "Events on parents by result: written, dropped (too many), failed.",
             ("result",),
             registry=self._registry,
+        )
+        self.queue_adds = Counter(
+            "ssa_operator_workqueue_adds_total", "Causes for which parents were queued.", registry=self._registry
         )
         self.queue_depth = Gauge(
             "ssa_operator_workqueue_depth", "Parents that wait for a worker.", registry=self._registry
@@ -96,12 +136,96 @@ class Metrics:
             ("resource", "namespace"),
             registry=self._registry,
         )
+        self.shard_up = Gauge(
+            "ssa_operator_shard_up",
+            "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",
+            ("shard",),
+            registry=self._registry,
+        )
+        self.shard_buckets = Gauge(
+            "ssa_operator_shard_buckets",
+            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do "
+            "(overlapping).",
+            ("state",),
+            registry=self._registry,
+        )
+        self.watch_synced = Gauge(
+            "ssa_operator_watch_synced",
+            "1 if the objects of a watch have been listed, 0 if not yet or if the resource is missing or forbidden.",
+            ("resource", "namespace"),
+            registry=self._registry,
+        )
+        self.lists = Counter(
+            "ssa_operator_reflector_lists_total",
+            "Complete lists of a resource by watches: the first one of each watch, and those after a gap.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.cache_objects = Gauge(
+            "ssa_operator_cache_objects",
+            "Objects that the caches of watches hold.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.requests = Counter(
+            "ssa_operator_rest_client_requests_total",
+            "Requests to the API server by verb (as in RBAC, and apply), resource ('' for discovery and others), and"
+            f" HTTP code (`{NO_ANSWER}` without an answer).",
+            ("verb", "resource", "code"),
+            registry=self._registry,
+        )
+        self.request_seconds = Histogram(
+            "ssa_operator_rest_client_request_duration_seconds",
+            "Duration of a request to the API server, without retries; of a watch, until it is opened.",
+            ("verb", "resource"),
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.request_retries = Counter(
+            "ssa_operator_rest_client_request_retries_total",
+            "Requests that were sent again at once, by the code of the answer before.",
+            ("verb", "code"),
+            registry=self._registry,
+        )
+        self.rate_limiter_seconds = Histogram(
+            "ssa_operator_rest_client_rate_limiter_duration_seconds",
+            "Time for which a write waits because enough writes are under way. It grows after answers with code 429.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.loop_lag = Histogram(
+            "ssa_operator_event_loop_lag_seconds",
+            "Delay with which a timer of the event loop runs: how long other work held the loop up.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
             "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
             ("folder",),
             registry=self._registry,
         )
+        self.build_info = Gauge(
+            "ssa_operator_build_info", "1, with the operator's version.", ("version",), registry=self._registry
+        )
+        self.build_info.labels(__version__).set(1)
+        self._process = ProcessCollector(registry=self._registry)
+
+    # RequestObserver.
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        verb, resource = request.verb, request.resource_name
+        self.requests.labels(verb, resource, str(code) if code else NO_ANSWER).inc()
+        self.request_seconds.labels(verb, resource).observe(seconds)
+
+    def retried(self, request: Request, code: int) -> None:
+        self.request_retries.labels(request.verb, str(code) if code else NO_ANSWER).inc()
+
+    def limited(self, seconds: float) -> None:
+        self.rate_limiter_seconds.observe(seconds)
+
+    def listed(self, resource_name: str) -> None:
+        self.lists.labels(resource_name).inc()
 
     def set_watches(self, reflectors: Iterable[Reflector], now: float) -> None:
         """Set the metrics of watches, at `now` by the reflectors' clock. Watches of the same resource and namespace
@@ -109,13 +233,22 @@ class Metrics:
         """
         restarts: collections.Counter[tuple[str, str]] = collections.Counter()
         ages: dict[tuple[str, str], float] = {}
+        synced: dict[tuple[str, str], bool] = {}
+        caches: dict[tuple[str, int], int] = {}
         for reflector in reflectors:
             labels = (reflector.resource.name, reflector.scope.redactor.redact(reflector.scope.namespace))
             restarts[labels] += max(reflector.restarts, 0)
+            synced[labels] = synced.get(labels, True) and reflector.synced.is_set()
+            # The reflectors of several namespaces share one cache.
+            caches[reflector.resource.name, id(reflector.cache)] = len(reflector.cache)
             if reflector.last_event is not None:
                 ages[labels] = max(ages.get(labels, 0.0), now - reflector.last_event)
-        self.watch_restarts.clear()
-        self.watch_age.clear()
+        for gauge in (self.watch_restarts, self.watch_age, self.watch_synced, self.cache_objects):
+            gauge.clear()
+        for labels, is_synced in synced.items():
+            self.watch_synced.labels(*labels).set(is_synced)
+        for (resource, _), objects in caches.items():
+            self.cache_objects.labels(resource).inc(objects)
         for labels, count in restarts.items():
             self.watch_restarts.labels(*labels).set(count)
         for labels, age in ages.items():
@@ -127,6 +260,20 @@ class Metrics:
             with contextlib.suppress(KeyError):
                 gauge.remove(folder)
 
+    def definitions(self) -> Iterator[Definition]:
+        """All metrics, in the order of their definition."""
+        for metric in vars(self).values():
+            if isinstance(metric, MetricWrapperBase):
+                (family,) = metric.describe()
+                yield _definition(family, metric._labelnames)  # noqa: SLF001 - no other way to read them
+        for family in self._process.collect():
+            yield _definition(family, ())
+
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
+
+
+def _definition(family: Any, labels: Iterable[str]) -> Definition:
+    suffix = "_total" if family.type == "counter" else ""
+    return Definition(f"{family.name}{suffix}", family.type, tuple(labels), family.documentation)

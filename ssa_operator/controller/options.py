@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
+from ssa_operator.core.policies.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
 
 
@@ -37,6 +38,8 @@ class Options:
     """Reconcile only parents with these labels (a label selector)."""
     interval: float = 10.0
     """Seconds between two resyncs of a parent."""
+    shard: Shard | None = None
+    """Reconcile only the parents of this shard. None: all parents."""
     tick_rate: float = 20.0
     """Applies a second that resyncs may cost, over all parents. 0 switches resyncs off."""
     workers: int = 16

@@ -1,7 +1,8 @@
 """The work queue: which parent is reconciled next.
 
 Promises (those of client-go's util/workqueue, and controller-runtime's priority queue):
-- Fair: within one priority, workers get the parents in the order in which they were added.
+- Fair: within one priority, workers get a parent of each flow (a namespace) in turn, and the parents of one flow in the
+  order in which they were added. One namespace's thousand changes don't hold up another one's change.
 - Stingy: a parent is never reconciled twice at once. A parent that is added many times before a worker gets it is
   reconciled once, with all causes.
 - A parent that is added while it is reconciled is reconciled again afterwards.
@@ -17,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
 from enum import IntFlag
 from typing import Generic, NamedTuple, TypeVar
 
@@ -60,6 +61,16 @@ def rank(causes: Cause) -> int:
     return -int(causes).bit_length()
 
 
+FEW_FLOWS = 16
+"""While parents of more flows than this wait, they are one burst: a status waits for all of them. This is the default
+number of workers, so that each flow's next parent is reconciled at once."""
+
+
+def one_flow(_: Hashable) -> Hashable:
+    """The same flow for all parents."""
+    return ""
+
+
 class Item(NamedTuple, Generic[Key]):
     """A parent that a worker gets from the queue, why, and since when it waited."""
 
@@ -68,14 +79,31 @@ class Item(NamedTuple, Generic[Key]):
     since: float
 
 
-class QueueState(Generic[Key]):
-    """The parents that wait, that are processed, and that are due later. Times are seconds on any one clock."""
+class WaitingItem(NamedTuple, Generic[Key]):
+    """A parent that waits for a worker, and for how many seconds so far."""
 
-    def __init__(self) -> None:
+    key: Key
+    causes: Cause
+    age: float
+
+
+class QueueState(Generic[Key]):
+    """The parents that wait, that are processed, and that are due later. Times are seconds on any one clock.
+
+    `flow_of` names the flow of a parent, as the flow distinguisher of API Priority and Fairness does.
+    """
+
+    def __init__(self, flow_of: Callable[[Key], Hashable] = one_flow) -> None:
+        self._flow_of = flow_of
         self._waiting: dict[Key, Cause] = {}
         self._since: dict[Key, float] = {}
         self._processing: dict[Key, float] = {}
-        self._ready: list[tuple[int, int, Key]] = []
+        self._ready: dict[int, OrderedDict[Hashable, OrderedDict[Key, None]]] = {
+            rank(cause): OrderedDict() for cause in sorted(Cause, key=rank)
+        }
+        """By rank and flow, the parents in the order in which workers get them. Each operation takes constant time."""
+        self._places: dict[Key, int] = {}
+        """The rank under which a parent is in `_ready`."""
         self._delayed: dict[tuple[Key, Cause], float] = {}
         self._deadlines: list[tuple[float, int, Key, Cause]] = []
         self._added = 0
@@ -87,11 +115,10 @@ class QueueState(Generic[Key]):
     def add(self, key: Key, cause: Cause, now: float) -> None:
         """Add the parent with a cause, at the place that its most urgent cause gives."""
         self._since[key] = min(self._since.get(key, now), now)
-        before = self._waiting.get(key)
-        causes = (before or Cause(0)) | cause
+        causes = self._waiting.get(key, Cause(0)) | cause
         self._waiting[key] = causes
-        if key not in self._processing and (before is None or rank(causes) < rank(before)):
-            self._push(key, causes)
+        if key not in self._processing:
+            self._put(key, rank(causes))
 
     def add_at(self, key: Key, cause: Cause, when: float) -> None:
         """Add the parent at `when`, unless the same cause is due earlier."""
@@ -113,6 +140,7 @@ class QueueState(Generic[Key]):
         """Remove the parent with all causes and deadlines."""
         self._waiting.pop(key, None)
         self._since.pop(key, None)
+        self._remove(key)
         for cause in Cause:
             self.cancel(key, cause)
 
@@ -122,20 +150,45 @@ class QueueState(Generic[Key]):
         key = self._next_key()
         if key is None:
             return None
-        heapq.heappop(self._ready)
+        flows, flow = self._ready[self._places[key]], self._flow_of(key)
+        self._remove(key)
+        if flow in flows:
+            flows.move_to_end(flow)
         self._processing[key] = now
         return Item(key, self._waiting.pop(key), self._since.pop(key))
 
-    def has_as_urgent(self, causes: Cause) -> bool:
-        """Whether a parent waits that is at least as urgent as one with these causes."""
-        key = self._next_key()
-        return key is not None and rank(self._waiting[key]) <= rank(causes)
+    def has_as_urgent(self, causes: Cause, beside: Key | None = None) -> bool:
+        """Whether a parent waits that is at least as urgent as one with these causes.
+
+        With `beside`, only parents of its flow count, unless parents of more than FEW_FLOWS flows wait in one priority.
+        """
+        urgent = [flows for place, flows in self._ready.items() if place <= rank(causes) and flows]
+        if beside is None:
+            return bool(urgent)
+        flow = self._flow_of(beside)
+        return any(flow in flows or len(flows) > FEW_FLOWS for flows in urgent)
 
     def done(self, key: Key) -> None:
         """End the processing of the parent. If it was added meanwhile, it waits again."""
         del self._processing[key]
         if key in self._waiting:
-            self._push(key, self._waiting[key])
+            self._put(key, rank(self._waiting[key]))
+
+    def waiting(self, now: float) -> Iterator[WaitingItem[Key]]:
+        """The parents that wait and are not processed: the most urgent ones first, and flow by flow."""
+        for flows in self._ready.values():
+            for line in flows.values():
+                for key in line:
+                    yield WaitingItem(key, self._waiting[key], now - self._since[key])
+
+    def processing(self, now: float) -> dict[Key, float]:
+        """The parents that are processed, with the seconds spent so far."""
+        return {key: now - since for key, since in self._processing.items()}
+
+    @property
+    def delayed(self) -> int:
+        """How many causes of parents are due later."""
+        return len(self._delayed)
 
     def unfinished(self, now: float) -> float:
         """The seconds spent so far on all parents that are processed now."""
@@ -156,18 +209,26 @@ class QueueState(Generic[Key]):
 
     def _next_key(self) -> Key | None:
         """The most urgent parent that waits and is not processed, None where there is none."""
-        while self._ready:
-            position, _, key = self._ready[0]
-            causes = self._waiting.get(key)
-            if causes is not None and key not in self._processing and position == rank(causes):
-                return key
-            # The parent has another place now, or is processed.
-            heapq.heappop(self._ready)
+        for flows in self._ready.values():
+            if flows:
+                return next(iter(next(iter(flows.values()))))
         return None
 
-    def _push(self, key: Key, causes: Cause) -> None:
-        self._added += 1
-        heapq.heappush(self._ready, (rank(causes), self._added, key))
+    def _put(self, key: Key, place: int) -> None:
+        """Put the parent at the end of its flow's line, unless its place is the same already."""
+        if self._places.get(key) == place:
+            return
+        self._remove(key)
+        self._places[key] = place
+        self._ready[place].setdefault(self._flow_of(key), OrderedDict())[key] = None
+
+    def _remove(self, key: Key) -> None:
+        place = self._places.pop(key, None)
+        if place is not None:
+            flows, flow = self._ready[place], self._flow_of(key)
+            del flows[flow][key]
+            if not flows[flow]:
+                del flows[flow]
 
     def _add_due(self, now: float) -> None:
         while (when := self.next_deadline()) is not None and when <= now:
@@ -180,10 +241,16 @@ class Queue(Generic[Key]):
     """A work queue that workers wait on.
 
     `clock` returns the seconds of the event loop's clock. `observe` receives the queue duration of each parent.
+    `flow_of` names the flow of a parent.
     """
 
-    def __init__(self, clock: Callable[[], float], observe: Callable[[float], object] = float) -> None:
-        self._state: QueueState[Key] = QueueState()
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        observe: Callable[[float], object] = float,
+        flow_of: Callable[[Key], Hashable] = one_flow,
+    ) -> None:
+        self._state: QueueState[Key] = QueueState(flow_of)
         self._clock = clock
         self._observe = observe
         self._idle_workers: deque[asyncio.Future[None]] = deque()
@@ -191,23 +258,37 @@ class Queue(Generic[Key]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._closed = False
+        self.adds = 0
+        """How often a parent was added, at once or with a deadline."""
 
     def __len__(self) -> int:
         return len(self._state)
 
     def add(self, key: Key, cause: Cause) -> None:
+        self.adds += 1
         self._state.add(key, cause, self._clock())
         self._wake_worker()
 
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
+        self.adds += 1
         self._state.add_at(key, cause, self._clock() + seconds)
         self._set_timer()
 
     def is_scheduled(self, key: Key, cause: Cause) -> bool:
         return self._state.is_scheduled(key, cause)
 
-    def has_as_urgent(self, causes: Cause) -> bool:
-        return self._state.has_as_urgent(causes)
+    def has_as_urgent(self, causes: Cause, beside: Key | None = None) -> bool:
+        return self._state.has_as_urgent(causes, beside)
+
+    def waiting(self) -> Iterator[WaitingItem[Key]]:
+        return self._state.waiting(self._clock())
+
+    def processing(self) -> dict[Key, float]:
+        return self._state.processing(self._clock())
+
+    @property
+    def delayed(self) -> int:
+        return self._state.delayed
 
     def unfinished(self) -> float:
         return self._state.unfinished(self._clock())

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.folder_controllers import FolderControllers
 from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.other_shards import OtherShards
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
@@ -51,6 +52,7 @@ class SharedInformers:
             crds=self.controllers.crds,
             recorder=self.recorder,
             reports_status=self.controllers.reports_status,
+            other_shards=OtherShards(client, self.controllers.folders, options.shard) if options.shard else None,
         )
         """The access of a reconcile to the cluster."""
 

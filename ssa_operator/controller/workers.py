@@ -24,8 +24,10 @@ from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import after_error, after_report
@@ -45,7 +47,9 @@ UNEXPECTED_FAILURES = 5
 
 
 class Workers:
-    """`run` is one worker; any number of them share the queue. `folders` are the parents by folder name."""
+    """`run` is one worker; any number of them share the queue. `folders` are the parents by folder name. `tracer`
+    records a span for each reconcile.
+    """
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class Workers:
         metrics: Metrics,
         options: Options,
         clock: Clock,
+        tracer: Tracer | None = None,
     ) -> None:
         self._queue = queue
         self._folders = folders
@@ -62,6 +67,7 @@ class Workers:
         self._metrics = metrics
         self._options = options
         self._clock = clock
+        self._tracer = tracer
         self._budget: ResyncBudget[ParentKey] | None = (
             ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
         )
@@ -70,13 +76,14 @@ class Workers:
         """Reconcile parents until the queue is closed."""
         while (item := await self._queue.get()) is not None:
             key, causes = item
-            try:
-                await self._process(key, causes)
-            except Exception as error:  # noqa: BLE001 - it is logged
-                # A bug ends one reconcile. The worker goes on with other parents.
-                self._after_bug(key, error, NO_SECRETS)
-            finally:
-                self._queue.done(key)
+            with reconciling(key, self._metrics.render_seconds.labels(key.folder).observe, self._tracer):
+                try:
+                    await self._process(key, causes)
+                except Exception as error:  # noqa: BLE001 - it is logged
+                    # A bug ends one reconcile. The worker goes on with other parents.
+                    self._after_bug(key, error, NO_SECRETS)
+                finally:
+                    self._queue.done(key)
 
     def _after_bug(self, key: ParentKey, error: Exception, redactor: Redactor) -> None:
         self._retry(key, UNEXPECTED_FAILURES)
@@ -187,7 +194,7 @@ class Workers:
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
-        self._metrics.reconciles.labels(key.folder, result).inc()
+        self._count(key, result)
         retries = after_report(state.retries, retryable=report.retryable)
         if report.retryable:
             self._retry(key, retries.failed, report.retry_after)
@@ -201,13 +208,18 @@ class Workers:
             self._queue.cancel(key, Cause.STATUS_OVERDUE)
         return replace(state, retries=retries)
 
+    def _count(self, key: ParentKey, result: str) -> None:
+        self._metrics.reconciles.labels(key.folder, result).inc()
+        if self._tracer is not None:
+            self._tracer.result(result)
+
     def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
         if moment is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
     def _after_error(self, key: ParentKey, done: Reconciled) -> ParentState:
         """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event."""
-        self._metrics.reconciles.labels(key.folder, "error").inc()
+        self._count(key, "error")
         state, error = done.state, done.error
         assert error is not None
         if not isinstance(error, ApiError | CredentialsError):
@@ -237,6 +249,9 @@ class Workers:
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
             self._metrics.children.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
+            problem = FailureReason.CONFLICT if outcome.step.history.conflict else outcome.problem
+            if problem is not None:
+                self._metrics.child_failures.labels(key.folder, outcome.step.identity.kind, problem.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
             if outcome.result is Result.CREATED:

@@ -66,6 +66,9 @@ class ClusterSpec:
     admission_plugins: tuple[str, ...] = ()
     """Enabled in addition to Kubernetes' defaults."""
 
+    feature_gates: tuple[str, ...] = ()
+    """The API server's feature gates that are enabled in addition to Kubernetes' defaults."""
+
     controllers: str = "*,-node-ipam-controller,-node-lifecycle-controller"
     """The controller manager's --controllers. node-lifecycle would evict all pods after a laptop's sleep."""
 
@@ -247,7 +250,10 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
     layout.directory.chmod(0o700)
     await asyncio.to_thread(credentials.write, spec.name, layout, url, dt.datetime.now(dt.UTC))
     options = components.ComponentOptions(
-        audit=spec.audit, admission_plugins=spec.admission_plugins, controllers=spec.controllers
+        audit=spec.audit,
+        admission_plugins=spec.admission_plugins,
+        feature_gates=spec.feature_gates,
+        controllers=spec.controllers,
     )
     commands = components.compose(programs, layout, ports, options)
     group = ProcessGroup(layout.directory)
@@ -353,6 +359,7 @@ def _check_same(spec: ClusterSpec, directory: Path) -> None:
     satisfied = {
         "audit": running_as["audit"] or not spec.audit,
         "admission_plugins": set(spec.admission_plugins) <= set(running_as["admission_plugins"]),
+        "feature_gates": set(spec.feature_gates) <= set(running_as.get("feature_gates", ())),
         "controllers": spec.controllers == running_as["controllers"],
         "nodes": spec.nodes == running_as["nodes"],
     }

@@ -74,6 +74,7 @@ class ComponentOptions:
 
     audit: bool
     admission_plugins: tuple[str, ...]
+    feature_gates: tuple[str, ...]
     controllers: str
 
 
@@ -176,6 +177,8 @@ def _apiserver(layout: Layout, ports: Ports, options: ComponentOptions) -> tuple
     ]
     if options.admission_plugins:
         arguments.append(f"--enable-admission-plugins={','.join(options.admission_plugins)}")
+    if options.feature_gates:
+        arguments.append(f"--feature-gates={','.join(f'{gate}=true' for gate in options.feature_gates)}")
     if options.audit:
         arguments += [
             f"--audit-policy-file={AUDIT_POLICY}",

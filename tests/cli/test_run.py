@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import uuid
 from pathlib import Path
 
 import aiohttp
@@ -60,6 +62,53 @@ async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:
     async with started(*operator(desk, templates, *more), SSA_OPERATOR_LOG_FORMAT="json") as command:
         entry = json.loads(await command.says("starts with"))
     assert (entry["level"], entry["message"]) == ("info", "echoes.example.com: starts with example.com/v1")
+
+
+async def test_each_json_line_of_a_reconcile_names_the_parent_and_the_reconcile(desk: Desk, templates: Path) -> None:
+    only(templates, a=CONFIG_MAP)
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", "--log-format=json")
+    async with started(*operator(desk, templates, *more)) as command:
+        outside = json.loads(await command.says("starts with"))
+        await desk.apply(echo("web"))
+        created = json.loads(await command.says("ConfigMap"))
+        ready = json.loads(await command.says("Ready=True"))
+        await desk.apply(echo("other"))
+        other = json.loads(await command.says("/other: ConfigMap"))
+    assert "reconcileID" not in outside
+    fields = {name: created[name] for name in ("controller", "namespace", "name")}
+    assert fields == {"controller": ECHOES, "namespace": desk.namespace, "name": "web"}
+    assert created["reconcileID"] == ready["reconcileID"] == str(uuid.UUID(created["reconcileID"]))
+    assert (other["name"], other["reconcileID"] != created["reconcileID"]) == ("other", True)
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
+async def test_a_text_line_names_the_reconcile_at_the_level_debug_only(
+    desk: Desk, templates: Path, level: str, shown: bool
+) -> None:
+    only(templates, a=CONFIG_MAP)
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", f"--log-level={level}")
+    async with started(*operator(desk, templates, *more)) as command:
+        await desk.apply(echo("web"))
+        line = await command.says("ConfigMap")
+    assert (re.search(r" reconcileID=[0-9a-f-]{36}\n$", line) is not None) is shown
+
+
+async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_no_content(
+    desk: Desk, maps_and_secrets: Path
+) -> None:
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=")
+    async with started(*operator(desk, maps_and_secrets, *more)) as command:
+        await desk.apply_until_ready(echo("web"))
+        command.process.send_signal(signal.SIGUSR1)
+        await command.says("SIGUSR1: task 'worker 9'")
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+    dump = "".join(command.lines)
+    assert "SIGUSR1: work queue: " in dump
+    assert re.search(rf"watch of {ECHOES} in {desk.namespace}: watching, synced, 1 objects, 0 restarts, last rec", dump)
+    assert re.search(r"task 'worker 0': workers.py:\d+ run > queue.py:\d+ get", dump)
+    assert "Current thread" in dump, "the stacks of threads, which need no event loop"
+    assert "hidden-content" not in dump
 
 
 async def test_a_restarted_operator_applies_the_children_that_a_killed_one_has_not(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.reconcile.reconciler import Reconciled
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
 from tests.devcluster.audit import own_requests
@@ -25,6 +32,63 @@ async def test_the_children_of_all_parents_come_before_the_first_status(
         parents = [await desk.until(ECHOES, name, is_ready) for name in names]
     children = [await desk.read("configmaps", f"{name}-map") for name in names]
     assert max(map(version, children)) < min(map(version, parents))
+
+
+@pytest.fixture
+async def other_namespace(desk: Desk) -> AsyncIterator[str]:
+    """A second tenant's namespace."""
+    name = f"{desk.namespace}-other"
+    await desk.kubectl("create", "namespace", name)
+    yield name
+    await desk.kubectl("delete", "namespace", name, "--wait=false")
+
+
+async def test_a_namespaces_change_is_not_held_up_by_a_burst_of_changes_in_another_namespace(
+    desk: Desk, operate: Operate, templates: Path, other_namespace: str
+) -> None:
+    """One worker is held while forty parents of one namespace change, and then one parent of another namespace."""
+    only(templates, map=map_template("map", number="spec.replicas"))
+    names = [f"p{number:02}" for number in range(40)]
+    async with (
+        desk.elsewhere(other_namespace) as other,
+        operate(workers=1, namespaces=(desk.namespace, other_namespace)) as running,
+    ):
+        await desk.apply(*map(echo, names))
+        await other.apply_until_ready(echo("web"))
+        for name in names:
+            await desk.ready(ECHOES, name)
+        await running.operator.queue.until_empty()
+        async with held(running.operator):
+            await desk.apply(*(echo(name, 2) for name in names))
+            await until(lambda: len(running.operator.queue) >= len(names) - 1)
+            await other.apply(echo("web", 2))
+            await until(lambda: len(running.operator.queue) >= len(names))
+        changed = await other.until(ECHOES, "web", lambda body: is_ready(body) and body["spec"]["replicas"] == 2)
+        for name in names:
+            await desk.ready(ECHOES, name)
+        theirs = [version(await desk.read("configmaps", f"{name}-map")) for name in names]
+        mine = version(await other.read("configmaps", "web-map"))
+    before = [found for found in theirs if found < mine]
+    assert len(before) <= 2, "the burst was served first"
+    assert sum(found < version(changed) for found in theirs) <= 3, "the status waited for the burst"
+
+
+@contextlib.asynccontextmanager
+async def held(operator: Operator) -> AsyncIterator[None]:
+    """An operator that finishes no reconcile while the block runs."""
+    reconciler, go_on = operator._reconciler, asyncio.Event()
+    reconcile = reconciler.reconcile
+
+    async def waiting(parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+        await go_on.wait()
+        return await reconcile(parent, state, causes)
+
+    reconciler.reconcile = waiting  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        go_on.set()
+        reconciler.reconcile = reconcile  # type: ignore[method-assign]
 
 
 @pytest.mark.slow

@@ -8,10 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ssa_operator.controller.queue import Cause, Queue, QueueState, rank
+from ssa_operator.controller.queue import FEW_FLOWS, Cause, Queue, QueueState, rank
 
-keys = st.sampled_from("abc")
+keys = st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])
 causes = st.sampled_from(list(Cause))
+
+
+def flow_of(key: str) -> str:
+    return key[0]
 
 
 class QueueStateModel(RuleBasedStateMachine):
@@ -19,10 +23,11 @@ class QueueStateModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state: QueueState[str] = QueueState()
+        self.state: QueueState[str] = QueueState(flow_of)
         self.now = 0.0
         self.waiting: dict[str, Cause] = {}
-        self.order: list[str] = []
+        self.lines: list[tuple[int, str, list[str]]] = []
+        """Rank, flow and parents, in the order in which the flows of a rank have their turns."""
         self.since: dict[str, float] = {}
         self.processing: dict[str, float] = {}
         self.delayed: dict[tuple[str, Cause], float] = {}
@@ -35,11 +40,42 @@ class QueueStateModel(RuleBasedStateMachine):
     def _expect(self, key: str, cause: Cause, when: float) -> None:
         self.waiting[key] = self.waiting.get(key, Cause(0)) | cause
         self.since[key] = min(self.since.get(key, when), when)
+        if key not in self.processing:
+            self._line_up(key)
+
+    def _line_up(self, key: str) -> None:
+        """Put the parent at the end of its flow's line, unless it stands in the right one."""
+        place = rank(self.waiting[key])
+        if any(key in line and place == other for other, _, line in self.lines):
+            return
+        self._step_out(key)
+        for other, flow, line in self.lines:
+            if (other, flow) == (place, flow_of(key)):
+                line.append(key)
+                return
+        self.lines.append((place, flow_of(key), [key]))
+
+    def _step_out(self, key: str) -> None:
+        self.lines = [
+            (place, flow, left) for place, flow, line in self.lines if (left := [each for each in line if each != key])
+        ]
+
+    def _take_turn(self) -> str:
+        """The next parent of the flow whose turn it is in the most urgent rank; the flow then goes to the end."""
+        found = min(self.lines, key=lambda entry: entry[0])
+        self.lines.remove(found)
+        self.lines.append(found)
+        key = found[2][0]
+        self._step_out(key)
+        return key
 
     @rule(key=keys, cause=causes, delay=st.integers(0, 5))
     def add_later(self, key: str, cause: Cause, delay: int) -> None:
         self.state.add_at(key, cause, self.now + delay)
-        self.delayed[key, cause] = min(self.delayed.get((key, cause), self.now + delay), self.now + delay)
+        if self.now + delay < self.delayed.get((key, cause), self.now + delay + 1):
+            # At the end, because of two deadlines at the same moment the one that was set first comes first.
+            self.delayed.pop((key, cause), None)
+            self.delayed[key, cause] = self.now + delay
 
     @rule(key=keys, cause=causes)
     def cancel(self, key: str, cause: Cause) -> None:
@@ -51,6 +87,7 @@ class QueueStateModel(RuleBasedStateMachine):
         self.state.forget(key)
         self.waiting.pop(key, None)
         self.since.pop(key, None)
+        self._step_out(key)
         self.delayed = {entry: when for entry, when in self.delayed.items() if entry[0] != key}
 
     @rule(seconds=st.integers(0, 4))
@@ -59,7 +96,7 @@ class QueueStateModel(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        for (key, cause), when in list(self.delayed.items()):
+        for (key, cause), when in sorted(self.delayed.items(), key=lambda entry: entry[1]):
             if when <= self.now:
                 del self.delayed[key, cause]
                 self._expect(key, cause, when)
@@ -71,6 +108,7 @@ class QueueStateModel(RuleBasedStateMachine):
         key, found, since = item
         assert since == self.since.pop(key), "the queue duration does not count from the first cause"
         assert key not in self.processing, "handed out twice at once"
+        assert key == self._take_turn(), "another parent's turn was passed over"
         assert found == self.waiting.pop(key), "a cause was lost or invented"
         assert all(rank(found) <= rank(other) for other in free.values()), "a more urgent parent was passed over"
         self.processing[key] = self.now
@@ -80,6 +118,8 @@ class QueueStateModel(RuleBasedStateMachine):
         if key in self.processing:
             self.state.done(key)
             del self.processing[key]
+            if key in self.waiting:
+                self._line_up(key)
 
     @invariant()
     def no_parent_is_lost(self) -> None:
@@ -89,9 +129,16 @@ class QueueStateModel(RuleBasedStateMachine):
         assert self.state.longest_running(self.now) == max(
             (self.now - began for began in self.processing.values()), default=0
         )
-        free = [found for key, found in self.waiting.items() if key not in self.processing]
+        free = {key: found for key, found in self.waiting.items() if key not in self.processing}
         for cause in Cause:
-            assert self.state.has_as_urgent(cause) == any(rank(found) <= rank(cause) for found in free)
+            urgent = {key for key, found in free.items() if rank(found) <= rank(cause)}
+            assert self.state.has_as_urgent(cause) == bool(urgent)
+            for flow in "abc":
+                assert self.state.has_as_urgent(cause, flow) == (flow in map(flow_of, urgent))
+        assert {item.key: item.causes for item in self.state.waiting(self.now)} == free
+        assert all(item.age == self.now - self.since[item.key] for item in self.state.waiting(self.now))
+        assert self.state.processing(self.now).keys() == self.processing.keys()
+        assert self.state.delayed == len(self.delayed)
 
 
 TestQueueState = QueueStateModel.TestCase
@@ -103,6 +150,26 @@ def test_workers_get_parents_of_one_rank_in_the_order_in_which_they_were_added()
     for key in "cab":
         state.add(key, Cause.RESYNC, 0.0)
     assert [item[0] for item in iter(lambda: state.pop(0.0), None) if item] == ["c", "a", "b"]
+
+
+def test_a_change_in_one_namespace_is_the_second_after_a_thousand_changes_in_another_one() -> None:
+    state: QueueState[str] = QueueState(flow_of)
+    for number in range(1000):
+        state.add(f"a{number}", Cause.PARENT, 0.0)
+    state.add("b", Cause.PARENT, 0.0)
+    assert [item.key for _ in range(3) if (item := state.pop(0.0))] == ["a0", "b", "a1"]
+
+
+def test_a_status_waits_for_the_parents_of_its_own_namespace_and_for_those_of_many_namespaces() -> None:
+    state: QueueState[tuple[str, int]] = QueueState(lambda key: key[0])
+    state.add(("other", 1), Cause.PARENT, 0.0)
+    assert not state.has_as_urgent(Cause.PARENT, ("mine", 1))
+    state.add(("mine", 2), Cause.PARENT, 0.0)
+    assert state.has_as_urgent(Cause.PARENT, ("mine", 1))
+    state.forget(("mine", 2))
+    for number in range(FEW_FLOWS):
+        state.add((f"other-{number}", 1), Cause.PARENT, 0.0)
+    assert state.has_as_urgent(Cause.PARENT, ("mine", 1))
 
 
 def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:

@@ -2,7 +2,7 @@
 
 Promises:
 - The operator watches only objects with its parent label, and only in the namespaces that it is limited to and in those
-  that manifests name.
+  that manifests name. Under `--shard` it keeps only the children of the shard's parents.
 - A kind that can't be watched (no permission, no CRD) has a reason that reports show, and disturbs no other kind.
 - The result of an apply is in the cache from the moment of its answer, also where the watch event comes late.
 """
@@ -20,6 +20,7 @@ from ssa_operator.controller.informers.informer import Informer, wait_for_sync
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.policies.shards import Shard
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -80,11 +81,17 @@ class ChildInformers(Mapping[Identity, LiveObject]):
     """The informers of all kinds of children. As a mapping: all watched objects by identity."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, namespaces: tuple[str, ...], listener: ChildListener
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        namespaces: tuple[str, ...],
+        listener: ChildListener,
+        shard: Shard | None = None,
     ) -> None:
         self._client = client
         self._mapper = mapper
         self._namespaces = namespaces
+        self._shard = shard
         self._listener = listener
         self._informers: dict[GroupKind, Informer] = {}
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
@@ -110,6 +117,10 @@ class ChildInformers(Mapping[Identity, LiveObject]):
     @property
     def reflectors(self) -> Iterator[Reflector]:
         return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
+
+    @property
+    def tasks(self) -> Iterator[asyncio.Task[None]]:
+        return (task for informer in self._informers.values() for task in informer.tasks)
 
     @property
     def missing(self) -> set[GroupKind]:
@@ -213,8 +224,11 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def _watch_namespace(self, informer: Informer, namespace: str, redactor: Redactor = NO_SECRETS) -> None:
         """Watch one more namespace ('': all)."""
-        scope = Scope(informer.resource, namespace, PARENT_UID_LABEL, redactor=redactor)
-        informer.add(Reflector(self._client, scope, informer.cache))
+        shard = self._shard
+        selector = PARENT_UID_LABEL if shard is None else shard.child_selector
+        keep = None if shard is None else lambda live: shard.owns(live.parent_uid)
+        scope = Scope(informer.resource, namespace, selector, redactor=redactor)
+        informer.add(Reflector(self._client, scope, informer.cache, keep=keep))
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and new is None:

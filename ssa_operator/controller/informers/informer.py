@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from ssa_operator.kube.api.resource import Resource
@@ -41,7 +42,9 @@ class Informer:
         """Start one more reflector that fills the cache."""
         reflector.listen(self.listener)
         self.reflectors.append(reflector)
-        self.tasks.append(asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}"))
+        # In a context of its own: the reconcile that needs the watch first is not what it logs about.
+        watching = asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}", context=Context())
+        self.tasks.append(watching)
         self.sync_deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
 
     @property

@@ -104,6 +104,10 @@ class LookupInformers:
         return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
 
     @property
+    def tasks(self) -> Iterator[asyncio.Task[None]]:
+        return (task for informer in self._informers.values() for task in informer.tasks)
+
+    @property
     def missing(self) -> set[GroupKind]:
         """The kinds that templates look up and that the cluster doesn't serve, or no longer serves."""
         no_longer_served = {scope.group_kind for scope, informer in self._informers.items() if informer.missing}

@@ -3,6 +3,7 @@
 Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
+- Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
 """
@@ -38,6 +39,11 @@ class ParentKey(NamedTuple):
     folder: str
     namespace: str
     name: str
+
+    @property
+    def flow(self) -> str:
+        """The work queue is fair between flows: namespaces, and the folders of cluster-scoped parents."""
+        return self.namespace or f"/{self.folder}"
 
     def __str__(self) -> str:
         return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
@@ -107,7 +113,10 @@ class ParentInformer:
         served: Served,
         options: Options,
         listener: ParentListener,
+        *,
+        sharded_by_server: bool = False,
     ) -> None:
+        """`sharded_by_server`: whether the API server filters lists and watches by `shardSelector`."""
         self.folder = folder
         self.kind_changes = 0
         self.serve(served)
@@ -116,15 +125,25 @@ class ParentInformer:
         self._cache = Cache()
         self._cache.listen(self._changed)
         namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
+        shard = options.shard
+        shard_selector = shard.shard_selector if shard is not None and sharded_by_server else ""
+        # Also if the API server filters them: another one of the same cluster may not.
+        keep = None if shard is None else lambda live: shard.owns(live.uid)
         self.reflectors = tuple(
-            Reflector(client, Scope(served.resource, namespace, options.selector), self._cache)
+            Reflector(
+                client,
+                Scope(served.resource, namespace, options.selector, shard_selector=shard_selector),
+                self._cache,
+                keep=keep,
+            )
             for namespace in namespaces
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        """The running reflectors, one task each."""
 
     def start(self) -> None:
         """Start the reflectors."""
-        self._tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
+        self.tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
         return iter(self._cache)
@@ -135,6 +154,12 @@ class ParentInformer:
     @property
     def synced(self) -> bool:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def not_synced_reason(self) -> str:
+        """Why it has not synced, '' where the API server has reported no reason."""
+        unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
+        return next((reflector.problem for reflector in unsynced if reflector.problem), "")
 
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""
@@ -196,9 +221,9 @@ class ParentInformer:
 
     async def close(self) -> None:
         """Stop the reflectors."""
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.planning.ordering import depths, waiting_outcome
@@ -155,6 +156,8 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
     while not isinstance(current, Outcome):
         match current:
             case Existing():
+                known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
+                plan = replace(plan, observed=known)
                 current = plan.step_for_existing(current.step, current.live)
             case ImmutableChange():
                 current = await recreate(current, cluster)

@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.informers.other_shards import OtherShards
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -36,12 +37,18 @@ class ClusterAccess:
     """Writes Events on parents."""
     reports_status: Callable[[GroupKind], bool]
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
+    other_shards: OtherShards | None = None
+    """The parents of other shards, None without `--shard`."""
     redactor: Redactor = NO_SECRETS
     """Hides the contents of Secrets in messages of the API server."""
     former_managers: AbstractSet[str] = frozenset()
     """The field managers whose fields the operator adopts with an existing object."""
     dry_run: bool = False
     """Whether every write is a dry run."""
+    keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
+    """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
+    reason of the deletion. Raises ApiError and ValueError.
+    """
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""

@@ -8,8 +8,10 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
@@ -17,9 +19,11 @@ from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Query
@@ -62,10 +66,14 @@ class Observer:
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
-        records = self._records(turn)
-        await self._watch_recorded(turn, records)
-        rendered, unlabelled = await self._render(turn)
-        return self._observed(turn, rendered, records, unlabelled), rendered
+        with stage(Stage.OBSERVE):
+            records = self._records(turn)
+            await self._watch_recorded(turn, records)
+            if records.kept_values:
+                await restore_kept_values(self._cluster, turn)
+            hidden = await self._hidden(turn, records)
+            rendered, unlabelled = await self._render(turn, hidden)
+            return self._observed(turn, rendered, records, unlabelled, hidden), rendered
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
@@ -130,7 +138,19 @@ class Observer:
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
         await self._cluster.children.watch(reported | {kind for kind, _ in namespaces}, namespaces, turn.state.redactor)
 
-    async def _render(self, turn: Turn) -> tuple[Rendered, UnlabelledObjects]:
+    async def _hidden(self, turn: Turn, records: ParentRecords) -> dict[Identity, LiveObject]:
+        """Under `--shard`: the recorded children that no informer shows although they exist, because another client
+        changed their bucket label. They are not taken for deleted ones.
+        """
+        if self._options.shard is None:
+            return {}
+        kinds, recorded = self._cluster.children.kinds, {*records.inventory, *turn.state.children.apply_records}
+        found = await self.get_unlabelled(
+            identity for identity in recorded if identity.group_kind in kinds and kinds[identity.group_kind].synced
+        )
+        return {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
+
+    async def _render(self, turn: Turn, hidden: Mapping[Identity, LiveObject]) -> tuple[Rendered, UnlabelledObjects]:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
         up; objects that hold generated values are read first, because the values are kept.
         """
@@ -139,9 +159,11 @@ class Observer:
         await self._discover(parent)
         for _ in range(ROUNDS):
             view = replace(
-                self._view(parent, children.by_parent(turn.uid)), unlabelled={**deleted, **unlabelled.objects}
+                self._view(parent, (*children.by_parent(turn.uid), *hidden.values())),
+                unlabelled={**deleted, **hidden, **unlabelled.objects},
             )
-            rendered = render(parent.folder, parent.live.body, view)
+            with stage(Stage.RENDER):
+                rendered = render(parent.folder, parent.live.body, view)
             if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
                 rendered = verified(parent.folder, parent.live.body, view, rendered)
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
@@ -165,10 +187,21 @@ class Observer:
         return rendered, unlabelled
 
     def _observed(
-        self, turn: Turn, rendered: Rendered, records: ParentRecords, unlabelled: UnlabelledObjects
+        self,
+        turn: Turn,
+        rendered: Rendered,
+        records: ParentRecords,
+        unlabelled: UnlabelledObjects,
+        hidden: dict[Identity, LiveObject],
     ) -> Observed:
         live, state, now = turn.parent.live, turn.state, self._now()
-        own, known = self._cluster.children.by_parent(live.uid), self._cluster.children.kinds
+        children: Mapping[Identity, LiveObject] = self._cluster.children
+        # An informer may show them by now.
+        hidden = {identity: child for identity, child in hidden.items() if identity not in children}
+        if hidden:
+            children = ChainMap(hidden, cast("MutableMapping[Identity, LiveObject]", children))
+        own = (*self._cluster.children.by_parent(live.uid), *hidden.values())
+        known = self._cluster.children.kinds
         named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
@@ -180,7 +213,7 @@ class Observer:
         return Observed(
             parent=live,
             children=ObservedChildren(
-                objects=self._cluster.children,
+                objects=children,
                 own=own,
                 kinds={kind: self._kind(known[kind], kind) for kind in named if kind in known},
                 unlabelled=unlabelled.objects,
@@ -198,6 +231,8 @@ class Observer:
             reconciled_before=state.reconciled_before,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             cluster_scope=turn.parent.folder.settings.cluster_scope,
+            max_children=turn.parent.folder.settings.max_children,
+            sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,
             now=now,

@@ -15,7 +15,9 @@ from dataclasses import replace
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
+from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.finalization import Finalization, HookContext, make_finalization
@@ -41,6 +43,10 @@ class Planner:
 
     async def plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
         """The plan. If the first one shows that other objects have to be read, it is made again."""
+        with stage(Stage.PLAN):
+            return await self._plan(turn, observed, rendered)
+
+    async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
         plan = make_plan(observed, rendered)
         unseen = set(plan.unseen) - set(rendered.generated)
         if unseen:
@@ -51,6 +57,10 @@ class Planner:
                 unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
+        labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
+        known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
+        if known is not plan.observed:
+            plan = make_plan(known, rendered)
         if plan.held and rendered.aged:
             earlier = self._observer.rendered_at_creation(turn.parent, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier

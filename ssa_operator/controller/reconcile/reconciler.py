@@ -7,7 +7,8 @@ Promises:
   applied.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
-- The children of other parents that wait go before this parent's status.
+- The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
+  defer it.
 """
 
 from __future__ import annotations
@@ -18,26 +19,31 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
     record_once,
     save_parent_records,
-    trim_inventory,
+    trim_records,
 )
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
+    after_creations,
     after_outcomes,
     after_recreations,
     after_reverts,
@@ -79,7 +85,7 @@ class Reconciled:
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as one with these causes.
+    wait that are at least as urgent as this one with these causes.
     """
 
     def __init__(
@@ -87,10 +93,11 @@ class Reconciler:
         cluster: ClusterAccess,
         claims: ObjectClaims,
         options: Options,
-        others_wait: Callable[[Cause], bool] = lambda _: False,
+        others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
+        self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
         self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
@@ -171,8 +178,10 @@ class Reconciler:
             self._cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
+            keep_values=ValueKeeper(self._cluster, turn).keep,
         )
-        outcomes = await act(plan, cluster, self._now())
+        with stage(Stage.ACT):
+            outcomes = await act(plan, cluster, self._now())
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
@@ -185,6 +194,7 @@ class Reconciler:
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         """Update the history of the children. Returns the outcomes with new warnings only."""
         history = after_reverts(turn.state.children, outcomes, self._now())
+        history = after_creations(history, outcomes, self._now())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
         return outcomes
@@ -200,7 +210,8 @@ class Reconciler:
         own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
-        await trim_inventory(self._cluster, turn, plan)
+        obsolete = await delete_kept_values(self._cluster, turn, plan, outcomes)
+        await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
@@ -230,15 +241,20 @@ class Reconciler:
 
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
         """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
-        deletion, or when the next apply in a feedback loop is due.
+        deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
+        object.
         """
         now = self._now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
             turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
-        history = after_changes(turn.state.children, plan.rendered, outcomes, now, follows=follows)
+        history = after_changes(
+            turn.state.children, plan.rendered, outcomes, now, follows=follows, read_by=self._claims.read_by
+        )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
+        if any(outcome.step.owner_in_other_shard for outcome in outcomes):
+            report = replace(report, again_at=earliest(report.again_at, now + REMEMBERED_SECONDS))
         return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
 
     # Publish.
@@ -249,8 +265,9 @@ class Reconciler:
             self._publisher.emit_events(turn, report)
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
-        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE)
-        return await self._publisher.publish(turn, report, self._now(), later=later)
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
+        with stage(Stage.PUBLISH):
+            return await self._publisher.publish(turn, report, self._now(), later=later)
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:

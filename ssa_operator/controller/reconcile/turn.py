@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.redaction.known_secrets import with_secrets
@@ -33,6 +34,12 @@ class Turn:
     @property
     def uid(self) -> str:
         return self.parent.live.uid
+
+    @property
+    def key(self) -> ParentKey:
+        """The parent in the work queue."""
+        identity = self.parent.live.identity
+        return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
 
     def remember_secrets(self, secrets: Collection[Body], generated_values: Sequence[str] = ()) -> Redactor:
         """Remember the Secrets that a render read, and the values that it generated; return what redacts them."""

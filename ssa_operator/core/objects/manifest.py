@@ -25,6 +25,7 @@ from ssa_operator.core.objects.annotations import (
     Recreate,
     parse_annotations,
 )
+from ssa_operator.core.objects.buckets import BUCKET_LABEL, bucket_name, bucket_of
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.core.objects.json_encoding import EncodingError, encode
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
@@ -84,6 +85,8 @@ class Rules:
     """Whether its kind is namespaced."""
     cluster_scope: bool = False
     """Whether the folder's settings allow children outside of the parent's namespace."""
+    bucket_label: bool = False
+    """Whether the manifest gets the label with its parent's bucket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +145,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     _check_scope(identity, parent, rules)
     _check_recreate(instructions, kind)
     owned = _may_be_owned(identity, instructions, parent)
-    _add_labels_and_owner(metadata, parent, owned)
+    _add_labels_and_owner(metadata, parent, owned, bucket_label=rules.bucket_label)
     _normalise(kind, body)
     try:
         encoded = encode(body)
@@ -233,12 +236,16 @@ def _may_be_owned(identity: Identity, instructions: Instructions, parent: LiveOb
     return instructions.prune and may_own(parent.identity.namespace, identity.namespace)
 
 
-def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: bool) -> None:
+def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: bool, *, bucket_label: bool) -> None:
     labels = metadata.setdefault("labels", {})
     if not isinstance(labels, dict):
         raise ManifestError("has metadata.labels that are no mapping")
     labels[MANAGED_BY_LABEL] = MANAGER
     labels[PARENT_UID_LABEL] = parent.uid
+    # A template may copy the labels of a parent that is itself a child, with the bucket of another parent.
+    labels.pop(BUCKET_LABEL, None)
+    if bucket_label:
+        labels[BUCKET_LABEL] = bucket_name(bucket_of(parent.uid))
     if owned:
         references = metadata.setdefault("ownerReferences", [])
         if not isinstance(references, list):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ssa_operator.core.objects.annotations import ApplyPolicy, Recreate
+from ssa_operator.core.objects.buckets import has_bucket_label
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
@@ -25,6 +26,7 @@ from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
+from ssa_operator.core.policies.new_names import NewNames
 from ssa_operator.core.policies.recreate import deletion_message
 from ssa_operator.core.policies.unchanged import is_unchanged
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState
@@ -41,10 +43,13 @@ def step_for_document(observed: Observed, document: Document) -> Step:
             document,
             FailureReason.APPLY_FAILED,
         )
+    rules = Rules(
+        namespaced=kind.namespaced,
+        cluster_scope=observed.cluster_scope,
+        bucket_label=_gets_bucket_label(observed, provisional),
+    )
     try:
-        made = manifest(
-            document, observed.parent, Rules(namespaced=kind.namespaced, cluster_scope=observed.cluster_scope)
-        )
+        made = manifest(document, observed.parent, rules)
     except ManifestError as error:
         return refused_step(provisional, str(error), document)
     if kind.problem:
@@ -66,6 +71,14 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
     return decide_step(observed, step)
+
+
+def _gets_bucket_label(observed: Observed, identity: Identity) -> bool:
+    """Whether a manifest gets the label with its parent's bucket: under `--shard`, and where its object has the label
+    already. So an operator without `--shard`, a diff and an apply leave the labels of shards alone.
+    """
+    live = observed.children.objects.get(identity)
+    return observed.sharded or (live is not None and has_bucket_label(live.metadata.labels, observed.parent.uid))
 
 
 def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
@@ -112,6 +125,20 @@ class _Case:
     @property
     def loop_paused(self) -> bool:
         return self.loop is not None and self.loop.apply_delayed(self.observed.now)
+
+    @property
+    def names(self) -> NewNames | None:
+        """The series of new names of the child's kind."""
+        return self.observed.history.new_names.get(self.manifest.identity.group_kind)
+
+    @property
+    def names_paused(self) -> bool:
+        return self.names is not None and self.names.apply_delayed(self.observed.now)
+
+    @property
+    def is_newly_named(self) -> bool:
+        """Whether the child doesn't exist, and was not applied before."""
+        return self.step.live is None and self.manifest.identity not in self.observed.history.apply_records
 
 
 _Rule: TypeAlias = Callable[[_Case], Step | None]
@@ -176,7 +203,10 @@ def _belongs_to_other_parent(case: _Case) -> Step | None:
     if not owner:
         return None
     why = f"belongs to {owner} already; give it another name"
-    return replace(refused_step(case.manifest.identity, why, case.manifest.document), claimed_by_other=True)
+    refused = refused_step(case.manifest.identity, why, case.manifest.document)
+    live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
+    elsewhere = live is not None and live.parent_uid in in_other_shards
+    return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
 def _owner_may_still_exist(case: _Case) -> Step | None:
@@ -207,6 +237,12 @@ def _is_recreated(case: _Case) -> Step | None:
     if recreation is None or recreation.made:
         return None
     return replace(case.step, reason=recreation.why or "was deleted to be recreated")
+
+
+def _name_is_paused(case: _Case) -> Step | None:
+    if not case.is_newly_named or not case.names_paused:
+        return None
+    return replace(case.step, action=Action.WAIT, reason=_NAMES_PAUSED)
 
 
 def _is_created(case: _Case) -> Step:
@@ -270,7 +306,7 @@ def _is_applied(case: _Case) -> Step:
 
 
 CLAIM_RULES: tuple[_Rule, ...] = (_belongs_to_other_parent, _owner_may_still_exist, _is_applied_once)
-ABSENT_RULES: tuple[_Rule, ...] = (_waits_while_paused, _is_recreated, _is_created)
+ABSENT_RULES: tuple[_Rule, ...] = (_waits_while_paused, _is_recreated, _name_is_paused, _is_created)
 PRESENT_RULES: tuple[_Rule, ...] = (
     _is_being_deleted,
     _was_left_by_a_former_parent,
@@ -283,6 +319,7 @@ PRESENT_RULES: tuple[_Rule, ...] = (
 )
 
 _CONFLICT_PAUSED = "is changed by another manager again and again, and is reverted after a pause"
+_NAMES_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 _LOOP_PAUSED = "changes each time it is applied, and is applied after a pause"
 
 
@@ -296,6 +333,9 @@ def _with_messages(case: _Case) -> Step:
         step = replace(step, history=past)
     if case.loop is not None and case.loop.slowed_down:
         step = replace(step, history=replace(step.history, feedback_loop=case.loop.text(step.identity)))
+    names = case.names
+    if names is not None and names.slowed_down and (case.is_newly_named or step.identity == names.newest):
+        step = replace(step, history=replace(step.history, feedback_loop=names.text))
     return step
 
 
@@ -366,8 +406,8 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
         return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
         return ""
-    if live.parent_uid in observed.parents.existing:
-        return str(observed.parents.existing[live.parent_uid])
+    if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
+        return str(owner_of_label)
     me = observed.parent.identity
     for owner in live.metadata.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):

@@ -14,6 +14,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.core.policies.parent_records import ParentRecords
 
 
@@ -61,11 +62,18 @@ class ObservedParents:
     """The other parents, and which objects they claim."""
 
     existing: Mapping[str, Identity] = field(default_factory=dict)
-    """All parents that exist, by uid."""
+    """All parents that exist, by uid; under `--shard` those of the shard."""
     all_parents_known: bool = True
     """Whether the watch of every template folder has synced."""
     claims: Mapping[Identity, str] = field(default_factory=dict)
     """The uid of the parent for which each object was last rendered."""
+    in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
+    """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
+    of them releases an object."""
+
+    def find(self, uid: str) -> Identity | None:
+        """The parent with that uid, None where it is not known to exist."""
+        return self.existing.get(uid) or self.in_other_shards.get(uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +96,10 @@ class Observed:
     apply_scope: ApplyScope = ApplyScope.ALL
     cluster_scope: bool = False
     """The folder's setting `clusterScope`."""
+    max_children: int = MAX_CHILDREN
+    """The folder's setting `maxChildren`."""
+    sharded: bool = False
+    """Whether children get the label with their parent's bucket."""
     confidential: bool = False
     """Whether messages must not name fields of children, because their names may hold a Secret's content."""
     reconcile_at: str = ""

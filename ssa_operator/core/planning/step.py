@@ -97,6 +97,8 @@ class Step:
     """Whether a refused step succeeds only after an administrator grants a permission."""
     claimed_by_other: bool = False
     """Whether it is refused because another parent has the object."""
+    owner_in_other_shard: bool = False
+    """Whether another shard reconciles that parent, so that no event shows when the object is free."""
 
     order: StepOrder = StepOrder()
     history: StepHistory = StepHistory()

@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -28,9 +29,14 @@ PAGE = 500
 """Objects in one page of a list, as in kubectl and client-go."""
 
 
+class _ShardInfo(msgspec.Struct):
+    selector: str = ""
+
+
 class _ListMetadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     token: str = msgspec.field(default="", name="continue")
+    shard_info: _ShardInfo | None = None
 
 
 class _Page(msgspec.Struct):
@@ -68,8 +74,10 @@ class Client(Transport):
         """All objects and the list's resourceVersion. `limit` is the size of a page. Raises ApiError."""
         return await self.list_scope(Scope(resource, namespace, label_selector), limit)
 
-    async def list_scope(self, scope: Scope, limit: int = PAGE) -> tuple[builtins.list[LiveObject], str]:
-        """`list` of a scope."""
+    async def list_scope(
+        self, scope: Scope, limit: int = PAGE, keep: Callable[[LiveObject], bool] | None = None
+    ) -> tuple[builtins.list[LiveObject], str]:
+        """`list` of a scope. With `keep`, the objects for which it returns False are dropped page by page."""
         objects: list[LiveObject] = []
         token = ""
         while True:
@@ -82,7 +90,7 @@ class Client(Transport):
                 objects, token, limit = [], "", 0
                 continue
             items, metadata = self._page(response.body, scope)
-            objects += items
+            objects += items if keep is None else filter(keep, items)
             token = metadata.token
             if not token:
                 return objects, metadata.resource_version
@@ -91,6 +99,16 @@ class Client(Transport):
         """The resourceVersion that a list of the scope has now. Raises ApiError."""
         response = await self.send(calls.list_page(scope, limit=1))
         return self._page(response.body, scope)[1].resource_version
+
+    async def applies_shard_selector(self, scope: Scope) -> bool:
+        """Whether the API server filters a list of the scope by its `shard_selector`. Raises ApiError.
+
+        A server without the gate ShardedListAndWatch ignores the selector. A server with the gate echoes it in the
+        metadata of the list, but not for custom resources and metadata-only lists, which it filters, too (1.36.3).
+        """
+        response = await self.send(calls.list_page(scope, limit=1))
+        _, metadata = self._page(response.body, scope)
+        return metadata.shard_info is not None and metadata.shard_info.selector != ""
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY

@@ -68,8 +68,49 @@ class Request:
     def writes(self) -> bool:
         return self.method != "GET"
 
+    @property
+    def verb(self) -> str:
+        """The verb as RBAC has it (`get`, `list`, `watch`, `create`, `patch`, `delete`), or `apply` for a server-side
+        apply.
+        """
+        if self.method != "GET":
+            return "apply" if self.content_type == APPLY_PATCH else _VERBS[self.method]
+        if ("watch", "true") in self.query:
+            return "watch"
+        return "list" if self._collection[1] else "get"
+
+    @property
+    def resource_name(self) -> str:
+        """`deployments.apps`; '' for a path that is not a resource's, such as those of discovery."""
+        return self._collection[0]
+
+    @property
+    def _collection(self) -> tuple[str, bool]:
+        return _collection(self.path)
+
     def __str__(self) -> str:
         return f"{self.method} {self.target}"
+
+
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+@lru_cache(maxsize=1024)
+def _collection(path: str) -> tuple[str, bool]:
+    """The resource of a path ('' without one), and whether the path is a collection's."""
+    match path.strip("/").split("/"):
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return "", False
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        # Of namespaces, these are the two subresources.
+        rest = rest[2:] if rest[2] not in ("status", "finalize") else rest
+    if not rest:
+        return "", False
+    return f"{rest[0]}.{group}" if group else rest[0], len(rest) == 1
 
 
 @lru_cache(maxsize=256)
@@ -114,14 +155,22 @@ class Scope:
     redactor: Redactor = NO_SECRETS
     """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
 
+    shard_selector: str = ""
+    """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
+    answers with all objects."""
+
     @property
     def path(self) -> str:
         return self.resource.path(self.namespace)
 
     @property
     def query(self) -> Parameters:
-        labels = (("labelSelector", self.label_selector),) if self.label_selector else ()
-        return (*labels, ("fieldSelector", f"metadata.name={_escaped(self.name)}")) if self.name else labels
+        query: Parameters = (("labelSelector", self.label_selector),) if self.label_selector else ()
+        if self.name:
+            query += (("fieldSelector", f"metadata.name={_escaped(self.name)}"),)
+        if self.shard_selector:
+            query += (("shardSelector", self.shard_selector),)
+        return query
 
     def __str__(self) -> str:
         return self.redactor.redact(self.resource.describe(self.namespace, self.name))
@@ -245,6 +294,18 @@ def create(resource: Resource, namespace: str, body: bytes) -> Request:
         path=resource.path(namespace),
         query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
         subject=f"create of {resource.kind}" + (f" in {namespace}" if namespace else ""),
+        body=body,
+        confidential=resource.confidential,
+    )
+
+
+def update(resource: Resource, namespace: str, name: str, body: bytes) -> Request:
+    """A PUT of a whole object. It is not idempotent, because its body has the resourceVersion that was read."""
+    return Request(
+        method="PUT",
+        path=resource.path(namespace, name),
+        query=(("fieldManager", MANAGER), ("fieldValidation", "Strict")),
+        subject=f"update of {resource.describe(namespace, name)}",
         body=body,
         confidential=resource.confidential,
     )

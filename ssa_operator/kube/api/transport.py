@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import aiohttp
 from yarl import URL
@@ -58,12 +58,45 @@ class Response:
     warnings: tuple[str, ...] = ()
 
 
+class RequestObserver(Protocol):
+    """Measures requests. It learns of a request after its answer, of a watch when it is opened."""
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        """The API server answered with this HTTP code, or not at all (0), after so many seconds."""
+
+    def retried(self, request: Request, code: int) -> None:
+        """A request is sent again after an answer with this HTTP code, or after none (0)."""
+
+    def limited(self, seconds: float) -> None:
+        """A write waited so long for its slot (WriteLimiter)."""
+
+    def listed(self, resource_name: str) -> None:
+        """A reflector completed a list."""
+
+
+class NoObserver:
+    """Measures nothing."""
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        pass
+
+    def retried(self, request: Request, code: int) -> None:
+        pass
+
+    def limited(self, seconds: float) -> None:
+        pass
+
+    def listed(self, resource_name: str) -> None:
+        pass
+
+
 class Transport:
     """Two pools of connections, one for requests and one for watches. Use it as an async context manager."""
 
     def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
         self.credentials = credentials
         self.write_limiter = WriteLimiter()
+        self.observer: RequestObserver = NoObserver()
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -94,6 +127,7 @@ class Transport:
                 delay = retry_delay(request, error, attempt, self._clock.random())
                 if delay is None:
                     raise
+                self.observer.retried(request, error.code)
             attempt += 1
             await self._clock.sleep(delay)
 
@@ -119,13 +153,16 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         """The answer to a watch that has begun. The stack closes it."""
         assert self._watches is not None, "the client is used outside `async with`"
+        started = self._clock.monotonic()
         try:
             # A half-open connection takes the request, and never answers it.
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 answer = await stack.enter_async_context(self._watches.request(**self._arguments(request, headers)))
                 body = b"" if answer.status == 200 else await answer.read()
         except (aiohttp.ClientError, OSError) as error:
+            self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
+        self.observer.answered(request, answer.status, self._clock.monotonic() - started)
         if answer.status != 200:
             _check(request, answer, body)
         return answer
@@ -133,7 +170,9 @@ class Transport:
     async def _send_limited(self, request: Request) -> Response:
         if not request.writes:
             return await self._send_authenticated(request)
+        waiting = self._clock.monotonic()
         async with self.write_limiter.slot() as number:
+            self.observer.limited(self._clock.monotonic() - waiting)
             try:
                 response = await self._send_authenticated(request)
             except ApiError as error:
@@ -160,11 +199,14 @@ class Transport:
 
     async def _send_once(self, request: Request, headers: Mapping[str, str]) -> Response:
         assert self._requests is not None, "the client is used outside `async with`"
+        started = self._clock.monotonic()
         try:
             async with self._requests.request(**self._arguments(request, headers)) as answer:
                 body = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
+        self.observer.answered(request, answer.status, self._clock.monotonic() - started)
         _check(request, answer, body)
         warnings = _warnings(answer.headers.getall("Warning", ()), request) if "Warning" in answer.headers else ()
         return Response(status=answer.status, body=body, warnings=warnings)

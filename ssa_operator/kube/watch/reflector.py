@@ -9,6 +9,7 @@ Promises:
 - The cache does not outlive the history of the API server. If a watch can't be opened because the server is away, or
   if its resourceVersion is older than that of the cache (its etcd was restored), the reflector lists again. A watch
   from a future resourceVersion would be silent until the server reaches it, and then miss what was before.
+- An object that `keep` refuses is never in the cache. One that was in it and is refused from now on is removed.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES of them in a row.
 """
@@ -104,9 +105,13 @@ class Reflector:
         scope: Scope,
         cache: Cache,
         *,
+        keep: Callable[[LiveObject], bool] | None = None,
         timing: ReflectorTiming = ReflectorTiming(),
         clock: Clock = SYSTEM,
     ) -> None:
+        """`keep` returns whether an object belongs into the cache; the reflector drops the others as it reads them. By
+        default it keeps all objects of the scope.
+        """
         self.scope = scope
         self.cache = cache
         self.synced = asyncio.Event()
@@ -121,6 +126,7 @@ class Reflector:
         self.last_event: float | None = None
         """When it last received something, by the clock's `monotonic`."""
         self._client = client
+        self._keep = keep
         self._timing = timing
         self._clock = clock
         self._synced_or_unavailable = asyncio.Event()
@@ -180,11 +186,11 @@ class Reflector:
 
     async def _list(self) -> None:
         mark = self.cache.mark()
-        items, version = await self._client.list_scope(self.scope)
+        items, version = await self._client.list_scope(self.scope, keep=self._keep)
         self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
         self._version = version
         self._page_next_list = False
-        self._set_synced()
+        self._set_listed()
 
     async def _watch(self) -> None:
         """One watch, from its opening to its end. Without a resourceVersion it begins with a streamed list."""
@@ -260,10 +266,11 @@ class Reflector:
                 0, bytes(event.object), confidential=self.resource.confidential, redactor=self.scope.redactor
             )
             raise ApiError(request.subject, status)
+        kept = self._keep is None or self._keep(live)
         if streamed is not None and not streamed.done:
-            streamed.add(event.type, live)
+            streamed.add(event.type if kept else "DELETED", live)
             return
-        if event.type == "DELETED":
+        if event.type == "DELETED" or not kept:
             self.cache.remove(live)
         else:
             self.cache.upsert(live)
@@ -276,7 +283,11 @@ class Reflector:
             streamed.finish(metadata.resource_version)
             self._silent_lists = 0
             self._version = metadata.resource_version
-            self._set_synced()
+            self._set_listed()
+
+    def _set_listed(self) -> None:
+        self._client.observer.listed(self.resource.name)
+        self._set_synced()
 
     def _set_synced(self) -> None:
         self.synced.set()

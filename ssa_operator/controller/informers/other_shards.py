@@ -1,0 +1,67 @@
+"""The parents that other shards reconcile: whether the parent whose label an object carries still exists.
+
+Promises:
+- No parent of another shard is kept in memory but those whose objects this shard wants to apply.
+- A parent counts as gone only by a list that began after its object was read.
+- Reconciles that ask at the same time share one list, of metadata only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.policies.shards import Shard
+from ssa_operator.kube.api.client import Client
+
+REMEMBERED_SECONDS = 10.0
+"""How long a parent counts as existing after a list that had it: an object that it releases is free only after that."""
+
+
+class OtherShards:
+    """The parents of `folders`, the running folders, that do not belong to `shard`."""
+
+    def __init__(self, client: Client, folders: Mapping[str, ParentInformer], shard: Shard) -> None:
+        self._client = client
+        self._folders = folders
+        self._shard = shard
+        self._found: dict[str, tuple[Identity, float]] = {}
+        self._wanted: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    def their_uids(self, uids: Iterable[str]) -> frozenset[str]:
+        """Those of these uids of parents that belong to another shard."""
+        return frozenset(uid for uid in uids if uid and not self._shard.owns(uid))
+
+    async def existing(self, uids: AbstractSet[str]) -> Mapping[str, Identity]:
+        """Those of these parents of other shards that exist, by uid. Raises ApiError and CredentialsError."""
+        oldest = asyncio.get_running_loop().time() - REMEMBERED_SECONDS
+        self._found = {uid: found for uid, found in self._found.items() if found[1] > oldest}
+        missing = uids - self._found.keys()
+        self._wanted |= missing
+        async with self._lock:
+            if missing & self._wanted:  # otherwise a list that began after this question has the answer
+                await self._list()
+        return {uid: self._found[uid][0] for uid in uids if uid in self._found}
+
+    async def _list(self) -> None:
+        wanted, self._wanted = self._wanted, set()
+        now, found = asyncio.get_running_loop().time(), dict[str, tuple[Identity, float]]()
+        try:
+            for parents in tuple(self._folders.values()):
+                resource = parents.served.resource
+                for reflector in parents.reflectors:
+                    scope = replace(reflector.scope, shard_selector="", metadata_only=True)
+                    objects, _ = await self._client.list_scope(scope, keep=lambda live: live.uid in wanted)
+                    for live in objects:
+                        metadata = live.metadata
+                        identity = Identity(resource.group, resource.kind, metadata.namespace, metadata.name)
+                        found[live.uid] = identity, now
+        except BaseException:
+            self._wanted |= wanted
+            raise
+        self._found |= found

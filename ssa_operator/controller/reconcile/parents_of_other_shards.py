@@ -1,0 +1,38 @@
+"""Observing the parents of other shards whose label an object carries, before a manifest is applied to the object.
+
+Promises:
+- Without `--shard`, nothing is read: the informers know all parents.
+- An object of another shard's parent is not adopted while that parent exists, or while that is not known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ssa_operator.controller.informers.other_shards import OtherShards
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.observed import Observed
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+
+log = logging.getLogger("ssa_operator")
+
+
+async def with_parents_of_other_shards(
+    observed: Observed, objects: Iterable[LiveObject], other_shards: OtherShards | None
+) -> Observed:
+    """The observation with those parents of other shards whose label these objects carry and that exist."""
+    if other_shards is None:
+        return observed
+    parents = observed.parents
+    uids = other_shards.their_uids(live.parent_uid for live in objects) - parents.in_other_shards.keys()
+    if not uids:
+        return observed
+    try:
+        found = await other_shards.existing(uids)
+    except (ApiError, CredentialsError) as error:
+        log.info("whether parents of other shards exist is unknown: %s", error)
+        return replace(observed, parents=replace(parents, all_parents_known=False))
+    return replace(observed, parents=replace(parents, in_other_shards={**parents.in_other_shards, **found}))
