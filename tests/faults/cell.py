@@ -253,6 +253,9 @@ class Injection:
     early = False
     """Whether it begins before the user acts. Other ones begin with the operator's first write of the phase."""
 
+    awaits_write = False
+    """Whether it meets writes only, so that a start-up has to come to its first write."""
+
     rolls_back = False
     """Whether it begins when the cluster is as the phase says, and has the cluster go back to its state before."""
 
@@ -421,8 +424,11 @@ async def _play(
         await witness.converged(phase.after)
         await injection.begin(cell)
     elif phase is Phase.START_UP:
+        written = proxy.next_write()
         await injection.begin(cell)
         await cleanup.enter_async_context(operating(counted, options))
+        if injection.awaits_write:
+            await asyncio.wait_for(written, PATIENCE)
     elif injection.early or phase is Phase.STEADY_STATE:
         await injection.begin(cell)
         await witness.act(phase)

@@ -145,6 +145,8 @@ ADMIN = ApplyOptions(manager="admin")
 class AdmissionWebhook(Injection):
     """An admission webhook that denies the operator's writes of ConfigMaps and Secrets, or does not answer them."""
 
+    awaits_write = True
+
     def __init__(self, name: str, *, answers: bool) -> None:
         super().__init__(name)
         self._answers = answers
