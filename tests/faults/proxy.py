@@ -464,6 +464,7 @@ def _answered(answer: Answer) -> web.Response:
 async def _until(pieces: AsyncIterator[bytes], end: asyncio.Event) -> AsyncIterator[bytes]:
     """The pieces up to the event."""
     ending = asyncio.create_task(end.wait())
+    coming: asyncio.Future[bytes | None] | None = None
     try:
         while not end.is_set():
             coming = asyncio.ensure_future(anext(pieces, None))
@@ -477,5 +478,7 @@ async def _until(pieces: AsyncIterator[bytes], end: asyncio.Event) -> AsyncItera
                 return
             yield piece
     finally:
-        ending.cancel()
-        await asyncio.gather(ending, return_exceptions=True)
+        left = [task for task in (ending, coming) if task is not None]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

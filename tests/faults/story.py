@@ -148,7 +148,15 @@ def differences(snapshot: Snapshot, namespace: str, specs: Specs) -> list[str]:
 
 def passwords(snapshot: Snapshot) -> dict[str, str]:
     """The generated values by the names of their Secrets."""
-    return {name: body["data"]["password"] for (resource, name), body in snapshot.items() if resource == SECRETS}
+    return {
+        name: body["data"]["password"]
+        for (resource, name), body in snapshot.items()
+        if resource == SECRETS and not name.startswith(KEPT)
+    }
+
+
+KEPT = "ssa-operator-kept-"
+"""The operator's own Secrets, which keep generated values during a recreation. They are deleted after it."""
 
 
 class Phase(enum.Enum):
@@ -213,6 +221,8 @@ def wrongly_deleted(gone: Iterable[tuple[Key, str]], before: Snapshot, phase: Ph
     """
     found = []
     for key, gone_uid in gone:
+        if key[0] == SECRETS and key[1].startswith(KEPT):
+            continue
         hook = phase is Phase.FINALIZE and key[1].endswith("-bye")
         old = before.get(key)
         if not hook and not (old is not None and uid(old) == gone_uid and phase.may_go(key, namespace)):
