@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,9 @@ test-slow: $(INSTALLED) ## Run only the slow tests
 
 test-all: $(INSTALLED) ## Run all tests, including the slow ones
 	$(PYTEST) $(ARGS)
+
+test-faults: $(INSTALLED) ## Play the whole fault matrix (10 minutes) and write its table into docs/reliability.md
+	$(BIN)/python -m tests.faults $(ARGS)
 
 compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's, for the CRDs in folders; ARGS="FOLDER --objects 200"
 	$(BIN)/python -m tests.object_comparison $(ARGS)

@@ -37,7 +37,7 @@ def failed_request(step: Step, error: ApiError, location: SourceLocation | None 
     outcome = failed_outcome(
         step, str(error), problem=FailureReason.APPLY_FAILED, retryable=not error.terminal, location=location
     )
-    return replace(outcome, retry_after=error.retry_after or 0.0)
+    return replace(outcome, retry_after=error.retry_after or 0.0, denied=error.denied)
 
 
 def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:

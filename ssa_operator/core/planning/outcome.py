@@ -41,6 +41,9 @@ class Outcome:
     """The reason of a failure, for the condition Ready."""
     retryable: bool = False
     """Whether a retry may help without a change by a user."""
+    denied: bool = False
+    """Whether a quota or an admission policy refuses it. A retry may help, because no event tells when the
+    quota is free."""
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     location: SourceLocation | None = None

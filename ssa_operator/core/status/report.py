@@ -37,7 +37,7 @@ class Report:
     outcomes: tuple[Outcome, ...] = ()
 
     retryable: bool = False
-    """Whether a step failed or waits, and a retry may help without a change by a user."""
+    """Whether a step failed or waits, and a retry may help without a change of the parent or its templates."""
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     again_at: float | None = None
@@ -144,7 +144,7 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
     return replace(
         report,
         outcomes=tuple(outcomes),
-        retryable=any(outcome.retryable for outcome in outcomes),
+        retryable=any(outcome.retryable or outcome.denied for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=earliest(
             *moments,

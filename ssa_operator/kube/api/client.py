@@ -96,6 +96,11 @@ class Client(Transport):
             if not token:
                 return objects, metadata.resource_version
 
+    async def latest_version(self, scope: Scope) -> str:
+        """The resourceVersion that a list of the scope has now. Raises ApiError."""
+        response = await self.send(calls.list_page(scope, limit=1))
+        return self._page(response.body, scope)[1].resource_version
+
     async def applies_shard_selector(self, scope: Scope) -> bool:
         """Whether the API server filters a list of the scope by its `shard_selector`. Raises ApiError.
 

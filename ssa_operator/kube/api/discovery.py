@@ -6,6 +6,7 @@ Promises:
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
 - A call that arrives during a discovery waits for its result before it reports a kind as unknown.
 - If an aggregated API server does not answer, only the kinds of its group are unknown.
+- An answer that can't be read is an error, and changes nothing that the mapper knows.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
 from ssa_operator.core.objects.identity import GroupKind, join_api_version
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
 
@@ -103,6 +105,17 @@ class _LegacyResource(msgspec.Struct, rename="camel"):
 
 class _LegacyResources(msgspec.Struct):
     resources: list[_LegacyResource] | None = None
+
+
+Document = TypeVar("Document")
+
+
+def _decoded(body: bytes, type_: type[Document], path: str) -> Document:
+    """A discovery document. Raises ApiError if the answer is none: a proxy may have cut it."""
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
 
 
 class RESTMapper:
@@ -196,10 +209,7 @@ class RESTMapper:
 
     async def _get_aggregated(self, path: str) -> _Groups | None:
         response = await self._client.send(calls.raw_get(path, accept=f"{_AGGREGATED},application/json"))
-        try:
-            groups = msgspec.json.decode(response.body, type=_Groups)
-        except msgspec.DecodeError:
-            return None
+        groups = _decoded(response.body, _Groups, path)
         return groups if groups.kind == "APIGroupDiscoveryList" else None
 
     def _read(self, groups: _Groups) -> Iterator[Resource]:
@@ -225,7 +235,7 @@ class RESTMapper:
     async def _discover_legacy(self) -> list[Resource]:
         response = await self._client.send(calls.raw_get("/apis"))
         versions = [("", "v1")]
-        for group in msgspec.json.decode(response.body, type=_LegacyGroups).groups:
+        for group in _decoded(response.body, _LegacyGroups, "/apis").groups:
             preferred = group.preferred_version.version if group.preferred_version else ""
             ordered = sorted((each.version for each in group.versions), key=lambda version: version != preferred)
             versions += [(group.name, version) for version in ordered]
@@ -236,8 +246,8 @@ class RESTMapper:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             response = await self._client.send(calls.raw_get(path))
-            entries = msgspec.json.decode(response.body, type=_LegacyResources).resources or []
-        except (ApiError, msgspec.DecodeError) as error:
+            entries = _decoded(response.body, _LegacyResources, path).resources or []
+        except ApiError as error:
             if not group:
                 raise
             self._failing[group] = str(error)

@@ -28,6 +28,10 @@ _TERMINATING = "because it is being terminated"
 _CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
 _UNDISCOVERED_OWNER = "cannot find RESTMapping for"
+_DENIED = re.compile(
+    r'is forbidden: exceeded quota: |^admission webhook "[^"]*" denied the request|'
+    r"is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request"
+)
 _NO_SUCH_PATH = "404 page not found"
 
 
@@ -82,6 +86,9 @@ class ErrorStatus:
     retry_after: float | None = None
     """Seconds that the server asks to wait, None if it doesn't."""
 
+    denied: bool = False
+    """Whether a quota, an admission webhook or an admission policy refuses the object."""
+
 
 class ApiError(Exception):
     """A failed request: its name (`apply of Deployment default/web`) and the Status that the server returned."""
@@ -111,6 +118,13 @@ class ApiError(Exception):
     def retry_after(self) -> float | None:
         """Seconds that the server asks to wait, None if it doesn't."""
         return self.status.retry_after
+
+    @property
+    def denied(self) -> bool:
+        """Whether a quota, an admission webhook or an admission policy refuses the object. What they decide may change
+        without an event: other objects free the quota, a policy reads other objects.
+        """
+        return self.status.denied
 
     @property
     def terminal(self) -> bool:
@@ -208,11 +222,14 @@ class NotLeader(ApiError):  # noqa: N818 - as Unreachable
 
 
 class Unreachable(ApiError):  # noqa: N818 - the server is
-    """The connection failed, broke or timed out. `sent` is whether the server may have received the request."""
+    """The connection failed, broke or timed out. `sent` is whether the server may have received the request;
+    `untrusted` is whether its certificate can't be trusted.
+    """
 
-    def __init__(self, request: str, message: str, *, sent: bool) -> None:
+    def __init__(self, request: str, message: str, *, sent: bool, untrusted: bool = False) -> None:
         super().__init__(request, ErrorStatus(code=0, reason="Unreachable", message=message))
         self.sent = sent
+        self.untrusted = untrusted
 
 
 def read_error_status(
@@ -257,6 +274,7 @@ def read_error_status(
         message=message,
         causes=causes,
         retry_after=_seconds(retry_after) or (details.retry_after_seconds or None),
+        denied=_DENIED.search(status.message) is not None,
     )
 
 

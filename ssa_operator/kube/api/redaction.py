@@ -51,6 +51,9 @@ _RBAC = re.compile(
 _TERMINATING = re.compile(
     r'^secrets "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
 )
+# The quantities are numbers of objects; the API server writes nothing of the Secret.
+_QUOTA = re.compile(r'^secrets "[^"]*" is forbidden: exceeded quota: [a-z0-9.-]+(?:, \w+: [A-Za-z0-9=,./-]+){3}$')
+_WEBHOOK = re.compile(r'^admission webhook "[a-z0-9.-]+" denied the request(?=$|:| )')
 _TYPED_PATCH = re.compile(
     r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
 )
@@ -73,8 +76,10 @@ def redacted_cause(reason: str, message: str) -> str:
 
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]]) -> str:
     """The message of a Status. `causes` are fields with their redacted messages."""
-    if code in _SAFE_CODES or _RBAC.match(message) or _TERMINATING.match(message):
+    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA)):
         return message
+    if found := _WEBHOOK.match(message):
+        return f"{found[0]}: {HIDDEN}"
     if found := _TYPED_PATCH.match(message):
         return f"{found[1]} ({found[2]}): {found[3]}: {HIDDEN}"
     if _CONVERSION.match(message):

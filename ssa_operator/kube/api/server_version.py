@@ -6,6 +6,7 @@ import msgspec
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import Unreachable
 
 
 class _Version(msgspec.Struct):
@@ -15,5 +16,9 @@ class _Version(msgspec.Struct):
 
 async def read_version(client: Client) -> str:
     """The version of the API server, as in 1.36. Raises ApiError."""
-    found = msgspec.json.decode((await client.send(calls.raw_get("/version"))).body, type=_Version)
+    body = (await client.send(calls.raw_get("/version"))).body
+    try:
+        found = msgspec.json.decode(body, type=_Version)
+    except msgspec.DecodeError as error:
+        raise Unreachable("GET /version", f"the answer can't be read: {error}", sent=True) from error
     return f"{found.major}.{found.minor.rstrip('+')}"

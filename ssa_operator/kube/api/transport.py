@@ -2,14 +2,17 @@
 
 Promises:
 - Every failure raises an `ApiError` or `CredentialsError`, never an error of aiohttp.
-- Connecting takes at most 5 s, and a request at most 35 s. Watches have no timeout and a connection pool of their own.
-- The client retries by the rules of `retry`. After a 401 it renews the credentials once.
+- Connecting takes at most 5 s, and a request at most 35 s. A watch has to begin in this time, and has no timeout then.
+  Watches have a connection pool of their own.
+- The client retries by the rules of `retry`. After a 401 it renews the credentials once. If it does not trust the
+  server's certificate, it reads the file of the certificate authorities again.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - The client uses the proxy of the credentials, and ignores netrc and every other proxy of the environment.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
@@ -140,27 +143,38 @@ class Transport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a watch in pieces, as they arrive. Raises ApiError, also while the pieces are read."""
-        assert self._watches is not None, "the client is used outside `async with`"
         headers = await self.credentials.headers()
-        for renewed in (False, True):
-            opened = False
-            started = self._clock.monotonic()
+        async with AsyncExitStack() as stack:
             try:
-                async with self._watches.request(**self._arguments(request, headers)) as answer:
-                    opened = True
-                    self.observer.answered(request, answer.status, self._clock.monotonic() - started)
-                    if answer.status == 401 and not renewed and await self.credentials.renew_after_401(headers):
-                        headers = await self.credentials.headers()
-                        continue
-                    if answer.status != 200:
-                        _check(request, answer, await answer.read())
-                    async with aclosing(_pieces(request, answer.content, self.credentials.server)) as pieces:
-                        yield pieces
-                    return
+                answer = await self._open(request, headers, stack)
+            except ApiError as error:
+                if not await self._renewed_after(error, headers):
+                    raise
+                answer = await self._open(request, await self.credentials.headers(), stack)
+            try:
+                async with aclosing(_pieces(request, answer.content, self.credentials.server)) as pieces:
+                    yield pieces
             except (aiohttp.ClientError, OSError) as error:
-                if not opened:
-                    self.observer.answered(request, 0, self._clock.monotonic() - started)
                 raise _unreachable(request, error, self.credentials.server) from error
+
+    async def _open(
+        self, request: Request, headers: Mapping[str, str], stack: AsyncExitStack
+    ) -> aiohttp.ClientResponse:
+        """The answer to a watch that has begun. The stack closes it."""
+        assert self._watches is not None, "the client is used outside `async with`"
+        started = self._clock.monotonic()
+        try:
+            # A half-open connection takes the request, and never answers it.
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                answer = await stack.enter_async_context(self._watches.request(**self._arguments(request, headers)))
+                body = b"" if answer.status == 200 else await answer.read()
+        except (aiohttp.ClientError, OSError) as error:
+            self.observer.answered(request, 0, self._clock.monotonic() - started)
+            raise _unreachable(request, error, self.credentials.server) from error
+        self.observer.answered(request, answer.status, self._clock.monotonic() - started)
+        if answer.status != 200:
+            _check(request, answer, body)
+        return answer
 
     async def _send_limited(self, request: Request) -> Response:
         if not request.writes:
@@ -182,9 +196,15 @@ class Transport:
         try:
             return await self._send_once(request, headers)
         except ApiError as error:
-            if error.code != 401 or not await self.credentials.renew_after_401(headers):
+            if not await self._renewed_after(error, headers):
                 raise
         return await self._send_once(request, await self.credentials.headers())
+
+    async def _renewed_after(self, error: ApiError, headers: Mapping[str, str]) -> bool:
+        """Renew the cause of a failure of a request with these headers. Returns whether another attempt can succeed."""
+        if isinstance(error, Unreachable):
+            return error.untrusted and self.credentials.renew_authorities()
+        return error.code == 401 and await self.credentials.renew_after_401(headers)
 
     async def _send_once(self, request: Request, headers: Mapping[str, str]) -> Response:
         session = self._requests
@@ -273,7 +293,8 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
 
 def _unreachable(request: Request, error: Exception, server: str) -> Unreachable:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
-        return Unreachable(request.subject, f"the certificate of {server} can't be trusted: {error}", sent=False)
+        message = f"the certificate of {server} can't be trusted: {error}"
+        return Unreachable(request.subject, message, sent=False, untrusted=True)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         cause = getattr(error, "os_error", None) or error
         return Unreachable(request.subject, f"no connection to {server}: {cause}", sent=False)

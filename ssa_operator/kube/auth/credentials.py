@@ -6,6 +6,7 @@ Promises:
 - Every request reads the headers here. A credential with an expiry is renewed before it expires; one without (a token
   file) is read again every 60 s.
 - After a 401 the credential is renewed at once. A server that always answers 401 causes one renewal every 10 s.
+- If the server's certificate is not trusted, the certificate authorities are read again at once, at most every 10 s.
 - Errors name the kubeconfig and the field, and never show a token.
 """
 
@@ -64,6 +65,7 @@ class Credentials:
         self._fetched_at = 0.0
         self._tried_at = 0.0
         self._renewed_after_401_at = -math.inf
+        self._read_authorities_at = -math.inf
         self._ssl: ssl.SSLContext | None = None
 
     @property
@@ -107,6 +109,20 @@ class Credentials:
             before = self._credential
             await self._renew()
             return self._credential is not before
+
+    def renew_authorities(self) -> bool:
+        """Read the certificate authorities again, because the server's certificate is not trusted. Returns whether
+        another attempt can have another result.
+        """
+        if self._credential is None or self._clock.monotonic() - self._read_authorities_at < RENEWAL_PAUSE:
+            return False
+        self._read_authorities_at = self._clock.monotonic()
+        try:
+            self._ssl = self._create_tls_context(self._credential.certificate)
+        except CredentialsError as error:
+            log.warning("the certificate authorities could not be read again, the old ones stay in use: %s", error)
+            return False
+        return True
 
     def _is_due(self, credential: FetchedCredential) -> bool:
         if not self._provider.renewable:

@@ -1,7 +1,8 @@
 """Reads the service account that the kubelet mounts into a pod.
 
 Promises:
-- Every fetch reads the token from its file, because the kubelet rotates it.
+- Every fetch reads the token from its file, because the kubelet rotates it. So does every TLS context the certificate
+  authorities.
 """
 
 from __future__ import annotations
@@ -63,4 +64,4 @@ def read(folder: Path) -> tuple[ServerConfig, CredentialProvider, TLSContextFact
         raise CredentialsError(f"the pod's service account in {folder} can't be read: {error}") from error
     if not pem.strip():
         raise CredentialsError(f"the pod's certificate authority {authority} is empty")
-    return config, TokenFile(folder / "token"), TLSConfig(str(authority), pem)
+    return config, TokenFile(folder / "token"), TLSConfig(str(authority), pem, file=authority)

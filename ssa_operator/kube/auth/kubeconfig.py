@@ -153,7 +153,7 @@ def _context(merged: _Merged, name: str, paths: str) -> tuple[ServerConfig, Kube
     )
     authority = _content(cluster, "certificate-authority", entry.folder, origin) or b""
     user = _user(merged, chosen.get("user"), paths, _cluster_info(cluster, server, authority))
-    return config, user, _tls_config(cluster, server, authority, origin)
+    return config, user, _tls_config(entry, server, authority, origin)
 
 
 def _user(merged: _Merged, name: str | None, paths: str, cluster: Mapping[str, Any]) -> KubeconfigUser:
@@ -185,11 +185,14 @@ def _cluster_info(cluster: Mapping[str, Any], server: str, authority: bytes) -> 
     return {key: value for key, value in info.items() if value}
 
 
-def _tls_config(cluster: Mapping[str, Any], server: str, authority: bytes, origin: str) -> TLSContextFactory:
+def _tls_config(entry: _Entry, server: str, authority: bytes, origin: str) -> TLSContextFactory:
     if not server.startswith("https"):
         return lambda certificate: None  # noqa: ARG005 - plain http has no certificate
+    cluster = entry.values
     verify = not cluster.get("insecure-skip-tls-verify", False)
-    return TLSConfig(origin, authority.decode("ascii", "ignore"), verify=verify)
+    named = "" if cluster.get("certificate-authority-data") else cluster.get("certificate-authority")
+    file = entry.folder / named if named else None
+    return TLSConfig(origin, authority.decode("ascii", "ignore"), file=file, verify=verify)
 
 
 def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) -> bytes | None:

@@ -1,6 +1,7 @@
 """Creates TLS contexts from certificate authorities and client certificates.
 
 Promises:
+- A file of certificate authorities is read for each context, because it is replaced when the authority is rotated.
 - The client verifies the server's certificate, unless the kubeconfig has `insecure-skip-tls-verify`.
 - A private key that the kubeconfig has as data is on disk only while OpenSSL reads it, in a folder that only the
   operator's user can read.
@@ -26,12 +27,15 @@ class TLSConfig:
     pem: str = ""
     """The trusted certificate authorities, '' for those of the system."""
 
+    file: Path | None = None
+    """The file of `pem`, which may have others later. None if they can't change."""
+
     verify: bool = True
 
     def __call__(self, certificate: Certificate | None) -> ssl.SSLContext:
         """The TLS context with a client certificate. Raises CredentialsError for unusable certificates and keys."""
         try:
-            context = ssl.create_default_context(cadata=self.pem or None)
+            context = ssl.create_default_context(cadata=self._authorities() or None)
         except ssl.SSLError as error:
             raise CredentialsError(
                 f"{self.origin}: the certificate authority is not a PEM certificate: {error}"
@@ -44,6 +48,15 @@ class TLSConfig:
         if certificate is not None:
             self._load(context, certificate)
         return context
+
+    def _authorities(self) -> str:
+        """The certificate authorities as the file has them now."""
+        if self.file is None:
+            return self.pem
+        try:
+            return self.file.read_text("ascii", "ignore")
+        except OSError as error:
+            raise CredentialsError(f"{self.origin}: the certificate authority can't be read: {error}") from error
 
     def _load(self, context: ssl.SSLContext, certificate: Certificate) -> None:
         with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:

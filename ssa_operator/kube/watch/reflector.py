@@ -6,6 +6,9 @@ Promises:
 - No answer and no failure of the server ends `run`. The reflector sets `state` and `problem`, and retries with the
   backoff of client-go's reflector.
 - The reflector replaces a silent watch by a new one from the last resourceVersion.
+- The cache does not outlive the history of the API server. If a watch can't be opened because the server is away, or
+  if its resourceVersion is older than that of the cache (its etcd was restored), the reflector lists again. A watch
+  from a future resourceVersion would be silent until the server reaches it, and then miss what was before.
 - An object that `keep` refuses is never in the cache. One that was in it and is refused from now on is removed.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES of them in a row.
@@ -135,6 +138,8 @@ class Reflector:
         self._failures = 0
         self._failed_at = 0.0
         self._gone_at: float | None = None
+        self._opened = False
+        self._interrupted = False
 
     @property
     def resource(self) -> Resource:
@@ -161,10 +166,23 @@ class Reflector:
                 await self._clock.sleep(self._record_failure(error))
 
     async def _list_or_watch(self) -> None:
+        if self._version and self._interrupted:
+            await self._check_history()
         if self._version or (self._streams_lists and not self._page_next_list):
             await self._watch()
             return
         await self._list()
+
+    async def _check_history(self) -> None:
+        """After an interruption: forget the version if the server's one is older, or if it does not answer."""
+        ours, self._version = self._version, ""
+        theirs = await self._client.latest_version(self.scope)
+        self._interrupted = False
+        if ours.isdigit() and theirs.isdigit() and int(theirs) < int(ours):
+            message = "%s: the API server went back from resourceVersion %s to %s; listing again"
+            log.warning(message, self.scope, ours, theirs)
+        else:
+            self._version = ours
 
     async def _list(self) -> None:
         mark = self.cache.mark()
@@ -185,6 +203,9 @@ class Reflector:
         try:
             silent = await self._read_stream(request, streamed)
         except ApiError as error:
+            self._interrupted = isinstance(error, Unreachable)
+            if self._interrupted and not self._opened:
+                self._version = ""
             if streamed is not None and error.code in (400, 422):
                 log.info("%s: the server does not stream lists (%s); listing in pages", self.scope, error.message)
                 self._streams_lists = False
@@ -193,6 +214,7 @@ class Reflector:
         if streamed is not None and not streamed.done:
             self._page_after_unfinished_list(silent=silent)
             return
+        self._interrupted = silent
         if self.events == before and self._clock.monotonic() - opened < timing.short_watch:
             raise Unreachable(request.subject, "the server ended the watch at once, without any event", sent=True)
 
@@ -209,7 +231,9 @@ class Reflector:
     async def _read_stream(self, request: calls.Request, streamed: _StreamedList | None) -> bool:
         """Process the stream's events until it ends or falls silent. Returns whether it fell silent."""
         lines = LineSplitter()
+        self._opened = False
         async with self._client.stream(request) as pieces:
+            self._opened = True
             if streamed is None:
                 self._set_synced()
             while True:

@@ -9,6 +9,7 @@ from aiohttp import web
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.discovery import PAUSE, RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.server_version import read_version
 from tests.kube.fakes import StillClock, refuse, scripted
 
 WIDGET = GroupKind("example.com", "Widget")
@@ -38,6 +39,7 @@ class Server:
         self.documents: dict[str, Any] = {}
         self.asked: list[str] = []
         self.failing = False
+        self.cut = False
         self.reached = asyncio.Event()
         self.answers = asyncio.Event()
         self.answers.set()
@@ -48,6 +50,8 @@ class Server:
         await self.answers.wait()
         if self.failing:
             return refuse(403, "Forbidden", "no discovery for you")
+        if self.cut:
+            return web.json_response(text='{"kind": "APIGroupDiscoveryList", "items": [{"meta')
         if self.groups is not None:
             assert "as=APIGroupDiscoveryList" in request.headers["Accept"]
             core = [aggregated("", version("v1", "configmaps", "ConfigMap"))]
@@ -217,3 +221,25 @@ async def test_a_crd_that_changes_during_a_discovery_causes_another_one(server: 
         await asking
         server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
         assert (await mapper.resource(WIDGET)).plural == "widgets"
+
+
+async def test_a_discovery_that_is_cut_is_an_error_and_changes_nothing(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client, StillClock())
+        await mapper.resource(WIDGET)
+        server.cut = True
+        mapper.invalidate()
+        with pytest.raises(ApiError, match=r"GET /apis? failed .*: the answer can't be read"):
+            await mapper.resource(WIDGET)
+        assert mapper.peek(WIDGET).plural == "widgets"
+        server.cut, server.asked = False, []
+        assert (await mapper.resource(WIDGET)).plural == "widgets"
+        assert sorted(server.asked) == ["/api", "/apis"]
+
+
+async def test_a_cut_version_is_an_error(server: Server) -> None:
+    server.cut = True
+    async with scripted(server) as client:
+        with pytest.raises(ApiError, match=r"GET /version failed .*: the answer can't be read"):
+            await read_version(client)

@@ -51,7 +51,10 @@ ECHOES: list[tuple[dict[str, Any], list[str]]] = [
         [],
     ),
     (status(400, "BadRequest", 'strict decoding error: unknown field "dta", hunter2'), ['unknown field "dta"']),
-    (status(403, "Forbidden", 'admission webhook "w" denied the request: password hunter2 is weak'), []),
+    (status(403, "Forbidden", 'admission webhook "w" denied the request: password hunter2 is weak'),
+     ['admission webhook "w" denied the request']),
+    (status(403, "Forbidden", 'secrets "a" is forbidden: exceeded quota: q, requested: count/secrets=1, used: '
+            'count/secrets=1, limited: count/secrets=1'), ["exceeded quota: q, requested: count/secrets=1"]),
 ]  # fmt: skip
 
 

@@ -650,3 +650,21 @@ async def test_a_server_that_always_answers_401_does_not_run_the_plugin_for_ever
 
 def test_no_token_is_in_a_repr() -> None:
     assert "hunter2" not in repr(FetchedCredential(headers={"Authorization": "Bearer hunter2"}))
+
+
+async def test_a_rotated_certificate_authority_is_read_again_at_once_and_then_every_ten_seconds(
+    tmp_path: Path, pair: tuple[bytes, bytes]
+) -> None:
+    clock = StillClock()
+    (tmp_path / "ca.crt").write_bytes(pair[0])
+    cluster = {"server": "https://127.0.0.1:1", "certificate-authority": "ca.crt"}
+    found = await credentials.load(kubeconfig(tmp_path / "k", {"token": "t"}, cluster), clock=clock)
+    before = found.ssl
+    assert found.renew_authorities()
+    assert found.ssl is not before
+    assert not found.renew_authorities()
+    clock.time += 10
+    (tmp_path / "ca.crt").write_text("half")
+    kept = found.ssl
+    assert not found.renew_authorities()
+    assert found.ssl is kept

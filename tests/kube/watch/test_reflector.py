@@ -10,11 +10,23 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from ssa_operator.kube.api import transport
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import FAILURES, Reflector, ReflectorState, ReflectorTiming
-from tests.kube.fakes import CONFIG_MAPS, StillClock, bookmark, config_map, event, refuse, scripted, status
+from tests.kube.fakes import (
+    CONFIG_MAPS,
+    StillClock,
+    TokenSequence,
+    bookmark,
+    config_map,
+    credentials,
+    event,
+    refuse,
+    scripted,
+    status,
+)
 
 TIMING = ReflectorTiming()
 
@@ -167,17 +179,17 @@ async def test_the_reflector_backs_off_if_the_server_always_answers_410() -> Non
 
 
 async def test_a_broken_watch_continues_from_its_last_version() -> None:
-    async with watched(breaks_after(*PRESENT, added("c", 6)), sends(added("d", 7))) as it:
-        assert it.queries[1]["resourceVersion"] == "6"
+    async with watched(breaks_after(*PRESENT, added("c", 6)), lists(6), sends(added("d", 7))) as it:
+        assert it.queries[2]["resourceVersion"] == "6"
         assert it.names == {"a", "b", "c", "d"}
         assert it.clock.slept == pytest.approx([1.2])
 
 
 async def test_the_reflector_keeps_half_a_line_until_the_rest_arrives() -> None:
     whole = added("c", 6)
-    async with watched(breaks_after(*PRESENT, whole[:30]), sends(whole[:10], whole[10:])) as it:
+    async with watched(breaks_after(*PRESENT, whole[:30]), lists(5), sends(whole[:10], whole[10:])) as it:
         assert it.names == {"a", "b", "c"}
-        assert it.queries[1]["resourceVersion"] == "5"
+        assert it.queries[2]["resourceVersion"] == "5"
 
 
 async def test_a_streamed_list_that_breaks_before_its_end_marker_changes_nothing() -> None:
@@ -188,10 +200,56 @@ async def test_a_streamed_list_that_breaks_before_its_end_marker_changes_nothing
 
 async def test_the_reflector_replaces_a_silent_watch_from_the_last_version() -> None:
     async with watched(
-        silent_after(*PRESENT, added("c", 6)), timing=ReflectorTiming(silence_timeout=0.05, short_watch=0)
+        silent_after(*PRESENT, added("c", 6)), lists(6), timing=ReflectorTiming(silence_timeout=0.05, short_watch=0)
     ) as it:
-        assert it.queries[1]["resourceVersion"] == "6"
+        assert it.queries[1] == {"limit": "1"}
+        assert it.queries[2]["resourceVersion"] == "6"
         assert it.clock.slept == []
+
+
+async def test_a_watch_that_never_begins_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def half_open(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(transport, "REQUEST_TIMEOUT", 0.1)
+    async with watched(half_open, sends(*PRESENT)) as it:
+        assert it.names == {"a", "b"}
+        assert it.clock.slept == pytest.approx([1.2])
+
+
+@pytest.mark.parametrize(
+    "interruption",
+    [silent_after(*PRESENT), breaks_after(*PRESENT)],
+    ids=["silence", "reset"],
+)
+async def test_if_the_server_went_back_the_reflector_lists_again(interruption: Round) -> None:
+    """Its etcd was restored from an older state. It accepts a watch from the future, and sends nothing."""
+    timing = ReflectorTiming(silence_timeout=0.05, short_watch=0)
+    older = sends(added("a", 1), bookmark(2, end=True))
+    async with watched(interruption, lists(2), older, timing=timing) as it:
+        assert it.queries[2]["sendInitialEvents"] == "true"
+        assert it.names == {"a"}
+        assert it.told[-1] == ("b2", "")
+
+
+async def loses_server(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+    """The watch ends in order. Then nothing listens until the next backoff."""
+    client, clock = watched.reflector._client, watched.clock
+    reached, client.credentials = client.credentials, credentials("http://127.0.0.1:1", TokenSequence("t"), clock)
+
+    async def sleep(seconds: float) -> None:
+        client.credentials = reached
+        await StillClock.sleep(clock, seconds)
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    return await sends(bookmark(7))(request, watched)
+
+
+async def test_if_the_server_was_away_the_reflector_lists_again() -> None:
+    async with watched(sends(*PRESENT, added("c", 6)), loses_server, sends(*PRESENT)) as it:
+        assert it.queries[-2]["sendInitialEvents"] == "true"
+        assert it.names == {"a", "b"}
 
 
 @pytest.mark.parametrize(

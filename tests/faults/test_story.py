@@ -1,0 +1,80 @@
+"""The comparison of a cluster with the story, and the table, as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.cell import Outcome, allowance, lost
+from tests.faults.story import FIRST, MAPS, ROLES, SECRETS, STACKS, Body, Key, Phase, Spec, differences, wrongly_deleted
+from tests.faults.story import wanted as wanted_children
+from tests.faults.table import BEGIN, END, replaced_table, table
+
+NAMESPACE = "ns"
+
+
+def cluster(**specs: Spec) -> dict[Key, Body]:
+    """A cluster as the templates say."""
+    ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
+    found: dict[Key, Body] = {}
+    for name, spec in specs.items():
+        metadata = {"name": name, "uid": name, "generation": 1}
+        found[STACKS, name] = {"metadata": metadata, "status": {"conditions": [ready]}}
+        for key, fields in wanted_children(NAMESPACE, name, spec).items():
+            found[key] = {"metadata": {"uid": " ".join(key)}, **(fields or {})}
+        found[MAPS, f"{name}-reader"]["data"] = {"uid": f"{MAPS} {name}-base"}
+        found[SECRETS, f"{name}-secret"]["data"] = {"password": "one"}
+    return found
+
+
+def test_a_cluster_as_the_templates_say_has_no_differences() -> None:
+    assert not differences(cluster(a=Spec()), NAMESPACE, {"a": Spec()})
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        (Spec(n=2), "a-base is not as rendered"),
+        (Spec(n=2), "a-second is missing"),
+        (Spec(extra=False), "a-extra is left over"),
+        (Spec(key="b"), "a-secret is not as rendered"),
+    ],
+)
+def test_every_difference_is_named(spec: Spec, word: str) -> None:
+    assert any(word in each for each in differences(cluster(a=Spec()), NAMESPACE, {"a": spec}))
+
+
+def test_an_object_with_another_uid_and_another_generated_value_are_lost() -> None:
+    before, after = cluster(a=Spec()), cluster(a=Spec())
+    after[MAPS, "a-once"] = {"metadata": {"uid": "new"}}
+    after[SECRETS, "a-secret"] = {**after[SECRETS, "a-secret"], "data": {"password": "two"}}
+    found = lost(before, after, Phase.RECREATE, NAMESPACE)
+    assert found == ["configmaps a-once", "the generated value of Secret a-secret"]
+
+
+def test_only_what_the_phase_deletes_is_deleted_rightly() -> None:
+    before = cluster(**FIRST)
+    extra, role = (MAPS, "web-0-extra"), (ROLES, "ns-web-0-extra")
+    gone = [(key, " ".join(key)) for key in (extra, role)]
+    assert not wrongly_deleted(gone, before, Phase.PRUNE, NAMESPACE)
+    assert wrongly_deleted(gone, before, Phase.MASS_UPDATE, NAMESPACE) == [" ".join(extra), " ".join(role)]
+    assert wrongly_deleted([(extra, "recreated")], before, Phase.PRUNE, NAMESPACE) == [" ".join(extra)]
+    finalized = [((ROLES, "ns-web-0"), f"{ROLES} ns-web-0"), ((MAPS, "web-1-bye"), "bye")]
+    assert not wrongly_deleted(finalized, before, Phase.FINALIZE, NAMESPACE)
+
+
+def test_a_hot_loop_is_beyond_the_allowance() -> None:
+    seconds = 6.0
+    spin = int(seconds * 500)
+    assert Outcome(fault="f", phase=Phase.PRUNE, held=seconds, requests=spin).failures
+    assert not Outcome(fault="f", phase=Phase.PRUNE, held=seconds, requests=allowance(seconds)).failures
+
+
+def test_the_table_replaces_the_one_before() -> None:
+    outcomes = [
+        Outcome(fault="reset", phase=Phase.PRUNE, seconds=1.23, held=6.0, requests=7),
+        Outcome(fault="reset", phase=Phase.RECREATE, problem="TimeoutError"),
+    ]
+    made = table(outcomes, "now")
+    assert "| reset | – | – | – | 1.2 s, 7 | **failed** | – | 0 | 0 |" in made
+    page = replaced_table(f"a\n{BEGIN}\nold\n{END}\nb\n", made)
+    assert page == f"a\n{BEGIN}\n{made}\n{END}\nb\n"
