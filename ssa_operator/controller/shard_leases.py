@@ -34,11 +34,11 @@ from ssa_operator.core.policies.shard_leases import (
     SHARD_LABEL,
     ShardLease,
     ShardView,
+    lease_labels,
     lease_name,
     lost_shards,
     observe_leases,
     read_shard_label,
-    shard_label,
 )
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.kube.api.client import Client
@@ -56,11 +56,6 @@ DEFAULT_TIMING = LeaseTiming()
 
 RELEASE_TIMEOUT = 2.0
 """Seconds for the release of the Lease when the operator stops."""
-
-
-def shard_lease_labels(shard: Shard) -> Mapping[str, str]:
-    """The labels of the Lease of a shard."""
-    return {"app.kubernetes.io/managed-by": "ssa-operator", SHARD_LABEL: shard_label(shard)}
 
 
 class ShardLeases:
@@ -114,7 +109,7 @@ class ShardLeases:
 
     async def _renew(self, client: Client) -> None:
         name = lease_name(self._shard.index)
-        labels = shard_lease_labels(self._shard)
+        labels = lease_labels(self._shard)
         access = LeaseAccess(client, self._namespace, name, timeout=self._timing.request_timeout, labels=labels)
         election = Election(identity=f"{socket.gethostname()}_{uuid.uuid4()}", timing=self._timing)
         try:
