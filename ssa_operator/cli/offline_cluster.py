@@ -28,6 +28,7 @@ from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.policies.parent_records import identity_key
 from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.folder.settings import Settings
 from ssa_operator.rendering.folder.sources import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 
@@ -110,7 +111,7 @@ class OfflineCluster:
         rendered = render(folder, body, view)
         if verify:
             rendered = verified(folder, body, view, rendered)
-        observed = self._observed(body, rendered, cluster_scope=folder.settings.cluster_scope)
+        observed = self._observed(body, rendered, folder.settings)
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
@@ -119,7 +120,7 @@ class OfflineCluster:
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )
 
-    def _observed(self, body: dict[str, Any], rendered: Rendered, *, cluster_scope: bool) -> Observed:
+    def _observed(self, body: dict[str, Any], rendered: Rendered, settings: Settings) -> Observed:
         parent, scoped = LiveObject.of(body), cluster_scoped(self.kinds)
         kinds = {group_kind(document) for document in rendered.documents}
         kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
@@ -135,7 +136,8 @@ class OfflineCluster:
                 existing={identity_key(owner): owner for owner in others.values()},
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
             ),
-            cluster_scope=cluster_scope,
+            cluster_scope=settings.cluster_scope,
+            max_children=settings.max_children,
             now=self.now,
         )
 

@@ -178,6 +178,7 @@ class Snapshot:
             parents=ObservedParents(existing=self._existing, claims=self._claims),
             records=apply_once.with_final_states(records, self.objects.get, self.taken),
             cluster_scope=parent.folder.settings.cluster_scope,
+            max_children=parent.folder.settings.max_children,
             now=self.taken,
         )
 

@@ -61,9 +61,11 @@ def template_contents(
     manifests: dict[PossibleManifest, None] = {}
     unknown: dict[UnknownPart, None] = {}
     for file in templates.manifest_files:
+        expansion.generates = False
         lines = _lines(_pieces(expansion, file.name, unknown), expansion.conditions)
         for document in _documents(lines):
-            manifests.update(dict.fromkeys(_Document(document, unknown).manifests()))
+            for manifest in _Document(document, unknown).manifests():
+                manifests[replace(manifest, generated_values=expansion.generates)] = None
     if templates.status is not None:
         _pieces(expansion, templates.status.name, unknown)
     return TemplateContents(

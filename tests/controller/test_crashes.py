@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ssa_operator.controller import operator as operators
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.policies.parent_records import GENERATED_VALUES_ANNOTATION
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -209,3 +212,68 @@ async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
         if crash.writes < at:
             break  # what follows at once may be one write of a status or two: this scenario had fewer
     assert at > count // 2
+
+
+KEPT = """\
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ name }}-login
+  annotations: {ssa-operator.dev/recreate: Background}
+type: example.com/v{{ spec.replicas }}
+stringData:
+  password: {{ generated(20) }}
+"""
+
+
+def of_type(version: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda body: bool(body["type"] == f"example.com/v{version}")
+
+
+async def recreate_secret(desk: Desk, name: str) -> None:
+    """Let the operator recreate a Secret. Fails if its generated value changes, or a copy of it is left over."""
+    await desk.apply_until_ready(echo(name, 1))
+    old = await desk.until("secrets", f"{name}-login", of_type(1))
+    await desk.apply_until_ready(echo(name, 2))
+    new = await desk.until("secrets", f"{name}-login", of_type(2))
+    assert uid(new) != uid(old)
+    assert new["data"] == old["data"]
+    view = await desk.view("secrets")
+    for copy in [live.identity.name for live in view.cache if live.parent_uid == new_parent(new)]:
+        if copy != f"{name}-login":
+            await desk.gone("secrets", copy)
+    await desk.until(ECHOES, name, lambda body: GENERATED_VALUES_ANNOTATION not in body["metadata"]["annotations"])
+    await desk.kubectl("delete", "echo", name, "--wait=false")
+    await desk.gone(ECHOES, name)
+
+
+def new_parent(body: dict[str, Any]) -> str:
+    return str(body["metadata"]["labels"][PARENT_UID_LABEL])
+
+
+@pytest.mark.parametrize(
+    ("after", "stride"),
+    [
+        pytest.param(True, 3, id="after some"),
+        pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
+        pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
+    ],
+)
+async def test_after_a_crash_at_any_write_of_a_recreation_the_object_has_its_generated_value(
+    desk: Desk,
+    cluster: Cluster,
+    options: MakeOptions,
+    templates: Path,
+    after: bool,
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
+    made = options(templates=only(templates, login=KEPT))
+    for at in itertools.count(stride, stride):
+        crash = Crash(at, after)
+        async with crashing_operators(cluster, made, crash):
+            await recreate_secret(desk, f"web-{at}x")
+        if crash.writes < at:
+            break
+    assert at > 6

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
-from tests.controller.harness import ECHOES, Desk, Operate, Running, echo, holds, map_template, ready_condition
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    Operate,
+    Running,
+    echo,
+    holds,
+    map_template,
+    not_ready_because,
+    ready_condition,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -64,3 +77,75 @@ async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_
         running.write(f"{ECHOES}/f.yaml.j2", map_template("f", x="'still'"))
         await desk.until("configmaps", "web-e", holds(x="still"))
         await desk.until(ECHOES, "web", lambda body: ready_condition(body).get("message", "").endswith("ready"))
+
+
+def says(words: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether the message of a parent's Ready has these words."""
+    return lambda body: words in ready_condition(body).get("message", "")
+
+
+OTHER = "('web-b' if name == 'web-a' else 'web-a') ~ '-e'"
+
+
+async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_named(
+    desk: Desk, operate: Operate
+) -> None:
+    async with operate() as running:
+        running.write(f"{ECHOES}/plain.yaml.j2", map_template("plain", x="spec.replicas"))
+        read = f"lookup('v1', 'ConfigMap', {OTHER}, optional=true).data.x"
+        running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x=f"({read} | default('')) ~ 'x'"))
+        await desk.apply(echo("web-a", 0), echo("web-b", 0))
+        for one, other in (("web-a", "web-b"), ("web-b", "web-a")):
+            words = f"because it reads ConfigMap {desk.namespace}/{other}-e, which is derived from it"
+            named = f"ConfigMap {desk.namespace}/{one}-e changes each time it is applied, {words}"
+            await desk.until(ECHOES, one, says(named))
+        await desk.until_event("EndlessChange", "because it reads ConfigMap")
+        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        assert applied.count("web-a-e") < 20
+
+        await desk.apply(echo("web-a", 3))
+        await desk.until("configmaps", "web-a-plain", holds(x="3"))
+
+
+def versioned(name: str, annotations: str = "{}") -> str:
+    """A template of a ConfigMap whose name changes with each change of a ConfigMap of the parent's namespace."""
+    lines = ("apiVersion: v1", "kind: ConfigMap", "metadata:", f"  name: {name}", f"  annotations: {annotations}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("annotations", ["{}", '{ssa-operator.dev/prune: "false"}'], ids=["pruned", "kept"])
+async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Operate, annotations: str) -> None:
+    latest = "lookup_all('v1', 'ConfigMap') | map(attribute='metadata.resourceVersion') | map('int') | max"
+    async with operate() as running:
+        running.write(f"{ECHOES}/plain.yaml.j2", map_template("plain", x="spec.replicas"))
+        running.write(f"{ECHOES}/e.yaml.j2", versioned(f"{{{{ name }}}}-e-{{{{ {latest} }}}}", annotations))
+        await desk.apply(echo("web", 0))
+        named = "the templates give a ConfigMap a new name each time"
+        await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
+        await desk.until_event("EndlessChange", named)
+        created = [each.step.identity.name for each in outcomes(running) if each.result is Result.CREATED]
+        assert len(created) < 20
+
+        await desk.apply(echo("web", 3))
+        await desk.until("configmaps", "web-plain", holds(x="3"))
+        await desk.kubectl("delete", "configmap", "web-plain")
+        await desk.until("configmaps", "web-plain", holds(x="3"))
+        running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x="'still'"))
+        await desk.until("configmaps", "web-e", holds(x="still"))
+        await desk.until(ECHOES, "web", lambda body: ready_condition(body).get("message", "").endswith("ready"))
+
+
+async def test_a_parent_gets_no_more_children_than_its_folder_allows(desk: Desk, operate: Operate) -> None:
+    count = "lookup_all('v1', 'ConfigMap', labels={'app': 'many'}) | length + 1"
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}-{{ number }}\n  labels: {app: many}\n"
+    async with operate() as running:
+        running.write(f"{ECHOES}/_settings.yaml", "maxChildren: 5\n")
+        text = f"{{% for number in range({count}) %}}\n---\n{head}{{% endfor %}}\n"
+        running.write(f"{ECHOES}/deployment.yaml.j2", text)
+        await desk.apply(echo("web", 0))
+        words = ("web-5 is not created", "6 children, and 5 are allowed", "maxChildren")
+        await desk.until(ECHOES, "web", not_ready_because("InvalidManifest", *words))
+        await desk.read("configmaps", "web-4")
+        assert await desk.find("configmaps", "web-5") is None
+        running.write(f"{ECHOES}/_settings.yaml", "maxChildren: 7\n")
+        await desk.until(ECHOES, "web", not_ready_because("InvalidManifest", "web-7 is not created"))

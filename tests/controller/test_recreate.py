@@ -428,7 +428,7 @@ class DisconnectingClient(Client):
 
     async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
         left = await super().delete(resource, namespace, name, options)
-        self.lost = resource.kind == self.kind
+        self.lost = (resource.kind, name) == (self.kind, "web")
         return left
 
     async def apply(

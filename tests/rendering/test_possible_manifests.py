@@ -328,3 +328,11 @@ def test_nothing_of_the_examples_is_unknown(root: Path) -> None:
         found = template_contents(folder)
         assert found.manifests
         assert found.unknown == ()
+
+
+def test_the_manifests_of_a_file_that_generates_values_are_marked(tmp_path: Path) -> None:
+    found = contents(tmp_path, "{% set x = generated(20) %}\n" + MAP, JOB)
+    assert {each.group_kind.kind: each.generated_values for each in found.manifests} == {
+        "ConfigMap": True,
+        "Job": False,
+    }

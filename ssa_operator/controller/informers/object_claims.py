@@ -2,17 +2,19 @@
 
 Promises:
 - An object belongs to the parent that rendered it first, for as long as that parent renders it and exists.
+- It knows what each rendered object reads by name, so that a loop through several parents is found.
 - A parent that was refused an object is reconciled again when the other parent releases it, and when the object is
   deleted or gets another owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.policies.feedback_loops import reads_by_name
 
 _NONE: frozenset[Identity] = frozenset()
 
@@ -30,6 +32,8 @@ class ObjectClaims(Mapping[Identity, str]):
         self.parents = parents
         self.all_parents_known = all_parents_known
         self._requeue = requeue
+        self.read_by: dict[Identity, Collection[Identity]] = {}
+        """What each rendered object reads by name."""
         self._owners: dict[Identity, str] = {}
         self._claimed: dict[str, frozenset[Identity]] = {}
         self._refused: dict[str, frozenset[Identity]] = {}
@@ -60,6 +64,11 @@ class ObjectClaims(Mapping[Identity, str]):
         self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
         released = self._claimed.get(uid, _NONE) - claimed
         self._owners.update(dict.fromkeys(claimed, uid))
+        if plan.rendered.asked or any(identity in self.read_by for identity in claimed):
+            reads = reads_by_name(plan.rendered, claimed)
+            for identity in claimed - reads.keys():
+                self.read_by.pop(identity, None)
+            self.read_by.update(reads)
         self._claimed[uid] = claimed
         self._release(released)
 
@@ -76,6 +85,7 @@ class ObjectClaims(Mapping[Identity, str]):
     def _release(self, identities: Iterable[Identity]) -> None:
         for identity in identities:
             self._owners.pop(identity, None)
+            self.read_by.pop(identity, None)
             self.free(identity)
 
     def _set_refused(self, uid: str, refused: frozenset[Identity]) -> None:

@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -45,6 +45,10 @@ class ClusterAccess:
     """The field managers whose fields the operator adopts with an existing object."""
     dry_run: bool = False
     """Whether every write is a dry run."""
+    keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
+    """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
+    reason of the deletion. Raises ApiError and ValueError.
+    """
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""

@@ -19,6 +19,7 @@ from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
@@ -68,6 +69,8 @@ class Observer:
         with stage(Stage.OBSERVE):
             records = self._records(turn)
             await self._watch_recorded(turn, records)
+            if records.kept_values:
+                await restore_kept_values(self._cluster, turn)
             hidden = await self._hidden(turn, records)
             rendered, unlabelled = await self._render(turn, hidden)
             return self._observed(turn, rendered, records, unlabelled, hidden), rendered
@@ -228,6 +231,7 @@ class Observer:
             reconciled_before=state.reconciled_before,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             cluster_scope=turn.parent.folder.settings.cluster_scope,
+            max_children=turn.parent.folder.settings.max_children,
             sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,

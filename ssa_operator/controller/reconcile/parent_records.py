@@ -14,6 +14,7 @@ from dataclasses import replace
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning import once_outcomes
@@ -176,9 +177,12 @@ async def record_once(
     return outcomes
 
 
-async def trim_inventory(cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
-    """Remove from the records the children that are gone, and a prune that is no longer held."""
+async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_values: frozenset[Identity]) -> None:
+    """Remove from the records the children that are gone, a prune that is no longer held, and the objects whose
+    generated values no Secret keeps any more.
+    """
     records = read_parent_records(turn.parent.live)
+    records = replace(records, kept_values=records.kept_values - obsolete_values)
     if records.held_prune is not None and turn.state.renders.hold is None:
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:

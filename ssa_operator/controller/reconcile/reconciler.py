@@ -26,12 +26,13 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
     record_once,
     save_parent_records,
-    trim_inventory,
+    trim_records,
 )
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
@@ -42,6 +43,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
+    after_creations,
     after_outcomes,
     after_recreations,
     after_reverts,
@@ -95,6 +97,7 @@ class Reconciler:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
+        self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
         self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
@@ -175,6 +178,7 @@ class Reconciler:
             self._cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
+            keep_values=ValueKeeper(self._cluster, turn).keep,
         )
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
@@ -190,6 +194,7 @@ class Reconciler:
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         """Update the history of the children. Returns the outcomes with new warnings only."""
         history = after_reverts(turn.state.children, outcomes, self._now())
+        history = after_creations(history, outcomes, self._now())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
         return outcomes
@@ -205,7 +210,8 @@ class Reconciler:
         own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
-        await trim_inventory(self._cluster, turn, plan)
+        obsolete = await delete_kept_values(self._cluster, turn, plan, outcomes)
+        await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
 
@@ -242,7 +248,9 @@ class Reconciler:
         follows = inputs_changed(plan.rendered, outcomes, now) or (
             turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
-        history = after_changes(turn.state.children, plan.rendered, outcomes, now, follows=follows)
+        history = after_changes(
+            turn.state.children, plan.rendered, outcomes, now, follows=follows, read_by=self._claims.read_by
+        )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):

@@ -8,6 +8,7 @@ Promises:
 - Without the annotation `recreate` in the manifest, nothing is deleted.
 - If a check or a request fails, the old object stays as it is, and the outcome names what failed and why.
 - An object is deleted only with its uid as precondition: an object that took its name meanwhile stays.
+- An object with generated values is deleted only after they are on record, for the case that this process dies.
 - In a dry run, the outcome has the new object as the checks showed it.
 """
 
@@ -194,6 +195,11 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
         old=live if has_generated_values else None,
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending))
+    if has_generated_values and cluster.keep_values is not None:
+        try:
+            await cluster.keep_values(live, pending.why)
+        except ValueError as error:
+            return _conflict(change, f"{_kept(change)}: its generated values could be lost: {error}")
     with cluster.writing(identity):
         try:
             options = calls.DeleteOptions(

@@ -39,6 +39,8 @@ class PossibleManifest:
     """Whether it may be a finalize hook."""
     recreated: bool = False
     """Whether the operator may delete and recreate its object."""
+    generated_values: bool = False
+    """Whether its file generates values."""
     pruned: bool = True
     """Whether the operator may prune its object."""
     role: RoleReference | None = None

@@ -9,10 +9,10 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.ordering import CHANGED, Requeues
@@ -27,6 +27,7 @@ from ssa_operator.core.policies.field_conflicts import (
     update_histories,
     with_revert,
 )
+from ssa_operator.core.policies.new_names import NewNames, with_created, without_settled_names
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
 from ssa_operator.core.readiness.pod_failures import PodCheck
@@ -50,6 +51,8 @@ class ChildHistory:
     """The API server's warnings that were shown already."""
     feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=dict)
     """The children that change each time they are applied."""
+    new_names: Mapping[GroupKind, NewNames] = field(default_factory=dict)
+    """The kinds whose children get other names again and again."""
     requeues: Requeues = field(default_factory=Requeues)
     """Reconciles in a row that each changed what templates read."""
     pod_checks: Mapping[Identity, PodCheck] = field(default_factory=dict)
@@ -71,7 +74,10 @@ def observe_loops(history: ChildHistory, now: float, *, reset: bool) -> ChildHis
     """The history without feedback loops that have settled. With `reset` (a user changed the parent or its templates)
     there are none: what the user wants is applied at once.
     """
-    return replace(history, feedback_loops={} if reset else without_settled(history.feedback_loops, now))
+    if reset:
+        return replace(history, feedback_loops={}, new_names={})
+    loops, names = without_settled(history.feedback_loops, now), without_settled_names(history.new_names, now)
+    return replace(history, feedback_loops=loops, new_names=names)
 
 
 def observe_conflicts(
@@ -99,6 +105,22 @@ def after_recreations(history: ChildHistory, outcomes: Iterable[Outcome]) -> Chi
         if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
             failures[step.identity] = failures.get(step.identity, 0) + 1
     return replace(history, recreations=recreations, hook_failures=failures)
+
+
+def after_creations(history: ChildHistory, outcomes: Sequence[Outcome], now: float) -> ChildHistory:
+    """The history with the children that got other names; `history` is that of before `after_outcomes`."""
+    known = history.apply_records
+    created = [
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.result is Result.CREATED and outcome.step.identity not in known
+    ]
+    if not created:
+        return history
+    rendered = {outcome.step.identity for outcome in outcomes if outcome.step.location is not None}
+    pruned = {outcome.step.identity for outcome in outcomes if outcome.step.action is Action.PRUNE}
+    unrendered = (pruned | known.keys()) - rendered
+    return replace(history, new_names=with_created(history.new_names, created, unrendered, now))
 
 
 def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
@@ -147,17 +169,23 @@ def after_warnings(history: ChildHistory, outcomes: Sequence[Outcome]) -> tuple[
 
 
 def after_changes(
-    history: ChildHistory, rendered: Rendered, outcomes: Sequence[Outcome], now: float, *, follows: bool
+    history: ChildHistory,
+    rendered: Rendered,
+    outcomes: Sequence[Outcome],
+    now: float,
+    *,
+    follows: bool,
+    read_by: Mapping[Identity, Collection[Identity]],
 ) -> ChildHistory:
     """The history with the children that changed again. `follows` is whether another reconcile has to follow, because
-    this one changed what templates read.
+    this one changed what templates read. `read_by` has what each child of any parent reads by name.
     """
     ours = (outcome for outcome in outcomes if outcome.step.history.foreign_change is None)
     changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
     lives = [outcome.live for outcome in outcomes if outcome.live is not None]
     return replace(
         history,
-        feedback_loops=with_changes(history.feedback_loops, rendered, changed, lives, now),
+        feedback_loops=with_changes(history.feedback_loops, rendered, changed, lives, now, read_by),
         requeues=history.requeues.continued if follows else Requeues(),
     )
 
@@ -169,7 +197,8 @@ def next_revert_at(history: ChildHistory) -> float | None:
 
 def next_loop_at(history: ChildHistory, now: float) -> float | None:
     """When a child of a feedback loop is applied again, or another reconcile follows this one."""
-    moment = earliest(*(each.again_at(now) for each in history.feedback_loops.values()))
+    series = (*history.feedback_loops.values(), *history.new_names.values())
+    moment = earliest(*(each.again_at(now) for each in series))
     return earliest(moment, now + history.requeues.pause) if history.requeues.count else moment
 
 

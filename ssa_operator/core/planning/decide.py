@@ -26,6 +26,7 @@ from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
+from ssa_operator.core.policies.new_names import NewNames
 from ssa_operator.core.policies.recreate import deletion_message
 from ssa_operator.core.policies.unchanged import is_unchanged
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState
@@ -124,6 +125,20 @@ class _Case:
     @property
     def loop_paused(self) -> bool:
         return self.loop is not None and self.loop.apply_delayed(self.observed.now)
+
+    @property
+    def names(self) -> NewNames | None:
+        """The series of new names of the child's kind."""
+        return self.observed.history.new_names.get(self.manifest.identity.group_kind)
+
+    @property
+    def names_paused(self) -> bool:
+        return self.names is not None and self.names.apply_delayed(self.observed.now)
+
+    @property
+    def is_newly_named(self) -> bool:
+        """Whether the child doesn't exist, and was not applied before."""
+        return self.step.live is None and self.manifest.identity not in self.observed.history.apply_records
 
 
 _Rule: TypeAlias = Callable[[_Case], Step | None]
@@ -224,6 +239,12 @@ def _is_recreated(case: _Case) -> Step | None:
     return replace(case.step, reason=recreation.why or "was deleted to be recreated")
 
 
+def _name_is_paused(case: _Case) -> Step | None:
+    if not case.is_newly_named or not case.names_paused:
+        return None
+    return replace(case.step, action=Action.WAIT, reason=_NAMES_PAUSED)
+
+
 def _is_created(case: _Case) -> Step:
     return replace(
         case.step, reason="was deleted" if case.step.history.foreign_change is not None else "does not exist"
@@ -285,7 +306,7 @@ def _is_applied(case: _Case) -> Step:
 
 
 CLAIM_RULES: tuple[_Rule, ...] = (_belongs_to_other_parent, _owner_may_still_exist, _is_applied_once)
-ABSENT_RULES: tuple[_Rule, ...] = (_waits_while_paused, _is_recreated, _is_created)
+ABSENT_RULES: tuple[_Rule, ...] = (_waits_while_paused, _is_recreated, _name_is_paused, _is_created)
 PRESENT_RULES: tuple[_Rule, ...] = (
     _is_being_deleted,
     _was_left_by_a_former_parent,
@@ -298,6 +319,7 @@ PRESENT_RULES: tuple[_Rule, ...] = (
 )
 
 _CONFLICT_PAUSED = "is changed by another manager again and again, and is reverted after a pause"
+_NAMES_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 _LOOP_PAUSED = "changes each time it is applied, and is applied after a pause"
 
 
@@ -311,6 +333,9 @@ def _with_messages(case: _Case) -> Step:
         step = replace(step, history=past)
     if case.loop is not None and case.loop.slowed_down:
         step = replace(step, history=replace(step.history, feedback_loop=case.loop.text(step.identity)))
+    names = case.names
+    if names is not None and names.slowed_down and (case.is_newly_named or step.identity == names.newest):
+        step = replace(step, history=replace(step.history, feedback_loop=names.text))
     return step
 
 

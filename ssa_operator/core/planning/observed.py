@@ -14,6 +14,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.core.policies.parent_records import ParentRecords
 
 
@@ -95,6 +96,8 @@ class Observed:
     apply_scope: ApplyScope = ApplyScope.ALL
     cluster_scope: bool = False
     """The folder's setting `clusterScope`."""
+    max_children: int = MAX_CHILDREN
+    """The folder's setting `maxChildren`."""
     sharded: bool = False
     """Whether children get the label with their parent's bucket."""
     confidential: bool = False

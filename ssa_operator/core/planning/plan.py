@@ -3,11 +3,13 @@
 Promises:
 - Every child has exactly one step: no child is both applied and pruned.
 - A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied.
+- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same.
 - A plan lists its prunes last, and core.planning.prune decides on each of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
@@ -18,10 +20,11 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.decide import decide_step, refused_step, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import order_steps
-from ssa_operator.core.planning.prune import plan_prune
+from ssa_operator.core.planning.prune import is_prunable, plan_prune
 from ssa_operator.core.planning.render_history import RenderHistory
-from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
+from ssa_operator.core.policies.new_names import too_many_message
 from ssa_operator.core.policies.parent_records import HeldPrune
 
 
@@ -119,4 +122,35 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
             locations.setdefault(step.identity, wait.location)
             steps.append(step)
             dependencies.append(wait.dependencies)
-    return order_steps(steps, dependencies, rendered)
+    return order_steps(_without_too_many(observed, steps), dependencies, rendered)
+
+
+def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+    """The steps; those that would create more children than the folder's settings allow are refused. What exists is
+    applied in any case.
+    """
+    rendered = {step.identity for step in steps}
+    new = sum(1 for step in steps if _creates(step))
+    if not new or len(rendered) + len(observed.children.own) <= observed.max_children:
+        return [*steps]
+    # What is pruned doesn't count, unless its kind gets new names again and again.
+    staying = {
+        live.identity
+        for live in observed.children.own
+        if live.owned_fields()
+        and (live.identity.group_kind in observed.history.new_names or not is_prunable(observed, live))
+    }
+    count = len(rendered | staying)
+    if count <= observed.max_children:
+        return [*steps]
+    reason = too_many_message(count, observed.max_children)
+    return [
+        replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
+        if _creates(step)
+        else step
+        for step in steps
+    ]
+
+
+def _creates(step: Step) -> bool:
+    return step.action is Action.APPLY and step.live is None

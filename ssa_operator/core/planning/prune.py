@@ -76,10 +76,10 @@ def _is_unrendered(observed: Observed, live: LiveObject, planned: AbstractSet[Id
 
     The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     """
-    return live.identity not in planned and _is_prunable(observed, live)
+    return live.identity not in planned and is_prunable(observed, live)
 
 
-def _is_prunable(observed: Observed, live: LiveObject) -> bool:
+def is_prunable(observed: Observed, live: LiveObject) -> bool:
     """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
     `prune: "false"` has neither, and stays.
     """
@@ -164,7 +164,7 @@ def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: Abstrac
         for live in observed.children.own
         # A child that is rendered and is being deleted is recreated.
         if (not live.deleting or live.identity in planned)
-        and _is_prunable(observed, live)
+        and is_prunable(observed, live)
         and (settled is None or live.identity in settled or live.identity in pruned)
     )
 

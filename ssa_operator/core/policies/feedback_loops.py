@@ -1,8 +1,10 @@
 """Slows down feedback loops: a child whose template reads an object that is derived from the child.
 
 Promises:
-- The operator slows down only a child that is part of a loop: templates of the same parent read it, and it is made of
-  what they render, or of itself. A chain of children is no loop, and neither are repeated changes by others.
+- The operator slows down only a child that is part of a loop: it is made of what templates render, and they read it, or
+  it reads itself. A chain of children is no loop, and neither are repeated changes by others.
+- A loop may lead through the children of several parents of this process, if their templates read each other's children
+  by name.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
 - During a pause no event of the parent applies that child. The parent's other children don't wait for it.
 - A loop is over when the child hasn't changed for twice its last pause, and at least for SETTLED_AFTER.
@@ -10,7 +12,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ssa_operator.core.objects.annotations import Reference
@@ -27,40 +29,49 @@ ALLOWED_CHANGES = 6
 SETTLED_AFTER = 30.0
 """Seconds without a change after which a loop is over, or twice the last pause where that is longer."""
 
+NOTHING: Mapping[Identity, Collection[Identity]] = {}
+"""Children that read nothing by name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackLoop:
-    """The successive changes of one child that is part of a loop."""
+class ChangeSeries:
+    """Successive changes that follow from each other, and the pauses between them."""
 
     changes: int
-    """How often applying the child changed it."""
+    """How many there were."""
     changed_at: float
-    """When it changed last, in seconds since the epoch."""
-    reads: Query
-    """What the child reads that is derived from it."""
+    """When the last one was, in seconds since the epoch."""
 
     @property
     def slowed_down(self) -> bool:
-        """Whether the child changed too often to settle soon."""
+        """Whether there were too many to settle soon."""
         return self.changes > ALLOWED_CHANGES
 
     @property
     def apply_due(self) -> float:
-        """When the operator may apply the child again."""
+        """When the operator may make the next change."""
         return self.changed_at + (backoff(self.changes - ALLOWED_CHANGES, 0.0) if self.slowed_down else 0.0)
 
     @property
     def settles_at(self) -> float:
-        """When the loop is over, if the child doesn't change before."""
+        """When the series is over, if no change follows before."""
         return self.changed_at + max(SETTLED_AFTER, 2 * (self.apply_due - self.changed_at))
 
     def apply_delayed(self, now: float) -> bool:
-        """Whether the operator doesn't apply the child yet."""
+        """Whether the operator doesn't make the next change yet."""
         return now < self.apply_due
 
     def again_at(self, now: float) -> float | None:
         """When the parent must be reconciled even without an event; None without a pause."""
         return None if not self.slowed_down else self.apply_due if self.apply_delayed(now) else self.settles_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackLoop(ChangeSeries):
+    """The successive changes of one child that is part of a loop: how often applying the child changed it."""
+
+    reads: Query
+    """What the child reads that is derived from it."""
 
     def text(self, identity: Identity) -> str:
         """The message about the loop."""
@@ -84,15 +95,20 @@ def with_changes(
     changed: Iterable[Identity],
     lives: Sequence[LiveObject],
     now: float,
+    read_by: Mapping[Identity, Collection[Identity]] = NOTHING,
 ) -> Mapping[Identity, FeedbackLoop]:
-    """The loops after a reconcile that changed these children; `lives` are all children that exist."""
+    """The loops after a reconcile that changed these children; `lives` are all children that exist. `read_by` has what
+    each child of any parent reads by name.
+    """
     changed = list(changed)
     if not changed or not rendered.asked:
         return feedback_loops
     found = dict(feedback_loops)
     looping = _children_in_loops(rendered, lives)
     for identity in changed:
-        reads = looping.get(Reference(identity.kind, identity.name))
+        reads = looping.get(Reference(identity.kind, identity.name)) or _query_that_leads_back(
+            identity, rendered, read_by
+        )
         if reads is not None:
             before = found.get(identity)
             found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, changed_at=now, reads=reads)
@@ -115,6 +131,64 @@ def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mappi
                 targets.setdefault(target, query)
     loops = circular({name: list(targets) for name, targets in reads.items()})
     return {name: reads[name][targets[0]] for name, targets in loops.items()}
+
+
+def reads_by_name(
+    rendered: Rendered, rendered_children: Collection[Identity]
+) -> Mapping[Identity, Collection[Identity]]:
+    """What each of these children of a parent reads by name: objects that it looks up, and other children."""
+    found: dict[Identity, Collection[Identity]] = {}
+    for document in rendered.documents:
+        if not document.dependencies:
+            continue
+        name = (document.body["kind"], document.body["metadata"]["name"])
+        targets = dict.fromkeys(
+            target
+            for dependency in document.dependencies
+            if not dependency.after
+            for target in _named(dependency.query, rendered_children)
+        )
+        for identity in rendered_children if targets else ():
+            if (identity.kind, identity.name) == name:
+                found[identity] = targets
+    return found
+
+
+def _named(query: Query, children: Iterable[Identity]) -> Iterator[Identity]:
+    match query:
+        case Lookup():
+            yield query.identity
+        case Reference():
+            yield from (identity for identity in children if (identity.kind, identity.name) == (query.kind, query.name))
+
+
+def _query_that_leads_back(
+    identity: Identity, rendered: Rendered, read_by: Mapping[Identity, Collection[Identity]]
+) -> Query | None:
+    """The lookup of a child that reads an object which is derived from the child, None where it has none."""
+    if identity not in read_by:
+        return None
+    for name, dependencies in _dependencies(rendered):
+        if name != Reference(identity.kind, identity.name):
+            continue
+        for dependency in dependencies:
+            query = dependency.query
+            if isinstance(query, Lookup) and not dependency.after and _leads_to(identity, query.identity, read_by):
+                return query
+    return None
+
+
+def _leads_to(target: Identity, start: Identity, read_by: Mapping[Identity, Collection[Identity]]) -> bool:
+    """Whether `start` reads the target, or reads what reads it."""
+    seen, pending = {start}, [start]
+    while pending:
+        for each in read_by.get(pending.pop(), ()):
+            if each == target:
+                return True
+            if each not in seen:
+                seen.add(each)
+                pending.append(each)
+    return False
 
 
 def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]]:

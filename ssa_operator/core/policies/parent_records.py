@@ -33,6 +33,11 @@ ONCE_ANNOTATION = f"{PREFIX}once"
 HELD_PRUNE_ANNOTATION = f"{PREFIX}held"
 """The annotation with a held prune."""
 
+GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
+"""The annotation with the children that are being recreated and whose generated values a Secret keeps meanwhile. It
+names the children only.
+"""
+
 FINALIZER = f"{PREFIX}cleanup"
 """The finalizer of a parent whose children Kubernetes can't delete, or that has finalize hooks."""
 
@@ -82,6 +87,8 @@ class ParentRecords:
     """What became of each manifest that is applied once, and of each finalize hook, by key."""
     held_prune: HeldPrune | None = None
     """The prune that waits for a confirmation."""
+    kept_values: frozenset[Identity] = frozenset()
+    """The children whose generated values a Secret keeps while they are recreated."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
 
@@ -147,6 +154,11 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         inventory=inventory,
         once_records={key: record for key, record in once_records.items() if isinstance(record, str)},
         held_prune=_read_held_prune(_decoded(annotations.get(HELD_PRUNE_ANNOTATION), dict)),
+        kept_values=frozenset(
+            identity
+            for entry in _decoded(annotations.get(GENERATED_VALUES_ANNOTATION), list)
+            if (identity := read_identity(entry)) is not None
+        ),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
     )
 
@@ -166,6 +178,9 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.held_prune:
         held = {"reconcileAt": records.held_prune.reconcile_at, "children": sorted(records.held_prune.children)}
         annotations[HELD_PRUNE_ANNOTATION] = _encoded(held)
+    if records.kept_values:
+        kept = [_identity_entry(identity) for identity in sorted(records.kept_values)]
+        annotations[GENERATED_VALUES_ANNOTATION] = _encoded(kept)
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
@@ -204,6 +219,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         INVENTORY_ANNOTATION: bool(records.inventory),
         ONCE_ANNOTATION: bool(records.once_records),
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
+        GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
     }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"
@@ -227,12 +243,15 @@ def _escaped(name: str) -> str:
 
 
 def _inventory_entry(identity: Identity, wave: int) -> dict[str, Any]:
+    return {**_identity_entry(identity), "wave": wave}
+
+
+def _identity_entry(identity: Identity) -> dict[str, Any]:
     entry = {
         "group": identity.group,
         "kind": identity.kind,
         "namespace": identity.namespace,
         "name": identity.name,
-        "wave": wave,
     }
     return {field: value for field, value in entry.items() if value or field == "name"}
 

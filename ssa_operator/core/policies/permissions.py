@@ -225,6 +225,10 @@ class _Derivation:
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"
             yield from self._needs(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)
+        if manifest.recreated and manifest.generated_values:
+            purpose = "Secrets that keep generated values while their object is recreated"
+            parents = self._watched if self._parent.namespaced else where
+            yield from self._needs(purpose, "", "secrets", parents, ("get", "create", "patch", "delete"), location)
         if kind in _BINDINGS:
             yield from self._for_binding(manifest, where)
         if kind in _ROLES:

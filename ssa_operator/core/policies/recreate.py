@@ -138,7 +138,8 @@ def propagation(manifest: Manifest) -> Recreate:
 def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
     """Why the generated values of an object could be lost if it was deleted, '' where the new object surely gets them.
 
-    Only the object holds them. If the process dies during a slow deletion, the next process finds the object gone.
+    During a slow deletion others may still write the object, and its record (core.policies.kept_values) has the values
+    of before.
     """
     if propagation(manifest) is not Recreate.BACKGROUND:
         return f"its generated values could be lost while it is being deleted; set {ANNOTATION} to Background"

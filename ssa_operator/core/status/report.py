@@ -62,9 +62,8 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     children = with_waiting_causes(child_statuses(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
-    feedback_loop = sentence(
-        [outcome.step.history.feedback_loop for outcome in outcomes if outcome.step.history.feedback_loop]
-    )
+    loops = dict.fromkeys(outcome.step.history.feedback_loop for outcome in outcomes)
+    feedback_loop = sentence([loop for loop in loops if loop])
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
     report = _with_outcomes(

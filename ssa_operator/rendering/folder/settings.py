@@ -13,6 +13,7 @@ from typing import Any
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
 from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -20,7 +21,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, f
 
 SETTINGS = "_settings.yaml"
 
-_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen")
+_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Settings:
     """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
     """Field managers whose fields the operator takes over when it adopts an existing object."""
+    max_children: int = MAX_CHILDREN
+    """How many children a parent may have."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
 
@@ -70,8 +73,18 @@ def _settings(found: Any, node: Node) -> Settings:
         version=version,
         cluster_scope=cluster_scope,
         former_managers=_former_managers(found.get("formerManagers", []), node),
+        max_children=_max_children(found.get("maxChildren"), node),
         suspend_when=_suspend_when(found.get("suspendWhen"), node),
     )
+
+
+def _max_children(value: Any, node: Node) -> int:
+    if value is None:
+        return MAX_CHILDREN
+    if type(value) is not int or value < 1:
+        location = find_location(node, ("maxChildren",), SlotValues())
+        raise DocumentError(f"maxChildren must be a whole number from 1; the default is {MAX_CHILDREN}", location)
+    return value
 
 
 def _suspend_when(value: Any, node: Node) -> Predicate | None:

@@ -94,6 +94,8 @@ class Expansion:
     """The fields of the parent that all expanded files read."""
     unknown: dict[UnknownPart, None] = field(default_factory=dict)
     """What hides text or lookups."""
+    generates: bool = False
+    """Whether an expanded file generates values."""
     conditions: list[Condition] = field(default_factory=list)
     """The conditions by number."""
     _pieces: list[Piece] = field(default_factory=list)
@@ -477,6 +479,7 @@ class Expansion:
             if node.node.name in ("lookup", "lookup_all"):
                 computed = node.dyn_args is not None or node.dyn_kwargs is not None
                 self._lookup(node, _Arguments(arguments, named, computed))
+            self.generates = self.generates or node.node.name == "generated"
             return UNKNOWN
         target = self._value(node.node, scope)
         if isinstance(target, Body):

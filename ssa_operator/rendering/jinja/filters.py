@@ -157,18 +157,22 @@ def md5(value: Any) -> str:
 def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
     """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
 
-    A longer one is shortened and ends with a hash of the whole text.
+    A text that is legal stays as it is. Any other one ends with a hash of the whole text, so that `a.b` and `a-b` have
+    different names.
     """
     if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
         raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
     text = _text("k8s_name", value)
+    if len(text) <= length and _LEGAL_NAME.fullmatch(text):
+        return text
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
         raise UnfitValueError("k8s_name: the text has no letter or digit that a name can have")
-    if len(name) <= length:
-        return name
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
     return f"{name[: length - _HASH_LENGTH - 1].rstrip('-')}-{digest}"
+
+
+_LEGAL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def later(value: Any, duration: Any) -> str:

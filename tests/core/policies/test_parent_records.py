@@ -37,6 +37,7 @@ RECORDS = st.builds(
     inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
     once_records=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
     held_prune=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
+    kept_values=st.frozensets(IDENTITIES, max_size=4),
     has_finalizer=st.booleans(),
 )
 
@@ -90,6 +91,7 @@ def test_a_removal_removes_unneeded_records_and_nothing_else(
         inventory=kept.inventory if needed.inventory else {},
         once_records=kept.once_records if needed.once_records else {},
         held_prune=kept.held_prune if needed.held_prune else None,
+        kept_values=kept.kept_values if needed.kept_values else frozenset(),
         has_finalizer=kept.has_finalizer and needed.has_finalizer,
     )
     assert [each for each in after.metadata.finalizers if each != FINALIZER] == [*theirs, "a/z"]

@@ -132,6 +132,13 @@ def test_a_stateful_set_that_is_recreated_grows_its_volumes() -> None:
     assert verbs(manifest("StatefulSet", "apps"), "pods") == {("", ""): {"list"}}
 
 
+def test_generated_values_of_an_object_that_is_recreated_are_kept_in_a_secret() -> None:
+    both = manifest("ConfigMap", recreated=True, generated_values=True)
+    assert verbs(both, "secrets", "team-a") == {("team-a", ""): {"get", "create", "patch", "delete"}}
+    assert verbs(manifest("ConfigMap", recreated=True), "secrets") == {}
+    assert verbs(manifest("ConfigMap", generated_values=True), "secrets") == {}
+
+
 def test_a_child_in_another_namespace_is_allowed_only_there() -> None:
     found = verbs(manifest("ConfigMap", namespace="shared"), "configmaps", "team-a")
     assert found == {("team-a", ""): READ, ("shared", ""): READ | APPLY | {"delete"}}

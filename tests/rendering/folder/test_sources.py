@@ -120,6 +120,8 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yaml": "Interval: 5s\n"}, "_settings.yaml:1: Interval is not a setting; did"),
         ({"a.yaml": HEAD, "_settings.yaml": "zzz: 1\n"}, "_settings.yaml:1: zzz is not a setting; known are"),
         ({"a.yaml": HEAD, "_settings.yaml": "clusterScope: yes\n"}, "_settings.yaml:1: clusterScope must be true"),
+        ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: 0\n"}, "_settings.yaml:1: maxChildren must be a"),
+        ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: yes\n"}, "_settings.yaml:1: maxChildren must be a"),
         ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a"),
         (
             {"a.yaml": HEAD, "_settings.yaml": "formerManagers: [ssa-operator]\n"},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.jinja.filters import k8s_name
@@ -51,17 +51,49 @@ def test_hashes_are_hexadecimal() -> None:
     assert value("(spec.t | sha256) == (spec.t | tojson | sha256)", {"t": {"b": 1, "a": [2]}}) is True
 
 
+NAMES = st.text("abz09-._ AŻ", min_size=1).filter(lambda text: re.search("[a-zA-Z0-9]", text))
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("a", "a"), ("My App", "my-app"), ("a_b.c", "a-b-c"), ("-a-", "a"), ("ż1", "1"), ("x" * 63, "x" * 63)],
+    [
+        ("My App", "my-app-[0-9a-f]{8}"),
+        ("a_b.c", "a-b-c-[0-9a-f]{8}"),
+        ("-a-", "a-[0-9a-f]{8}"),
+        ("ż1", "1-[0-9a-f]{8}"),
+        ("A", "a-[0-9a-f]{8}"),
+        ("x" * 62 + ".x", "x{54}-[0-9a-f]{8}"),
+    ],
 )
-def test_a_name_is_made_legal(text: str, name: str) -> None:
-    assert k8s_name(text) == name
+def test_a_name_is_made_legal_and_ends_with_a_hash(text: str, name: str) -> None:
+    assert re.fullmatch(name, k8s_name(text))
 
 
-@given(st.text("abz09-._ AŻ", min_size=1).filter(lambda text: re.search("[a-zA-Z0-9]", text)))
-def test_any_name_is_a_dns_label(text: str) -> None:
-    assert re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", k8s_name(text * 5))
+@given(st.from_regex("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True))
+@example("a")
+@example("a--b")
+@example("x" * 63)
+def test_a_legal_name_stays_as_it_is(text: str) -> None:
+    assert k8s_name(text) == text
+
+
+@given(NAMES, st.integers(1, 5), st.integers(16, 63))
+def test_any_name_is_a_dns_label_and_stays_one(text: str, times: int, length: int) -> None:
+    name = k8s_name(text * times, length)
+    assert re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
+    assert len(name) <= length
+    assert k8s_name(name, length) == name
+
+
+@given(NAMES, NAMES)
+@example("a.b", "a-b")
+@example("a.b", "a_b")
+@example("a", "A")
+@example("a", "-a")
+@example("a--b", "a-b")
+def test_texts_that_differ_have_names_that_differ(one: str, other: str) -> None:
+    assume(one != other)
+    assert k8s_name(one) != k8s_name(other)
 
 
 def test_long_names_that_differ_at_the_end_stay_different() -> None:

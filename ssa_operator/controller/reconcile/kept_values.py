@@ -1,0 +1,115 @@
+"""Writing, reading and deleting the Secrets that keep generated values while the operator recreates their objects.
+
+Promises:
+- An object with generated values is deleted only after the API server has stored its values in a Secret.
+- The next process reads them before it renders the parent. If it can't read them, it renders nothing, because a render
+  would generate other values.
+- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.parent_records import save_parent_records
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.kept_values import obsolete_values, read_secret, secret_body, secret_identity
+from ssa_operator.core.policies.parent_records import MANAGER, read_parent_records
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
+from ssa_operator.kube.api.resource import Resource
+
+_SECRET = Resource(group="", version="v1", plural="secrets", kind="Secret", namespaced=True)
+
+
+class UnkeepableValuesError(ValueError):
+    """Generated values that no Secret can keep; the text says why."""
+
+
+@dataclass(slots=True)
+class ValueKeeper:
+    """Keeps generated values for one reconcile."""
+
+    cluster: ClusterAccess
+    turn: Turn
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def keep(self, live: LiveObject, why: str) -> None:
+        """Store the values of an object that is deleted next. `why` is the reason for messages.
+
+        Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
+        """
+        async with self._lock:  # the parent's annotation is one for all objects
+            parent = self.turn.parent
+            secret = secret_identity(parent.live, live.identity)
+            if secret is None:
+                raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
+            records = read_parent_records(parent.live)
+            records = replace(records, kept_values=records.kept_values | {live.identity})
+            self.turn.parent = parent = await save_parent_records(self.cluster, parent, records)
+        body = encode(secret_body(parent.live, secret, live, why))
+        options = ApplyOptions(manager=MANAGER, redactor=self.turn.state.redactor)
+        await self.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+
+
+async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
+    """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
+    parent, history = turn.parent.live, turn.state.children
+    recreations = dict(history.recreations)
+    for identity in read_parent_records(parent).kept_values:
+        if identity in recreations or identity in cluster.children:
+            continue
+        secret = secret_identity(parent, identity)
+        found = await _get(cluster, secret) if secret is not None else None
+        recreation = read_secret(parent, identity, found) if found is not None else None
+        if recreation is not None:
+            recreations[identity] = recreation
+    if recreations.keys() != history.recreations.keys():
+        turn.state = replace(turn.state, children=replace(history, recreations=recreations))
+
+
+async def delete_kept_values(
+    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
+    kept = read_parent_records(turn.parent.live).kept_values
+    if not kept:
+        return frozenset()
+    rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
+    obsolete = obsolete_values(
+        kept,
+        applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
+        rendered=rendered if plan.rendered.complete else None,
+        existing=cluster.children,
+    )
+    for identity in obsolete:
+        secret = secret_identity(turn.parent.live, identity)
+        found = await _get(cluster, secret) if secret is not None else None
+        if secret is not None and found is not None and found.parent_uid == turn.uid:
+            await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
+    return obsolete
+
+
+def _is_applied(outcome: Outcome) -> bool:
+    """Whether the API server accepted an apply in this reconcile, so that the object has its values."""
+    if outcome.step.action is not Action.APPLY or outcome.result in (Result.FAILED, Result.WAITING):
+        return False
+    return not outcome.step.unchanged and outcome.live is not None and not outcome.live.deleting
+
+
+async def _get(cluster: ClusterAccess, identity: Identity) -> LiveObject | None:
+    try:
+        return await cluster.client.get(_SECRET, identity.name, identity.namespace)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        return None
