@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
 from ssa_operator.core.policies.leader_election import (
     Election,
     LeaseAction,
@@ -34,11 +35,11 @@ from ssa_operator.core.policies.shard_leases import (
     SHARD_LABEL,
     ShardLease,
     ShardView,
-    lease_labels,
     lease_name,
     lost_shards,
     observe_leases,
     read_shard_label,
+    shard_label,
 )
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.kube.api.client import Client
@@ -56,6 +57,11 @@ DEFAULT_TIMING = LeaseTiming()
 
 RELEASE_TIMEOUT = 2.0
 """Seconds for the release of the Lease when the operator stops."""
+
+
+def shard_lease_labels(shard: Shard) -> Mapping[str, str]:
+    """The labels of the Lease of a shard."""
+    return {MANAGED_BY_LABEL: MANAGER, SHARD_LABEL: shard_label(shard)}
 
 
 class ShardLeases:
@@ -109,7 +115,7 @@ class ShardLeases:
 
     async def _renew(self, client: Client) -> None:
         name = lease_name(self._shard.index)
-        labels = lease_labels(self._shard)
+        labels = shard_lease_labels(self._shard)
         access = LeaseAccess(client, self._namespace, name, timeout=self._timing.request_timeout, labels=labels)
         election = Election(identity=f"{socket.gethostname()}_{uuid.uuid4()}", timing=self._timing)
         try:

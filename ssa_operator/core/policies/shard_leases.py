@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
 from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed
 from ssa_operator.core.policies.shards import Coverage, Shard, ShardError, coverage
 
@@ -55,11 +53,6 @@ def read_shard_label(value: str) -> Shard | None:
         return Shard(int(match[1]), int(match[2])) if match is not None else None
     except ShardError:
         return None
-
-
-def lease_labels(shard: Shard) -> Mapping[str, str]:
-    """The labels of the Lease of a shard."""
-    return {MANAGED_BY_LABEL: MANAGER, SHARD_LABEL: shard_label(shard)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
