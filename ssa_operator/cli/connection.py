@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth import credentials
 
 GC_THRESHOLD = 10_000
@@ -36,9 +37,11 @@ class Target:
 
 
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Client]:
-    """A client of the cluster. Raises CommandError without usable credentials."""
-    async with Client(await _credentials(target)) as client:
+async def connect(target: Target, fence: WriteFence | None = None) -> AsyncIterator[Client]:
+    """A client of the cluster, whose writes pass a fence if one is given. Raises CommandError without usable
+    credentials.
+    """
+    async with Client(await _credentials(target), fence=fence) as client:
         yield client
 
 

@@ -89,6 +89,35 @@ def run(
             "--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs of the --crds folders first."
         ),
     ] = False,
+    leader_elect: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect",
+            envvar="SSA_OPERATOR_LEADER_ELECT",
+            help="Write only while holding the Lease ssa-operator in the operator's namespace, so that several "
+            "replicas can run.",
+        ),
+    ] = False,
+    lease_duration: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_DURATION",
+            help="Time after which a standby takes over from a leader that does not renew the Lease.",
+        ),
+    ] = "15s",
+    lease_renew_deadline: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_RENEW_DEADLINE",
+            help="Time without a renewal after which a leader stops writing and exits; less than --lease-duration.",
+        ),
+    ] = "10s",
+    lease_retry_period: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_RETRY_PERIOD", help="Time between two renewals or attempts to acquire the Lease."
+        ),
+    ] = "2s",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -99,17 +128,14 @@ def run(
 
     from ssa_operator.cli import connection, logging_setup, session
     from ssa_operator.controller.options import ApplyMode, Options
-    from ssa_operator.core.objects.durations import parse_duration
+    from ssa_operator.core.policies.leader_election import LeaseTiming
     from ssa_operator.core.policies.shards import Shard, ShardError
 
     logging_setup.configure(log_format, log_level)
     check_folders(templates)
     if apply not in tuple(ApplyMode):
         raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
-    try:
-        seconds = parse_duration(interval)
-    except ValueError as error:
-        raise CommandError(f"--interval: {error}", code=2) from error
+    seconds = _duration("--interval", interval)
     if seconds <= 0:
         raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
     names = namespaces_of(namespace)
@@ -117,6 +143,15 @@ def run(
         raise CommandError(
             f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
             code=2,
+        )
+    timing = LeaseTiming(
+        lease_duration=_duration("--lease-duration", lease_duration),
+        renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),
+        retry_period=_duration("--lease-retry-period", lease_retry_period),
+    )
+    if timing.problem:
+        raise CommandError(
+            f"{timing.problem}; change --lease-duration, --lease-renew-deadline or --lease-retry-period", code=2
         )
     try:
         parsed_shard = Shard.parse(shard) if shard else None
@@ -133,12 +168,23 @@ def run(
         workers=workers,
         apply=ApplyMode(apply),
         listen=address(listen),
+        leader_election=timing if leader_elect else None,
     )
     asyncio.run(
         session.run_operator(
             options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
         )
     )
+
+
+def _duration(option: str, text: str) -> float:
+    """The seconds of an option. Raises CommandError."""
+    from ssa_operator.core.objects.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}", code=2) from error
 
 
 def address(listen: str) -> tuple[str | None, int] | None:

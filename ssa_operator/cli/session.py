@@ -27,31 +27,65 @@ from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect
 from ssa_operator.cli.tracing_setup import traces_of
 from ssa_operator.controller import crd_installation
+from ssa_operator.controller.leadership import Leadership, LeadershipLost
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.shard_leases import shard_lease_labels
+from ssa_operator.core.policies.leader_election import LeaseTiming
+from ssa_operator.core.policies.permissions import LEASE
+from ssa_operator.core.policies.shard_leases import lease_name
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.leases import LeaseAccess
+from ssa_operator.kube.api.transport import Transport
+from ssa_operator.kube.api.write_fence import WriteFence
 
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server
+    from ssa_operator.controller.traces import Traces
 
 log = logging.getLogger("ssa_operator")
 
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
     """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    if options.leader_election is not None:
+        await _run_replica(options, options.leader_election, target, crds)
+        return
     async with connect(target) as client:
         if crds:
             await install(client, crds)
         traces = traces_of(os.environ)
-        operator = Operator(client, RESTMapper(client), options, traces)
-        dump_on_signal(operator)
-        try:
-            await serve(operator, stop_on_signal())
-        finally:
-            if traces is not None:
-                await asyncio.to_thread(traces.close)
+        await _run(Operator(client, RESTMapper(client), options, traces), traces)
+
+
+async def _run_replica(options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path]) -> None:
+    """Run an operator that writes while it holds the Lease. Also its CRDs are installed only then."""
+    fence = WriteFence()
+    async with connect(target, fence) as client, Transport(client.credentials) as transport:
+        namespace = options.installation.namespace or client.credentials.namespace
+        name = LEASE if options.shard is None else lease_name(options.shard.index)
+        labels = {} if options.shard is None else shard_lease_labels(options.shard)
+        access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
+
+        async def prepare() -> None:
+            if crds:
+                await install(client, crds)
+
+        traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
+        operator = Operator(client, RESTMapper(client), options, traces, leadership=leadership, prepare=prepare)
+        await _run(operator, traces)
+
+
+async def _run(operator: Operator, traces: Traces | None) -> None:
+    """Run an operator until a signal stops it, and send the rest of its traces."""
+    dump_on_signal(operator)
+    try:
+        await serve(operator, stop_on_signal())
+    finally:
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
@@ -64,6 +98,8 @@ async def serve(operator: Operator, stop: asyncio.Event) -> None:
             server.cancel()
     except* CommandError as errors:
         raise errors.exceptions[0] from None
+    except* LeadershipLost as errors:
+        raise CommandError(f"{errors.exceptions[0]}; the operator exits, and starts again as a standby") from None
 
 
 async def _serve_http(operator: Operator) -> None:

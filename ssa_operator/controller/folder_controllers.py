@@ -27,6 +27,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.policies.permissions import lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -58,12 +59,14 @@ class FolderControllers:
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
         )
-        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces)
         self._client = client
         self._mapper = mapper
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
         self._installation = replace(options.installation, namespace=namespace)
+        elects = options.leader_election is not None and options.shard is None
+        own_needs = lease_needs(namespace) if elects else ()
+        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None

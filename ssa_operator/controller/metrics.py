@@ -136,6 +136,12 @@ class Metrics:
             ("resource", "namespace"),
             registry=self._registry,
         )
+        self.leader = Gauge(
+            "ssa_operator_leader_election_master_status",
+            "1 if this replica leads by the Lease of this name, 0 if it is a standby. Absent without leader election.",
+            ("name",),
+            registry=self._registry,
+        )
         self.shard_up = Gauge(
             "ssa_operator_shard_up",
             "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",

@@ -5,16 +5,21 @@ Promises:
 - A task that fails unexpectedly ends the operator with its error.
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
+- With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
+- When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them have ended
+  by themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.leadership import Leadership
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
@@ -29,9 +34,13 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.kube.watch.reflector import Reflector
 
+log = logging.getLogger("ssa_operator")
+
 DRAIN_DEADLINE = 5.0
 """Seconds that running reconciles have to end when the operator stops."""
 
+WARM_INTERVAL = 1.0
+"""Seconds after which a standby looks for parents that are new."""
 STUCK_AFTER = 900.0
 """Seconds after which a reconcile is stuck: several times what one takes in which every request is repeated and times
 out."""
@@ -41,10 +50,24 @@ LAG_INTERVAL = 1.0
 
 
 class Operator:
-    """Runs until it is stopped. `/objects`, `/readyz` and the live tree read `folders`, `missing` and `ready`."""
+    """Runs until it is stopped. `/objects`, `/readyz` and the live tree read `folders`, `missing` and `ready`.
 
-    def __init__(self, client: Client, mapper: RESTMapper, options: Options, tracer: Tracer | None = None) -> None:
+    Without `leadership` it reconciles at once. `prepare` is awaited before the first reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        options: Options,
+        tracer: Tracer | None = None,
+        *,
+        leadership: Leadership | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.options = options
+        self.leadership = leadership
+        self._prepare = prepare
         self.metrics = Metrics()
         client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
         self.queue: Queue[ParentKey] = Queue(
@@ -59,7 +82,9 @@ class Operator:
         self._shards: ShardLeases | None = None
         if options.shard is not None:
             namespace = options.installation.namespace or client.credentials.namespace
-            self._shards = ShardLeases(client.credentials, namespace, options.shard, self.metrics)
+            # The election of a shard writes the shard's Lease itself.
+            heartbeat = leadership is None
+            self._shards = ShardLeases(client.credentials, namespace, options.shard, self.metrics, heartbeat=heartbeat)
         self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent)
 
     @property
@@ -88,7 +113,11 @@ class Operator:
         controllers.load_templates()
         workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, SYSTEM, self._tracer)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
-        reconciling = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(self.options.workers)]
+        prepared = asyncio.create_task(self._prepared(), name="prepare")
+        reconciling = [
+            asyncio.create_task(_run_after(prepared, workers), name=f"worker {n}") for n in range(self.options.workers)
+        ]
+        election = asyncio.create_task(self._elect(), name="leader election")
         services = [
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs"),
@@ -103,22 +132,73 @@ class Operator:
             ),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(controllers.permissions.run(), name="review permissions"),
+            asyncio.create_task(self._warm(), name="warm the caches"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
         ]
-        self._tasks = [recording, *reconciling, *services]
+        self._tasks = [recording, *reconciling, *services, election]
         try:
-            done, _ = await asyncio.wait([*services, *reconciling], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*services, *reconciling, election], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
             self._tasks = []
             await _cancel(services)
             self.queue.close()
+            if not prepared.done() or election.done():
+                # No worker has begun, or none may write.
+                await _cancel([prepared, *reconciling])
             _, late = await asyncio.wait(reconciling, timeout=DRAIN_DEADLINE)
-            await _cancel(late)
+            await _cancel(reconciling)
             await self._recorder.close(recording)
+            await self._end_leadership(election, ended=not late)
             await controllers.close()
+
+    async def _prepared(self) -> None:
+        """Wait until this replica leads, and prepare the first reconcile."""
+        if self.leadership is not None:
+            await self.leadership.acquired.wait()
+        if self._prepare is not None:
+            await self._prepare()
+
+    async def _elect(self) -> None:
+        if self.leadership is None:
+            await asyncio.Event().wait()
+        else:
+            await self.leadership.run()
+
+    async def _end_leadership(self, election: asyncio.Task[None], *, ended: bool) -> None:
+        """Release the Lease, if all reconciles have `ended`. The API server may still carry out a cancelled write."""
+        await _cancel([election])
+        if self.leadership is None:
+            return
+        if ended:
+            await self.leadership.release()
+        else:
+            log.warning("reconciles were cancelled, so %s is not released, and expires", self.leadership.access)
+            self.leadership.close()
+
+    async def _warm(self) -> None:
+        """While this replica is a standby, watch what its parents need, as their reconcile would."""
+        warmed: set[str] = set()
+        logged = False
+        while self.leadership is not None and not self.leadership.acquired.is_set():
+            for parents in list(self.folders.values()):
+                for live in list(parents) if parents.synced else ():
+                    if live.uid in warmed or self.leadership.acquired.is_set():
+                        continue
+                    warmed.add(live.uid)
+                    try:
+                        await self._reconciler.warm(parents.parent(live), parents.state(live))
+                    except Exception as error:  # noqa: BLE001 - the reconcile after a takeover reports it
+                        log.debug("%s: its caches were not warmed: %s", live.identity, type(error).__name__)
+                    # Leave the loop to the probes and the Lease.
+                    await asyncio.sleep(0)
+            if self.ready and not logged:
+                logged = True
+                log.info("leader election: the caches of this replica are warm for %d parents", len(warmed))
+            await asyncio.sleep(WARM_INTERVAL)
+        await asyncio.Event().wait()
 
     def health_problems(self) -> Sequence[str]:
         """Why the process can't do its work until it is restarted; empty while it can."""
@@ -145,6 +225,8 @@ class Operator:
         metrics.max_concurrent_reconciles.set(self.options.workers)
         metrics.queue_unfinished.set(self.queue.unfinished())
         metrics.queue_longest_running.set(self.queue.longest_running())
+        if self.leadership is not None:
+            metrics.leader.labels(self.leadership.access.name).set(self.leadership.leads)
         for name, parents in self.folders.items():
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
@@ -168,6 +250,12 @@ class Operator:
             started = time.monotonic()
             await asyncio.sleep(LAG_INTERVAL)
             self.metrics.loop_lag.observe(max(0.0, time.monotonic() - started - LAG_INTERVAL))
+
+
+async def _run_after(prepared: asyncio.Task[None], workers: Workers) -> None:
+    """One worker, which begins when the preparation has ended. Raises the error of the preparation."""
+    await asyncio.shield(prepared)
+    await workers.run()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
+from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
 
@@ -48,5 +49,7 @@ class Options:
     """Which manifests a change of a parent or a resync applies: all of them, or only those that may have changed."""
     listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)
     """Host and port of the HTTP server (host None: all addresses). None: no HTTP server."""
+    leader_election: LeaseTiming | None = None
+    """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)
     """When changes of other field managers are a conflict, and how long the operator backs off."""

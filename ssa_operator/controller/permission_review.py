@@ -133,16 +133,23 @@ async def _is_allowed(client: Client, permission: Permission, subject: Subject |
         "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}, **who},
     }
     # A review changes nothing, so it may be repeated.
-    request = replace(calls.create(review, "", encode(body)), idempotent=True)
+    request = replace(calls.create(review, "", encode(body)), idempotent=True, review=True)
     response = await client.send(request)
     return _decode_review(response.body).status.allowed
 
 
 class PermissionReviewer:
-    """Reviews the permissions of a running operator. `folders` are the running folders by name."""
+    """Reviews the permissions of a running operator. `folders` are the running folders by name. `own_needs` are the
+    permissions that its options need.
+    """
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, folders: Mapping[str, ParentInformer], namespaces: tuple[str, ...]
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        folders: Mapping[str, ParentInformer],
+        namespaces: tuple[str, ...],
+        own_needs: Collection[PermissionNeed] = (),
     ) -> None:
         self.missing: tuple[PermissionNeed, ...] = ()
         """The needs whose permission was missing in the last review."""
@@ -150,6 +157,7 @@ class PermissionReviewer:
         self._mapper = mapper
         self._folders = folders
         self._namespaces = namespaces
+        self._own_needs = (*operator_needs(), *own_needs)
         self._contents: dict[str, tuple[str, TemplateContents]] = {}
         self._reviewed: frozenset[PermissionNeed] | None = None
         self._logged: frozenset[Permission] = frozenset()
@@ -180,7 +188,7 @@ class PermissionReviewer:
             pause = RETRY if self._reviewed is None or self.missing else None
 
     async def _review(self) -> None:
-        needs = (*operator_needs(), *await self._needs())
+        needs = (*self._own_needs, *await self._needs())
         if self._reviewed == frozenset(needs):
             return
         self.missing = await missing_permissions(self._client, needs)

@@ -33,7 +33,7 @@ from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.core.status.report import Report
-from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import Clock
 
@@ -233,7 +233,7 @@ class Workers:
         message = state.redactor.redact(str(error))
         if message != state.retries.error and not conflict:
             # The reflectors log that the API server is unreachable. Not every parent repeats it.
-            level = logging.DEBUG if isinstance(error, Unreachable) else logging.WARNING
+            level = logging.DEBUG if isinstance(error, Unreachable | NotLeader) else logging.WARNING
             log.log(level, "%s: the reconcile was not finished: %s", key, message)
         retries = after_error(state.retries, state.retries.error if conflict else message, terminal=terminal)
         if not terminal:

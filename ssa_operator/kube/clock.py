@@ -3,6 +3,7 @@
 Promises:
 - The package reads the time, sleeps and draws random numbers through a `Clock` only, so that a test can replace it.
 - `monotonic` never jumps and measures durations. `now` is the wall clock, for timestamps of other programs.
+- `uptime` also counts while the process is stopped or the machine is suspended.
 """
 
 from __future__ import annotations
@@ -37,5 +38,13 @@ class SystemClock:
     random = staticmethod(random.random)
     sleep = staticmethod(asyncio.sleep)
 
+
+def uptime() -> float:
+    """Seconds since a fixed moment, which also count while the machine is suspended."""
+    # On Linux CLOCK_MONOTONIC stops in a suspended machine; on macOS it doesn't, but `time.monotonic` does.
+    return time.clock_gettime(_UPTIME)
+
+
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 SYSTEM: Clock = SystemClock()

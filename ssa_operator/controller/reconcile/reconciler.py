@@ -114,6 +114,10 @@ class Reconciler:
             return Reconciled(state=turn.state, error=error)
         return Reconciled(state=turn.state, report=report)
 
+    async def warm(self, parent: Parent, state: ParentState) -> None:
+        """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
+        await self._observer.observe(Turn(parent=parent, state=state, causes=Cause.RESYNC))
+
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
         turn = Turn(parent=parent, state=state, causes=Cause.STATUS)

@@ -128,7 +128,7 @@ def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     """The permissions that leader election needs in the operator's namespace."""
     lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
     # RBAC can't restrict a create by POST to a name.
-    named = [replace(lease, verb=verb, name=LEASE) for verb in ("get", "update")]
+    named = [replace(lease, verb=verb, name=LEASE) for verb in ("get", "watch", "update")]
     return tuple(PermissionNeed(permission=each, purpose="the Lease of leader election") for each in (lease, *named))
 
 

@@ -22,6 +22,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Response, Transport
+from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
 
@@ -59,8 +60,8 @@ class Applied:
 class Client(Transport):
     """The calls to one API server, by resource and name."""
 
-    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
-        super().__init__(credentials, clock)
+    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM, fence: WriteFence | None = None) -> None:
+        super().__init__(credentials, clock, fence)
         self._decoded_bodies = DecodedBodies()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> LiveObject:

@@ -200,6 +200,13 @@ class ApiError(Exception):
         return f"{self.request} failed ({label}): {self.message}"
 
 
+class NotLeader(ApiError):  # noqa: N818 - as Unreachable
+    """The operator did not send a write, because another replica may lead."""
+
+    def __init__(self, request: str) -> None:
+        super().__init__(request, ErrorStatus(code=0, reason="NotLeader", message="this replica does not lead"))
+
+
 class Unreachable(ApiError):  # noqa: N818 - the server is
     """The connection failed, broke or timed out. `sent` is whether the server may have received the request."""
 

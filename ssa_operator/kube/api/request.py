@@ -53,6 +53,9 @@ class Request:
     dry_run: bool = False
     """Whether the API server stores nothing of it."""
 
+    review: bool = False
+    """Whether it asks for the permissions of an account, which stores nothing."""
+
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
 
@@ -67,6 +70,10 @@ class Request:
     @property
     def writes(self) -> bool:
         return self.method != "GET"
+
+    @property
+    def changes_cluster(self) -> bool:
+        return self.writes and not self.dry_run and not self.review
 
     @property
     def verb(self) -> str:

@@ -4,6 +4,7 @@ Promises:
 - Every failure raises an `ApiError` or `CredentialsError`, never an error of aiohttp.
 - Connecting takes at most 5 s, and a request at most 35 s. Watches have no timeout and a connection pool of their own.
 - The client retries by the rules of `retry`. After a 401 it renews the credentials once.
+- With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - The client uses the proxy of the credentials, and ignores netrc and every other proxy of the environment.
 """
 
@@ -15,6 +16,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -22,10 +24,11 @@ import aiohttp
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
+from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.request_retry import retry_delay
+from ssa_operator.kube.api.write_fence import FencedSocket, WriteFence
 from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
@@ -88,20 +91,26 @@ class NoObserver:
 
 
 class Transport:
-    """Two pools of connections, one for requests and one for watches. Use it as an async context manager."""
+    """Two pools of connections, one for requests and one for watches. Use it as an async context manager.
 
-    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM) -> None:
+    With a `fence`, the requests that change the cluster have a third one, whose sockets send only while it is open.
+    """
+
+    def __init__(self, credentials: Credentials, clock: Clock = SYSTEM, fence: WriteFence | None = None) -> None:
         self.credentials = credentials
+        self.fence = fence
         self.write_limiter = WriteLimiter()
         self.observer: RequestObserver = NoObserver()
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
+        self._writes: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._requests = _session(
-            aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT), limit=MAX_WRITES
-        )
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
+        self._requests = _session(timeout, limit=MAX_WRITES)
+        if self.fence is not None:
+            self._writes = _session(timeout, limit=MAX_WRITES, fence=self.fence)
         # No total: a watch lives for minutes. The reflector has a timeout for silence.
         self._watches = _session(aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT), limit=0)
         return self
@@ -111,7 +120,7 @@ class Transport:
     ) -> None:
         # The stack closes the second session even if closing the first one is cancelled.
         async with AsyncExitStack() as closing:
-            for session in filter(None, (self._requests, self._watches)):
+            for session in filter(None, (self._requests, self._writes, self._watches)):
                 closing.push_async_callback(session.close)
 
     async def send(self, request: Request) -> Response:
@@ -178,10 +187,15 @@ class Transport:
         return await self._send_once(request, await self.credentials.headers())
 
     async def _send_once(self, request: Request, headers: Mapping[str, str]) -> Response:
-        assert self._requests is not None, "the client is used outside `async with`"
+        session = self._requests
+        if self.fence is not None and request.changes_cluster:
+            if not self.fence.is_open:
+                raise NotLeader(request.subject)
+            session = self._writes
+        assert session is not None, "the client is used outside `async with`"
         started = self._clock.monotonic()
         try:
-            async with self._requests.request(**self._arguments(request, headers)) as answer:
+            async with session.request(**self._arguments(request, headers)) as answer:
                 body = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.observer.answered(request, 0, self._clock.monotonic() - started)
@@ -212,9 +226,11 @@ class Transport:
         return arguments
 
 
-def _session(timeout: aiohttp.ClientTimeout, limit: int) -> aiohttp.ClientSession:
+def _session(timeout: aiohttp.ClientTimeout, limit: int, fence: WriteFence | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=IDLE_TIMEOUT, socket_factory=_keep_alive_socket),
+        connector=aiohttp.TCPConnector(
+            limit=limit, keepalive_timeout=IDLE_TIMEOUT, socket_factory=partial(_keep_alive_socket, fence)
+        ),
         timeout=timeout,
         headers=_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -223,10 +239,10 @@ def _session(timeout: aiohttp.ClientTimeout, limit: int) -> aiohttp.ClientSessio
     )
 
 
-def _keep_alive_socket(address: Any) -> socket.socket:
+def _keep_alive_socket(fence: WriteFence | None, address: Any) -> socket.socket:
     """A socket with TCP keep-alive: a lost peer is an error after about a minute."""
     family, kind, protocol, *_ = address
-    opened = socket.socket(family, kind, protocol)
+    opened = socket.socket(family, kind, protocol) if fence is None else FencedSocket(fence, family, kind, protocol)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):  # on macOS the first option has another name

@@ -214,6 +214,7 @@ def test_the_operator_itself_watches_crds_and_holds_a_lease() -> None:
     assert [str(each.permission) for each in lease_needs("system")] == [
         "create leases.coordination.k8s.io in system",
         "get leases.coordination.k8s.io ssa-operator in system",
+        "watch leases.coordination.k8s.io ssa-operator in system",
         "update leases.coordination.k8s.io ssa-operator in system",
     ]
 
