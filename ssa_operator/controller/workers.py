@@ -4,18 +4,22 @@ Promises:
 - After a retryable failure the parent is requeued with backoff and jitter; after a terminal one it waits for a change
   or its next resync.
 - While many parents wait, their children go first. A status is deferred for MAX_STATUS_DELAY seconds at most.
-- Resyncs come last and stay within the budget of applies a second. A reconcile that applies everything for another
-  reason replaces one.
+- Resyncs come last and stay within the budget of applies a second, which slow renders use up, too. A reconcile that
+  applies everything for another reason replaces one.
+- Of the parents of a folder that fail for the same reason, LOGGED_ALIKE are logged in a minute. One line reports that
+  there are more.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
@@ -24,11 +28,13 @@ from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.controller.reconcile.render_turns import SLOW
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.backoff import backoff
+from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
@@ -41,6 +47,12 @@ log = logging.getLogger("ssa_operator")
 
 MAX_STATUS_DELAY = 10.0
 """Seconds for which a status may be deferred while other parents wait: the default interval between two resyncs."""
+
+LOGGED_ALIKE = 100
+"""Parents of a folder that the log names in a minute for the same reason. All have their own status."""
+
+RESYNC_RENDER_SHARE = 0.1
+"""The share of the process's time that resyncs may spend on slow renders."""
 
 UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is that after so many failures."""
@@ -68,6 +80,9 @@ class Workers:
         self._options = options
         self._clock = clock
         self._tracer = tracer
+        self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
+        self._slow_renders: dict[ParentKey, float] = {}
+        """The seconds of the last render of parents whose render is slow."""
         self._budget: ResyncBudget[ParentKey] | None = (
             ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
         )
@@ -76,7 +91,7 @@ class Workers:
         """Reconcile parents until the queue is closed."""
         while (item := await self._queue.get()) is not None:
             key, causes = item
-            with reconciling(key, self._metrics.render_seconds.labels(key.folder).observe, self._tracer):
+            with reconciling(key, partial(self._after_render, key), self._tracer):
                 try:
                     await self._process(key, causes)
                 except Exception as error:  # noqa: BLE001 - it is logged
@@ -84,6 +99,13 @@ class Workers:
                     self._after_bug(key, error, NO_SECRETS)
                 finally:
                     self._queue.done(key)
+
+    def _after_render(self, key: ParentKey, seconds: float) -> None:
+        self._metrics.render_seconds.labels(key.folder).observe(seconds)
+        if seconds >= SLOW:
+            self._slow_renders[key] = seconds
+        elif self._slow_renders:
+            self._slow_renders.pop(key, None)
 
     def _after_bug(self, key: ParentKey, error: Exception, redactor: Redactor) -> None:
         self._retry(key, UNEXPECTED_FAILURES)
@@ -98,6 +120,7 @@ class Workers:
         parents = self._folders.get(key.folder)
         live = parents.find(key.namespace, key.name) if parents is not None else None
         if parents is None or live is None:
+            self._slow_renders.pop(key, None)
             self._withdraw_resync(key)
             self._queue.forget(key)
             return
@@ -152,7 +175,10 @@ class Workers:
         granted = Cause.TICK_GRANTED in causes and key in self._budget
         if Cause.TICK in causes:
             report = state.status.report
-            self._budget.ask(key, len(report.children) if report else 1)
+            applies = len(report.children) if report else 1
+            # The budget pays for slow renders, too, or a template that always takes a second would leave no time.
+            rendering = self._slow_renders.get(key, 0.0) * self._options.tick_rate / RESYNC_RENDER_SHARE
+            self._budget.ask(key, max(applies, math.ceil(rendering)))
             granted = granted or self._budget.turn(now) == (key, 0.0)
         if granted:
             self._budget.take(key, now)
@@ -234,7 +260,8 @@ class Workers:
         if message != state.retries.error and not conflict:
             # The reflectors log that the API server is unreachable. Not every parent repeats it.
             level = logging.DEBUG if isinstance(error, Unreachable | NotLeader) else logging.WARNING
-            log.log(level, "%s: the reconcile was not finished: %s", key, message)
+            text = f"{key}: the reconcile was not finished: {message}"
+            self._log_limited(level, text, key.folder, "an unfinished reconcile")
         retries = after_error(state.retries, state.retries.error if conflict else message, terminal=terminal)
         if not terminal:
             # After a terminal error the parent waits for a change or the next resync. A CRD, for example, may refuse
@@ -263,7 +290,16 @@ class Workers:
             log.info("%s: %s", key, "is suspended" if report.suspended else "is resumed")
         if before is None or before.verdict != verdict:
             level = logging.WARNING if verdict.stalled else logging.INFO
-            log.log(level, "%s: Ready=%s %s: %s", key, verdict.ready, verdict.reason, verdict.message)
+            text = f"{key}: Ready={verdict.ready} {verdict.reason}: {verdict.message}"
+            self._log_limited(level, text, key.folder, verdict.reason if verdict.stalled else "")
+
+    def _log_limited(self, level: int, text: str, folder: str, reason: str) -> None:
+        """Log a line about a parent, unless there are too many for that reason ('': there is no limit)."""
+        logged, omitted = self._repeated_lines.count((folder, reason), self._clock.monotonic()) if reason else (True, 0)
+        if omitted == 1:
+            log.log(level, "%s: further parents with %s are not logged for a minute; see their status", folder, reason)
+        if logged:
+            log.log(level, "%s", text)
 
 
 _LOGGED_RESULTS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

@@ -119,7 +119,19 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
     variables = _variables(templates, parent, api)
     if api.traced:
         variables = _traced_variables(variables, parent, api)
-    return [result for file in templates.manifest_files for result in _render_file(templates, file, variables, api)]
+    results: list[Result] = []
+    seconds: float | None = None
+    for file in templates.manifest_files:
+        try:
+            results += _render_file(templates, file, variables, api, seconds)
+        except limits.TimeLimitError as error:
+            seconds = limits.SECONDS_AFTER_OVERRUN
+            results.append(_problem(error, templates, file, variables))
+    return results
+
+
+def _problem(error: Exception, templates: Templates, file: ManifestFile, variables: Mapping[str, Any]) -> RenderProblem:
+    return problem_of(error, templates, file.name, {name: untracked(value) for name, value in variables.items()})
 
 
 def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
@@ -174,8 +186,10 @@ def _mapping_field(body: Mapping[str, Any], field: str) -> Any:
     return {} if part is None else part
 
 
-def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI) -> list[Result]:
-    """The results of one file."""
+def _render_file(
+    templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI, seconds: float | None
+) -> list[Result]:
+    """The results of one file, within so many seconds. Raises TimeLimitError."""
 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
@@ -188,7 +202,7 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
             results = [_with_file_dependencies(result, file_dependencies) for result in results]
         return [_with_origins(result) for result in results] if api.traced else results
 
-    with limits.enforced():
+    with limits.enforced(seconds):
         try:
             results = render_with()
             return use_live_values(results, api.generator.values, render_with, api) if api.generator else results
@@ -196,10 +210,10 @@ def _render_file(templates: Templates, file: ManifestFile, variables: dict[str, 
             location = location_of_error(error, file.name)
             dependencies = dependencies_of((*api.file_provenance, *error.unknown.provenance))
             return [Wait(location=location, awaited=error.unknown.awaited, dependencies=dependencies)]
+        except limits.TimeLimitError:
+            raise
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
-            return [
-                problem_of(error, templates, file.name, {name: untracked(value) for name, value in variables.items()})
-            ]
+            return [_problem(error, templates, file, variables)]
         finally:
             if api.generator:
                 api.generated_values.update(dict.fromkeys(api.generator.values))

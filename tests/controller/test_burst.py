@@ -9,12 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.controller import workers
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.reconciler import Reconciled
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.harness import ECHOES, Desk, Operate, echo, is_ready, map_template, only, version
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    Operate,
+    echo,
+    is_ready,
+    map_template,
+    not_ready_because,
+    only,
+    version,
+)
 from tests.devcluster.audit import own_requests
 from tests.devcluster.waiting import until
 
@@ -71,6 +82,30 @@ async def test_a_namespaces_change_is_not_held_up_by_a_burst_of_changes_in_anoth
     before = [found for found in theirs if found < mine]
     assert len(before) <= 2, "the burst was served first"
     assert sum(found < version(changed) for found in theirs) <= 3, "the status waited for the burst"
+
+
+async def test_a_bad_template_over_many_parents_costs_one_status_each_and_a_bounded_number_of_log_lines(
+    desk: Desk,
+    operate: Operate,
+    templates: Path,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each parent is resynced again and again while its template stays bad."""
+    monkeypatch.setattr(workers, "LOGGED_ALIKE", 5)
+    only(templates, map="a: {{ spec.missing }}\n")
+    names = [f"p{number:02}" for number in range(20)]
+    await desk.apply(*map(echo, names))
+    async with operate(interval=0.2, tick_rate=1000.0) as running:
+        for name in names:
+            await desk.until(ECHOES, name, not_ready_because("RenderFailed"))
+        running.forget()
+        await running.reconciled(5 * len(names))
+    assert [event["verb"] for event in own_requests(cluster, desk.namespace)].count("patch") == len(names)
+    lines = [record.getMessage() for record in caplog.records if "RenderFailed" in record.getMessage()]
+    assert len([line for line in lines if "Ready=False" in line]) == 5
+    assert len([line for line in lines if "further parents" in line]) == 1
 
 
 @contextlib.asynccontextmanager

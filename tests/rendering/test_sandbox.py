@@ -175,6 +175,28 @@ def test_recursion_without_end_is_an_error_that_names_it() -> None:
     assert "calls itself without end" in found
 
 
+def test_after_a_file_that_takes_too_long_further_such_files_get_less_time_and_others_render(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 0.02)
+    monkeypatch.setattr(limits, "SECONDS_AFTER_OVERRUN", 0.01)
+    loop = "a: 1\n{% for a in range(90000) %}{% for b in range(a) %}{% endfor %}{% endfor %}\n"
+    good = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n"
+    result = rendered({"a.yaml.j2": loop, "b.yaml.j2": loop, "c.yaml.j2": good})
+    assert [str(found).split("; ")[0].split(": ")[1] for found in result.problems] == [
+        "rendering takes longer than 0.02 seconds",
+        "rendering takes longer than 0.01 seconds",
+    ]
+    assert [document.identity.name for document in result.documents] == ["good"]
+
+
+def test_a_text_that_takes_long_to_parse_does_not_exceed_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 0.0)
+    parse = "a: 1\n{% set t = (spec.text | from_yaml) %}\n"
+    (found,) = rendered({"a.yaml.j2": parse}, spec={"text": "[" + "1," * 5000 + "1]"}).problems
+    assert "rendering takes longer than 0 seconds" in str(found)
+
+
 def test_time_is_bounded_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SECONDS_LIMIT", 0.0)
     loop = "a: 1\n{% for a in range(5000) %}{% endfor %}\n"

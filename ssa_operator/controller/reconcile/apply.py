@@ -3,7 +3,9 @@
 Promises:
 - An object is created only where none exists. One that turns out to exist is returned, and planned as what it is.
 - A refused field is reported with the template line that wrote it.
-- An object is deleted only with its uid as precondition: what was recreated under the same name stays.
+- An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
+  longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
+- Nothing is deleted while the operator's view of the parent is old.
 """
 
 from __future__ import annotations
@@ -134,19 +136,21 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cl
 
 
 async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
-    """Delete the object of a step, if it still has the uid that was planned for."""
+    """Delete the object of a step, if it is still the one that was planned for."""
     live = step.live
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        options = calls.DeleteOptions(uid=live.uid, dry_run=cluster.dry_run)
-        remaining = await cluster.client.delete(resource, live.identity.namespace, live.identity.name, options)
+        why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
+        if why:
+            return Outcome(step=step, result=Result.WAITING, live=live, message=f"{step.reason}; {why}", retryable=True)
+        remaining = await _delete(live, resource, cluster)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        # An object that was recreated under the same name is not deleted.
+        # An object that was recreated under the same name, or has another owner now, is not deleted.
         if error.conflict:
             return _not_deleted(step, f"another object has its name by now ({error.message})")
         return failed_request(step, error)
@@ -155,6 +159,28 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     else:
         cluster.written(remaining)
     return Outcome(step=step, result=Result.PRUNED, live=remaining)
+
+
+async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:
+    """Delete an object as it is in the cache; if it changed meanwhile and still belongs to the parent, as it is now."""
+    identity = live.identity
+    options = calls.DeleteOptions(uid=live.uid, resource_version=live.resource_version, dry_run=cluster.dry_run)
+    try:
+        return await cluster.client.delete(resource, identity.namespace, identity.name, options)
+    except ApiError as error:
+        if not error.conflict:
+            raise
+        conflict = error
+    try:
+        now = await cluster.client.get(resource, identity.name, identity.namespace)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    if (now.uid, now.parent_uid) != (live.uid, live.parent_uid) or not now.owned_fields():
+        raise conflict
+    options = replace(options, resource_version=now.resource_version)
+    return await cluster.client.delete(resource, identity.namespace, identity.name, options)
 
 
 def _not_deleted(step: Step, why: str) -> Outcome:

@@ -45,6 +45,10 @@ class ClusterAccess:
     """The field managers whose fields the operator adopts with an existing object."""
     dry_run: bool = False
     """Whether every write is a dry run."""
+    why_outdated: Callable[[], Awaitable[str]] | None = None
+    """Returns why nothing may be deleted because the view of the parent is old, '' where it is not. None where the
+    parent is being deleted, and outside of a reconcile. Raises ApiError.
+    """
     keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
     """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
     reason of the deletion. Raises ApiError and ValueError.

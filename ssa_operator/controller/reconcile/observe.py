@@ -21,6 +21,7 @@ from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
+from ssa_operator.controller.reconcile.render_turns import RenderTurns
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.reconcile_context import Stage, stage
@@ -63,6 +64,7 @@ class Observer:
         self._options = options
         self._now = now
         self._claims = claims
+        self._render_turns = RenderTurns()
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
@@ -158,14 +160,15 @@ class Observer:
         unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
         await self._discover(parent)
         for _ in range(ROUNDS):
-            view = replace(
-                self._view(parent, (*children.by_parent(turn.uid), *hidden.values())),
-                unlabelled={**deleted, **hidden, **unlabelled.objects},
-            )
-            with stage(Stage.RENDER):
-                rendered = render(parent.folder, parent.live.body, view)
-            if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
-                rendered = verified(parent.folder, parent.live.body, view, rendered)
+            async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
+                view = replace(
+                    self._view(parent, (*children.by_parent(turn.uid), *hidden.values())),
+                    unlabelled={**deleted, **hidden, **unlabelled.objects},
+                )
+                with stage(Stage.RENDER):
+                    rendered = render(parent.folder, parent.live.body, view)
+                if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
+                    rendered = verified(parent.folder, parent.live.body, view, rendered)
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
             versions = lookups.watch(rendered.asked, view.parent_lookup, redactor)
             kinds = _kinds(rendered)

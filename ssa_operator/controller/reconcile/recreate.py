@@ -7,7 +7,9 @@ event requeues the parent, and the next reconcile recreates the object. After a 
 Promises:
 - Without the annotation `recreate` in the manifest, nothing is deleted.
 - If a check or a request fails, the old object stays as it is, and the outcome names what failed and why.
-- An object is deleted only with its uid as precondition: an object that took its name meanwhile stays.
+- An object is deleted only as the operator knows it: an object that took its name meanwhile stays, and a changed one is
+  judged again.
+- Nothing is deleted while the operator's view of the parent is old.
 - An object with generated values is deleted only after they are on record, for the case that this process dies.
 - In a dry run, the outcome has the new object as the checks showed it.
 """
@@ -43,6 +45,7 @@ from ssa_operator.core.policies.recreate import (
     proves_nothing,
     reason_to_keep,
     repeated_refusal,
+    was_left_by_former_parent,
 )
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
@@ -109,6 +112,10 @@ async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome |
 
 async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
     identity, recreation = change.manifest.identity, change.step.history.recreation
+    former = change.step.live
+    if former is not None and was_left_by_former_parent(change.manifest, former):
+        # No event of it reaches the parent, because it has another parent's label.
+        return _waits(change.step, former, "was left by a former parent of this name; waits for its garbage collection")
     if change.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
         return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
     if recreation is not None and recreation.digest == change.manifest.digest:
@@ -195,6 +202,9 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
         old=live if has_generated_values else None,
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending))
+    why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
+    if why:
+        return _waits(change.step, live, f"{pending.why}; {why}")
     if has_generated_values and cluster.keep_values is not None:
         try:
             await cluster.keep_values(live, pending.why)
@@ -206,7 +216,7 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
                 uid=live.uid,
                 propagation=propagation(change.manifest).value,
                 # What keeps the object, and its generated values, must be as they were when the operator decided.
-                resource_version=live.resource_version if has_generated_values else "",
+                resource_version=live.resource_version,
             )
             remaining = await cluster.client.delete(change.resource, identity.namespace, identity.name, options)
         except ApiError as error:

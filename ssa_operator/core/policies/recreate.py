@@ -97,6 +97,19 @@ def repeated_refusal(identity: Identity, field: str) -> str:
     )
 
 
+def was_left_by_former_parent(manifest: Manifest, live: LiveObject) -> bool:
+    """Whether an object was created for a former parent of the same name, so that the garbage collector deletes it."""
+    parents = {
+        (owner["kind"], owner["name"])
+        for owner in manifest.body["metadata"].get("ownerReferences", ())
+        if owner["uid"] == manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
+    }
+    return live.parent_uid != manifest.body["metadata"]["labels"][PARENT_UID_LABEL] and any(
+        owner.controller and owner.uid == live.parent_uid and (owner.kind, owner.name) in parents
+        for owner in live.metadata.owner_references
+    )
+
+
 def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
     """Why the operator may not delete and recreate an object, '' where it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]

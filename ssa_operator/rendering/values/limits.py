@@ -22,8 +22,12 @@ OUTPUT_LIMIT = 3 * 2**20
 WORK_LIMIT = 64 * 2**20
 """Characters that the expressions of one template may produce in all; an entry of a list counts as 8, a step as 64."""
 
-SECONDS_LIMIT = 2.0
-"""Seconds of processor time that one template may take: a hundred thousand times the time of a usual one."""
+SECONDS_LIMIT = 1.0
+"""Seconds of processor time that one template may take, because no other parent is reconciled meanwhile. A ConfigMap of
+20 000 entries takes 0.4 s, a usual template a ten thousandth of that."""
+
+SECONDS_AFTER_OVERRUN = 0.1
+"""Seconds that each further template of a folder may take after one of them took too long."""
 
 INTEGER_BITS = 4096
 """Bits of the largest number that an expression may compute."""
@@ -33,16 +37,25 @@ _STEP_SIZE = 64
 _ENTRY_SIZE = 8
 
 
+_LARGE = 4096
+"""The size of a result after which the time is checked: making it may have taken long."""
+
+
 class LimitError(TemplateRuntimeError):
     """A template reached a limit."""
+
+
+class TimeLimitError(LimitError):
+    """A template took too long."""
 
 
 class RenderBudget:
     """The work and the time that remain for the template that is being rendered."""
 
-    __slots__ = ("_deadline", "_steps", "_work")
+    __slots__ = ("_deadline", "_seconds", "_steps", "_work")
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = SECONDS_LIMIT if seconds is None else seconds
         self._deadline: float | None = None
         self._steps = _STEPS_BETWEEN_CHECKS
         self._work = WORK_LIMIT
@@ -60,9 +73,12 @@ class RenderBudget:
         # The thread's own time, so that a busy machine stops no template.
         now = time.thread_time()
         if self._deadline is None:
-            self._deadline = now + SECONDS_LIMIT
+            self._deadline = now + self._seconds
         if now > self._deadline:
-            raise LimitError(f"rendering takes longer than {SECONDS_LIMIT:g} seconds; look for a loop that is too long")
+            raise TimeLimitError(
+                f"rendering takes longer than {self._seconds:g} second{'s' * (self._seconds != 1)}; "
+                "look for a loop that is too long"
+            )
 
     def produce(self, size: int) -> None:
         """Count the characters of a result before an expression makes it.
@@ -73,6 +89,8 @@ class RenderBudget:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
         self._spend(size)
         self.step()
+        if size >= _LARGE:
+            self.check_time()
 
     def _spend(self, size: int) -> None:
         self._work -= size
@@ -92,9 +110,9 @@ def current() -> RenderBudget:
 
 
 @contextmanager
-def enforced() -> Iterator[None]:
-    """Run the block with a budget of its own, in this thread or task."""
-    token = _current.set(RenderBudget())
+def enforced(seconds: float | None = None) -> Iterator[None]:
+    """Run the block with a budget of its own, in this thread or task: so many seconds, by default SECONDS_LIMIT."""
+    token = _current.set(RenderBudget(seconds))
     try:
         yield
     finally:

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
@@ -44,6 +45,9 @@ _WORDS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _CORE_TAG = "tag:yaml.org,2002:"
+
+
+_NODES_BETWEEN_CHECKS = 256
 
 
 def parse(source: MarkedText | StaticText) -> tuple[Node, ...]:
@@ -104,6 +108,8 @@ class _Parser:
         self._count += 1
         if self._count > NODES_LIMIT:
             raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", location)
+        if self._count % _NODES_BETWEEN_CHECKS == 0:
+            limits.current().check_time()
         if depth > DEPTH_LIMIT:
             raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", location)
         if isinstance(event, yaml.AliasEvent):

@@ -24,6 +24,7 @@ from ssa_operator.core.policies.recreate import (
     propagation,
     proves_nothing,
     reason_to_keep,
+    was_left_by_former_parent,
 )
 from tests.core.example_objects import OTHER_UID, child, config_map, config_map_identity, made, observed, rendered
 
@@ -255,3 +256,13 @@ def test_the_message_about_a_deletion_names_the_finalizers_that_keep_the_object(
     assert "orphan (the garbage collector's), a.b/c" in step.reason
     # The operator prunes nothing meanwhile.
     assert all(step.action is not Action.PRUNE for step in plan.steps)
+
+
+def test_only_an_object_of_a_former_parent_of_this_name_waits_for_its_garbage_collection() -> None:
+    owner = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": OTHER_UID, "controller": True}
+    manifest = made(config_map("settings"))
+    assert was_left_by_former_parent(manifest, child(owner=OTHER_UID))
+    assert not was_left_by_former_parent(manifest, child())
+    assert not was_left_by_former_parent(manifest, child(owner=OTHER_UID, ownerReferences=[]))
+    another = child(owner=OTHER_UID, ownerReferences=[{**owner, "name": "other"}])
+    assert not was_left_by_former_parent(manifest, another)

@@ -1,0 +1,30 @@
+"""Decides whether the operator knows a parent as the API server has it, before it deletes by what it knows.
+
+A watch may be behind: an API server of several serves it from a cache that lags, or events are withheld. An apply from
+an old parent is corrected by the next reconcile. A deletion is not.
+
+Promises:
+- A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
+  alone does not, because every reconcile writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ssa_operator.core.objects.live_object import LiveObject
+
+_WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
+
+
+def is_outdated(known: LiveObject, current: LiveObject) -> bool:
+    """Whether a parent that was read is another one than the current one of its name, or an older state of it."""
+    return known.uid != current.uid or _acted_on(known) != _acted_on(current)
+
+
+def _acted_on(parent: LiveObject) -> dict[str, Any]:
+    """What templates and the operator act on."""
+    body = {field: value for field, value in parent.body.items() if field != "status"}
+    metadata = body.get("metadata", {})
+    body["metadata"] = {field: value for field, value in metadata.items() if field not in _WRITTEN_BY_STATUS_UPDATES}
+    return body

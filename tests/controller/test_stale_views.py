@@ -1,0 +1,149 @@
+"""An operator whose view of the cluster is old, or that missed states in between, deletes and recreates nothing by that
+view, and comes to the same result as any other when it catches up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.step import Action
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    MakeOptions,
+    administrator,
+    echo,
+    holds,
+    map_template,
+    only,
+    operating,
+    uid,
+)
+from tests.controller.lagging_client import Lag, LaggingClient
+
+pytestmark = pytest.mark.cluster
+
+MAPS = "configmaps"
+
+
+@pytest.fixture
+async def lagging(cluster: Cluster) -> AsyncIterator[LaggingClient]:
+    """A client that is not behind yet."""
+    async with LaggingClient(await administrator(cluster)) as client:
+        client.lag = Lag(frozenset({"echoes"}))
+        client.lag.end()
+        yield client
+        client.lag.end()
+
+
+@pytest.fixture
+def versions(templates: Path) -> Path:
+    """Templates with a child whose name has the version, and one that is recreated for each version."""
+    named = map_template("named-{{ spec.replicas }}", x="spec.replicas")
+    frozen = map_template("frozen", x="spec.replicas").replace(
+        "metadata:", "immutable: true\nmetadata:\n  annotations: {ssa-operator.dev/recreate: Background}"
+    )
+    return only(templates, named=named, frozen=frozen, plain=map_template("plain", x="spec.replicas"))
+
+
+def is_prune(outcome: Outcome) -> bool:
+    return outcome.step.action is Action.PRUNE and outcome.step.identity.name == "web-named-1"
+
+
+async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, versions: Path
+) -> None:
+    async with operating(lagging, options(templates=versions)):
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with operating(client, options(templates=versions)):
+            await desk.apply_until_ready(echo("web", 2))
+            named = await desk.read(MAPS, "web-named-2")
+            frozen = await desk.until(MAPS, "web-frozen", holds(x="2"))
+        # A deletion requeues the parent that is behind, and it renders version 1. The second time, the reconcile that
+        # follows the first deletion has ended.
+        for _ in range(2):
+            await desk.kubectl("delete", "configmap", "web-plain")
+            await desk.until(MAPS, "web-plain", holds(x="1"))
+        assert lagging.lag.withheld
+        assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
+        assert uid(await desk.until(MAPS, "web-frozen", holds(x="2"))) == uid(frozen)
+
+        lagging.lag.end()
+        await desk.until(MAPS, "web-plain", holds(x="2"))
+        await desk.gone(MAPS, "web-named-1")
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
+        assert uid(await desk.read(MAPS, "web-frozen")) == uid(frozen)
+
+
+async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, versions: Path
+) -> None:
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=versions)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        old = await desk.read(MAPS, "web-named-1")
+        lagging.lag.begin()
+        label = {"ssa-operator.dev/parent-uid": "another"}
+        await desk.patch("configmap", "web-named-1", metadata={"labels": label})
+        behind.forget()
+        await desk.apply(echo("web", 2))
+        await desk.read(MAPS, "web-named-2")
+        await behind.reported(lambda report: any(map(is_prune, report.outcomes)))
+        assert uid(await desk.read(MAPS, "web-named-1")) == uid(old)
+        lagging.lag.end()
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read(MAPS, "web-named-1")) == uid(old)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("withheld", ["echoes", "configmaps"])
+async def test_states_that_were_not_observed_lead_to_the_same_result(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, versions: Path, withheld: str
+) -> None:
+    lagging.lag = Lag(frozenset({withheld}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=versions)):
+        await desk.apply_until_ready(echo("web", 1))
+        old = await desk.read(ECHOES, "web")
+        child = await desk.read(MAPS, "web-plain")
+
+        # There and back again: the operator sees one change at most.
+        lagging.lag.begin()
+        for version in (2, 1):
+            await desk.apply(echo("web", version))
+        lagging.lag.end()
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.until(MAPS, "web-plain", holds(x="1"))) == uid(child)
+        await desk.gone(MAPS, "web-named-2")
+
+        if withheld == MAPS:
+            # A child that is deleted, and created by another manager, is a change of its uid.
+            lagging.lag.begin()
+            await desk.kubectl("delete", "configmap", "web-plain")
+            await desk.kubectl("create", "configmap", "web-plain", "--from-literal=y=theirs")
+            lagging.lag.end()
+        await desk.apply(echo("web", 3))
+        await desk.until(MAPS, "web-plain", lambda body: body["data"].get("x") == "3")
+        await desk.ready(ECHOES, "web")
+
+        # A parent that is deleted and created again has another uid, and its children become those of the new one.
+        lagging.lag.begin()
+        await desk.kubectl("delete", "echo", "web")
+        await desk.apply(echo("web", 4))
+        lagging.lag.end()
+        new = await desk.ready(ECHOES, "web")
+        assert uid(new) != uid(old)
+        for name in ("web-plain", "web-frozen", "web-named-4"):
+            made = await desk.until(MAPS, name, lambda body: body["data"].get("x") == "4")
+            owners = [owner["uid"] for owner in made["metadata"]["ownerReferences"]]
+            assert owners == [uid(new)]
+        await desk.gone(MAPS, "web-named-3")

@@ -1,0 +1,37 @@
+"""Which changes of a parent forbid to delete by what is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.outdated_view import is_outdated
+from tests.core.example_objects import parent
+
+
+@pytest.mark.parametrize(
+    ("changes", "outdated"),
+    [
+        ({}, False),
+        ({"resourceVersion": "6", "status": {"observedGeneration": 1}}, False),
+        ({"managedFields": [{"manager": "kubectl", "operation": "Update"}]}, False),
+        ({"generation": 2}, True),
+        ({"uid": "another"}, True),
+        ({"labels": {"a": "b"}}, True),
+        ({"annotations": {"ssa-operator.dev/suspend": "true"}}, True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+    ],
+)
+def test_a_change_that_is_acted_on_makes_the_view_outdated(changes: dict[str, Any], outdated: bool) -> None:
+    assert is_outdated(parent(), parent(**changes)) is outdated
+
+
+def test_a_parent_without_a_generation_is_compared_by_its_content() -> None:
+    def settings(text: str) -> LiveObject:
+        metadata = {"name": "a", "namespace": "b", "uid": "u"}
+        return LiveObject.of({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": text}})
+
+    assert is_outdated(settings("1"), settings("2"))
+    assert not is_outdated(settings("1"), settings("1"))
