@@ -63,7 +63,11 @@ RECORDED = (
 )
 """The constants of what the operator writes on a parent."""
 
-LABELS = ((f"{_OBJECTS}.manifest", "MANAGED_BY_LABEL"), (f"{_OBJECTS}.live_object", "PARENT_UID_LABEL"))
+LABELS = (
+    (f"{_OBJECTS}.manifest", "MANAGED_BY_LABEL"),
+    (f"{_OBJECTS}.live_object", "PARENT_UID_LABEL"),
+    (f"{_OBJECTS}.buckets", "BUCKET_LABEL"),
+)
 """The constants of labels of children."""
 
 VARIABLES = (

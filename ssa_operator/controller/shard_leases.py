@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
 from ssa_operator.core.policies.leader_election import (
     Election,
     LeaseAction,
@@ -60,7 +61,7 @@ RELEASE_TIMEOUT = 2.0
 
 def shard_lease_labels(shard: Shard) -> Mapping[str, str]:
     """The labels of the Lease of a shard."""
-    return {"app.kubernetes.io/managed-by": "ssa-operator", SHARD_LABEL: shard_label(shard)}
+    return {MANAGED_BY_LABEL: MANAGER, SHARD_LABEL: shard_label(shard)}
 
 
 class ShardLeases:

@@ -13,6 +13,7 @@ from ssa_operator.core.policies.shard_leases import (
     observe_leases,
     read_shard_label,
     shard_label,
+    shard_lease_needs,
 )
 from ssa_operator.core.policies.shards import Shard
 
@@ -74,3 +75,23 @@ def test_a_malformed_label_names_no_shard(value: str) -> None:
 
 def test_the_label_of_a_shard_is_read_as_it_is_written() -> None:
     assert read_shard_label(shard_label(Shard(3, 4))) == Shard(3, 4)
+
+
+def test_each_shard_may_write_its_lease_and_list_all_in_the_operators_namespace() -> None:
+    assert [str(need.permission) for need in shard_lease_needs("system", 2)] == [
+        "create leases.coordination.k8s.io in system",
+        "list leases.coordination.k8s.io in system",
+        "get leases.coordination.k8s.io ssa-operator-shard-0 in system",
+        "watch leases.coordination.k8s.io ssa-operator-shard-0 in system",
+        "update leases.coordination.k8s.io ssa-operator-shard-0 in system",
+        "get leases.coordination.k8s.io ssa-operator-shard-1 in system",
+        "watch leases.coordination.k8s.io ssa-operator-shard-1 in system",
+        "update leases.coordination.k8s.io ssa-operator-shard-1 in system",
+    ]
+
+
+def test_a_standby_of_a_shard_does_not_count_itself_as_running() -> None:
+    view = observe_leases(replace(VIEW, runs=False), [lease(1, 0), lease(2, 0)], 0.0)
+    assert view.up(0.0) == {0: False, 1: True, 2: True}
+    view = observe_leases(view, [lease(0, 5), lease(1, 5), lease(2, 5)], 5.0)
+    assert view.up(5.0) == {0: True, 1: True, 2: True}
