@@ -6,18 +6,15 @@ The replicas have users of their own, so that the audit log shows who wrote. The
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-import yaml
 
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command, run, started
@@ -204,67 +201,6 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_w
     assert "the operator exits" in first.lines[-1]
     assert replicas.writers() == ["a", "b"]
     assert not any("Traceback" in line for line in first.lines)
-
-
-@pytest.mark.slow
-async def test_a_leader_whose_api_server_stalls_stops_before_a_standby_takes_over(
-    replicas: Replicas, tmp_path: Path
-) -> None:
-    async with (
-        _stallable(replicas.desk.kubeconfig, tmp_path) as (kubeconfig, flowing),
-        replicas.started("a", kubeconfig=kubeconfig) as first,
-    ):
-        await first.says(LEADS)
-        async with replicas.started("b") as second:
-            await second.says(STANDS_BY)
-            await replicas.written_by("a")
-            flowing.clear()
-            assert await first.ended() == 1
-            assert "was not renewed within 2 s" in first.lines[-1]
-            await second.says(LEADS)
-            await replicas.written_by("b")
-            flowing.set()
-            lease = await replicas.lease()
-            assert lease["leaseTransitions"] == 1
-    assert replicas.writers() == ["a", "b"]
-
-
-@asynccontextmanager
-async def _stallable(kubeconfig: Path, folder: Path) -> AsyncIterator[tuple[Path, asyncio.Event]]:
-    """A kubeconfig whose connections to the API server pass data only while the event is set."""
-    flowing, connections = asyncio.Event(), set[asyncio.Task[None]]()
-    flowing.set()
-    config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
-    address = urlsplit(config["clusters"][0]["cluster"]["server"])
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                await flowing.wait()
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        connections.add(task)
-        upstream = await asyncio.open_connection(address.hostname, address.port)
-        await asyncio.gather(pump(reader, upstream[1]), pump(upstream[0], writer))
-
-    server = await asyncio.start_server(connect, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    for each in config["clusters"]:
-        each["cluster"]["server"] = f"https://127.0.0.1:{port}"
-    path = folder / "stallable.kubeconfig"
-    await asyncio.to_thread(path.write_text, yaml.safe_dump(config, sort_keys=False))
-    try:
-        yield path, flowing
-    finally:
-        server.close()
-        for task in connections:
-            task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ events = st.tuples(
     st.lists(st.sampled_from(TIMINGS), min_size=REPLICAS, max_size=REPLICAS),
     st.lists(events, min_size=30, max_size=120),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_never_two_replicas_may_write_in_whatever_order_things_happen(
     offsets: list[float], timings: list[LeaseTiming], happening: list[tuple[float, int, Fate, float]]
 ) -> None:
