@@ -202,7 +202,7 @@ async def test_check_names_the_template_line_that_needs_a_missing_verb(
     other = await run(*arguments, f"--kubeconfig={desk.kubeconfig}", f"--as={user}")
     for (code, out, err), who in ((own, "the current account"), (other, user)):
         assert code == 1
-        assert err == f"ssa-operator: {who} lacks 4 permissions; grant what `ssa-operator rbac` prints\n"
+        assert err == f"ssa-operator: {who} lacks 5 permissions; grant what `ssa-operator rbac` prints\n"
         missing = [line.split()[:2] for line in out.splitlines()[1:]]
         assert missing == [
             ["deployments.apps", "delete"],

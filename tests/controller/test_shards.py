@@ -285,9 +285,9 @@ async def test_a_child_whose_bucket_another_client_changed_is_neither_missing_no
         await desk.patch("configmap", f"{name}-base", metadata={"labels": {BUCKET_LABEL: other}})
         await desk.until(MAPS, f"{name}-base", has_right_bucket)
         await desk.ready(ECHOES, name)
-        reports = [report for running in operators for report in running.reports]
-        assert reports
-        assert all(report.verdict.ready for report in reports)
+        (owner,) = (running for running in operators if name in parents_of(running))
+        await owner.reported(lambda report: report.verdict.ready)
+        assert all(report.verdict.ready for running in operators for report in running.reports)
         assert without_bucket(await children(desk)) == without_bucket(before)
     assert deletions(cluster, desk.namespace) == []
 

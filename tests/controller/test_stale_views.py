@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.step import Action
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import ApplyOptions
 from tests.controller.harness import (
     ECHOES,
+    PATIENCE,
     Desk,
     MakeOptions,
     administrator,
@@ -27,10 +31,13 @@ from tests.controller.harness import (
 )
 from tests.controller.lagging_client import Lag, LaggingClient
 from tests.controller.test_burst import held
+from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
 MAPS = "configmaps"
+
+ROLES = "clusterroles.rbac.authorization.k8s.io"
 
 
 @pytest.fixture
@@ -104,6 +111,49 @@ async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
         lagging.lag.end()
         await desk.ready(ECHOES, "web")
         assert uid(await desk.read(MAPS, "web-named-1")) == uid(old)
+
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-{{ spec.replicas }}
+rules: []
+"""
+
+
+@pytest.mark.parametrize("deletes_parent", [False, True], ids=["the template renders another one", "the parent goes"])
+async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_watch_does_not_show_it(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path, *, deletes_parent: bool
+) -> None:
+    """As after a restore of etcd: the watch has shown the deletion, and not that the object is there again."""
+    only(templates, role=ROLE)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    lagging.lag = Lag(frozenset({"clusterroles"}))
+    lagging.lag.end()
+    name = f"{desk.namespace}-1"
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        role = LiveObject(encode(await desk.read(ROLES, name)))
+        async with held(behind.operator):
+            if deletes_parent:
+                await desk.kubectl("delete", "echo", "web", "--wait=false")
+            else:
+                await desk.apply(echo("web", 2))
+            await until(lambda: behind.operator.queue.longest_running() > 0, PATIENCE)
+            await desk.kubectl("delete", "clusterrole", name)
+            await until(lambda: role.identity not in behind.operator.controllers.children, PATIENCE)
+            lagging.lag.begin()
+            metadata = {"name": name, "labels": dict(role.metadata.labels)}
+            body = {"apiVersion": role.body["apiVersion"], "kind": "ClusterRole", "metadata": metadata, "rules": []}
+            await lagging.apply(await desk.mapper.resource_by_name(ROLES), "", name, encode(body), ApplyOptions())
+            await desk.until(ROLES, name, lambda found: uid(found) != role.uid)
+        await desk.gone(ROLES, name)
+        if deletes_parent:
+            await desk.gone(ECHOES, "web")
+        else:
+            await desk.ready(ECHOES, "web")
+            await desk.kubectl("delete", "echo", "web")
 
 
 @pytest.mark.slow

@@ -253,6 +253,9 @@ class Injection:
     early = False
     """Whether it begins before the user acts. Other ones begin with the operator's first write of the phase."""
 
+    stops_server = False
+    """Whether the API server is down meanwhile, so that users act before it begins."""
+
     awaits_write = False
     """Whether it meets writes only, so that a start-up has to come to its first write."""
 
@@ -429,7 +432,7 @@ async def _play(
         await cleanup.enter_async_context(operating(counted, options))
         if injection.awaits_write:
             await asyncio.wait_for(written, PATIENCE)
-    elif injection.early or phase is Phase.STEADY_STATE:
+    elif injection.early or (phase is Phase.STEADY_STATE and not injection.stops_server):
         await injection.begin(cell)
         await witness.act(phase)
     else:

@@ -300,6 +300,8 @@ class Restart(Injection):
     or `older`: etcd has a copy of its data from before the phase.
     """
 
+    stops_server = True
+
     def __init__(self, name: str, cells: int, *, older: bool) -> None:
         super().__init__(name)
         self.rolls_back = older

@@ -74,7 +74,7 @@ class Observer:
             if records.kept_values:
                 await restore_kept_values(self._cluster, turn)
             hidden = await self._hidden(turn, records)
-            rendered, unlabelled = await self._render(turn, hidden)
+            rendered, unlabelled = await self._render(turn, hidden.objects)
             return self._observed(turn, rendered, records, unlabelled, hidden), rendered
 
     async def render_status(
@@ -140,17 +140,21 @@ class Observer:
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
         await self._cluster.children.watch(reported | {kind for kind, _ in namespaces}, namespaces, turn.state.redactor)
 
-    async def _hidden(self, turn: Turn, records: ParentRecords) -> dict[Identity, LiveObject]:
-        """Under `--shard`: the recorded children that no informer shows although they exist, because another client
-        changed their bucket label. They are not taken for deleted ones.
+    async def _hidden(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
+        """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
+        for deleted ones.
+
+        The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
+        changed their bucket label.
         """
-        if self._options.shard is None:
-            return {}
-        kinds, recorded = self._cluster.children.kinds, {*records.inventory, *turn.state.children.apply_records}
+        kinds, recorded = self._cluster.children.kinds, {*records.inventory}
+        if self._options.shard is not None:
+            recorded |= turn.state.children.apply_records.keys()
         found = await self.get_unlabelled(
             identity for identity in recorded if identity.group_kind in kinds and kinds[identity.group_kind].synced
         )
-        return {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
+        own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
+        return UnlabelledObjects(own, found.unreadable)
 
     async def _render(self, turn: Turn, hidden: Mapping[Identity, LiveObject]) -> tuple[Rendered, UnlabelledObjects]:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
@@ -195,12 +199,12 @@ class Observer:
         rendered: Rendered,
         records: ParentRecords,
         unlabelled: UnlabelledObjects,
-        hidden: dict[Identity, LiveObject],
+        recorded: UnlabelledObjects,
     ) -> Observed:
         live, state, now = turn.parent.live, turn.state, self._now()
         children: Mapping[Identity, LiveObject] = self._cluster.children
         # An informer may show them by now.
-        hidden = {identity: child for identity, child in hidden.items() if identity not in children}
+        hidden = {identity: child for identity, child in recorded.objects.items() if identity not in children}
         if hidden:
             children = ChainMap(hidden, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*self._cluster.children.by_parent(live.uid), *hidden.values())
@@ -220,7 +224,7 @@ class Observer:
                 own=own,
                 kinds={kind: self._kind(known[kind], kind) for kind in named if kind in known},
                 unlabelled=unlabelled.objects,
-                unreadable=unlabelled.unreadable,
+                unreadable={**recorded.unreadable, **unlabelled.unreadable},
             ),
             parents=ObservedParents(
                 existing=self._claims.parents,

@@ -315,6 +315,9 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
     live = observed.children.objects.get(identity)
+    if live is None and identity in observed.children.unreadable:
+        reason = f"waits: it may exist, and can't be read: {observed.children.unreadable[identity]}"
+        return Step(action=Action.WAIT, identity=identity, reason=reason)
     if live is None or live.parent_uid != observed.parent.uid:
         return None
     if live.deleting:

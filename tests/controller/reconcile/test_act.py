@@ -9,6 +9,7 @@ import pytest
 
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.finalization import advances_deletion
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan, make_plan
@@ -50,7 +51,7 @@ class Lagging:
 
     def __init__(self, *, refusal: Exception, known: bool) -> None:
         self.children, self.client, self.former = self, self, frozenset[str]()
-        self.dry_run = False
+        self.dry_run, self.why_outdated = False, None
         self._refusal = refusal
         self._known = known
 
@@ -60,6 +61,9 @@ class Lagging:
 
     async def delete(self, *_: object, **__: object) -> None:
         raise self._refusal
+
+    async def get(self, *_: object, **__: object) -> LiveObject:
+        return child(uid="another")
 
 
 @pytest.mark.parametrize(

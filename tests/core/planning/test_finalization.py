@@ -287,6 +287,16 @@ def test_no_hook_runs_in_a_namespace_that_is_being_deleted() -> None:
     assert "namespace default, which is being deleted" in cluster.plan().skipped_hooks[0]
 
 
+def test_a_recorded_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() -> None:
+    records = ParentRecords(inventory={space("a"): 1}, has_finalizer=True)
+    kinds = {NAMESPACE: KindState(namespaced=False, synced=True)}
+    seen = observed(kinds=kinds, records=records, unreadable={space("a"): "timed out"}, parent=parent())
+    finalization = make_finalization(seen, Rendered(), HookContext(now=NOW))
+    assert not finalization.finished
+    (step,) = finalization.plan.steps
+    assert (step.action, step.reason) == (Action.WAIT, "waits: it may exist, and can't be read: timed out")
+
+
 def test_a_parent_that_nothing_keeps_reports_only_its_deletion() -> None:
     finished = Cluster(ParentRecords(has_finalizer=True), {}).plan()
     assert finished.finished
