@@ -414,7 +414,7 @@ async def test_each_shard_keeps_a_lease_and_sees_those_of_the_others(desk: Desk,
 async def test_a_dead_shard_is_seen_in_the_metrics_and_in_the_log_of_the_others(
     desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await desk.create(lease(1, 2, seconds=2))
+    await desk.create(lease(1, 2, seconds=8))
     async with sharded(desk, operate, Shard(0, 2)) as [running]:
         await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 1.0'), PATIENCE)
         await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 0.0'), PATIENCE)
