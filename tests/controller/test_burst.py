@@ -73,7 +73,7 @@ async def test_a_namespaces_change_is_not_held_up_by_a_burst_of_changes_in_anoth
             await desk.apply(*(echo(name, 2) for name in names))
             await until(lambda: len(running.operator.queue) >= len(names) - 1)
             await other.apply(echo("web", 2))
-            await until(lambda: len(running.operator.queue) >= len(names))
+            await until(lambda: any(item.key.namespace == other_namespace for item in running.operator.queue.waiting()))
         changed = await other.until(ECHOES, "web", lambda body: is_ready(body) and body["spec"]["replicas"] == 2)
         for name in names:
             await desk.ready(ECHOES, name)

@@ -254,7 +254,7 @@ def new_parent(body: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("after", "stride"),
     [
-        pytest.param(True, 3, id="after some"),
+        pytest.param(True, 5, id="after some"),
         pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
         pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
     ],

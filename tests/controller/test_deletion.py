@@ -24,11 +24,14 @@ from tests.controller.harness import (
     Desk,
     Operate,
     Running,
+    config_map,
     definition,
     echo,
     entries,
     holds,
+    map_template,
     not_ready_because,
+    only,
     other_than,
     requests_for,
     version,
@@ -144,6 +147,25 @@ async def test_a_parent_with_nothing_to_clean_up_has_no_finalizer_and_no_record(
         parent = await desk.apply_until_ready(echo("web"))
     assert finalizers(parent) == []
     assert inventory(parent) == []
+
+
+async def test_the_status_of_a_parent_in_deletion_lists_no_object_that_only_has_the_label_of_its_children(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    """As an EndpointSlice, which has its Service's labels, or the Secret that keeps generated values."""
+    only(templates, map=map_template("map", word="name"))
+    async with operate():
+        await desk.apply(echo("web") | {"metadata": {"name": "web", "finalizers": ["example.com/hold"]}})
+        parent = await desk.ready(ECHOES, "web")
+        labels = {"ssa-operator.dev/parent-uid": parent["metadata"]["uid"]}
+        copy = config_map("copy")
+        await desk.apply(copy | {"metadata": {"name": "copy", "labels": labels}})
+        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        parent = await desk.until(ECHOES, "web", not_ready_because("Deleting"))
+        assert "ConfigMap/copy" not in entries(parent)
+        assert "ConfigMap/web-map" in entries(parent)
+        await desk.patch("echo", "web", metadata={"finalizers": None})
+        await desk.gone(ECHOES, "web")
 
 
 async def test_the_finalizer_is_removed_with_the_last_child_that_needs_it(

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.kube.api import request as calls
 from tests.controller.harness import ECHOES, ROOT, Desk, Operate, Running, echo, map_template, not_ready_because, only
+from tests.devcluster.waiting import until
 
 HISTOGRAM_LABELS = {"le"}
 
@@ -44,6 +45,10 @@ def samples(running: Running) -> Callable[..., float]:
     return lambda name, **labels: values[name, frozenset(labels.items())]
 
 
+def is_cached(running: Running, resource: str) -> bool:
+    return any(each.resource.name == resource and len(each.cache) for each in running.operator.reflectors)
+
+
 @pytest.mark.cluster
 async def test_the_reference_describes_each_metric_of_a_running_operator_with_its_type_and_labels(
     desk: Desk, operate: Operate, templates: Path
@@ -66,6 +71,8 @@ async def test_metrics_count_what_the_operator_does(desk: Desk, operate: Operate
     async with operate(workers=3) as running:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("ApplyFailed"))
+        # The status is there before the reconcile has ended, and before the watch shows the ConfigMap.
+        await until(lambda: not running.operator.queue.processing() and is_cached(running, "configmaps"))
         found = samples(running)
     requests = "ssa_operator_rest_client_requests_total"
     assert found(requests, verb="apply", resource="configmaps", code="201") == 1

@@ -112,6 +112,15 @@ async def test_a_running_operator_serves_each_metric_that_the_dashboard_and_the_
     assert used <= found
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["ssa_operator_leader_election_master_status", "ssa_operator_shard_up", "ssa_operator_shard_buckets"],
+)
+def test_a_missing_leader_or_shard_is_an_alert_and_is_on_the_dashboard(name: str) -> None:
+    assert any(name in rule["expr"] for rule in RULES)
+    assert any(name in target["expr"] for panel in panels() for target in panel["targets"])
+
+
 def test_each_alert_says_what_happens_and_what_to_do() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}

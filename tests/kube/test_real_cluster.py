@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.json_encoding import KEY_LIMIT, encode
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
@@ -104,9 +104,19 @@ async def test_whatever_text_is_applied_comes_back_exactly(client: Client, names
     await asyncio.to_thread(check)
 
 
+def is_key(key: str) -> bool:
+    """Whether the API server can read it as a key of an apply."""
+    return key != "" and encoded_length(key) <= KEY_LIMIT
+
+
+def encoded_length(key: str) -> int:
+    """The characters of a key in the body of a request, with its quotes."""
+    return len(encode({key: None}).decode()) - len("{:null}")
+
+
 JSON_VALUES = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-(2.0**53), 2.0**53) | NASTY,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY.filter(bool), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY.filter(is_key), inner, max_size=3),
     max_leaves=10,
 )
 
@@ -128,6 +138,17 @@ async def test_numbers_and_structures_of_a_custom_resource_come_back_as_they_wer
         assert live.body["spec"]["x"] == value
 
     await asyncio.to_thread(check)
+
+
+@pytest.mark.parametrize("character", ["a", "\u4e2d", "\U0001f600"])
+async def test_a_key_of_the_documented_length_comes_back_and_a_longer_one_is_refused(
+    client: Client, namespace: str, widgets: Resource, character: str
+) -> None:
+    longest = character * ((KEY_LIMIT - 2) // (encoded_length(character) - 2))
+    live = await widget(client, namespace, "long", {"x": {longest: "1"}})
+    assert live.body["spec"]["x"] == {longest: "1"}
+    with pytest.raises(ApiError, match="error converting YAML to JSON"):
+        await widget(client, namespace, "longer", {"x": {longest + character: "1"}})
 
 
 # Requests

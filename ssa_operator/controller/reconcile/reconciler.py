@@ -239,7 +239,8 @@ class Reconciler:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
         self._observer.follow(turn.parent, Cause.TEMPLATE, {})
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
-        children = self._cluster.children.by_parent(turn.uid)
+        # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
+        children = [live for live in self._cluster.children.by_parent(turn.uid) if live.owned_fields()]
         own = await self._observer.render_status(turn, children)
         verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())

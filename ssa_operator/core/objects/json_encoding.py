@@ -5,7 +5,8 @@ escapes, `\\/` and a raw U+007F, and turns a raw U+0085 into a space. So bodies 
 characters beyond U+FFFF, which are raw UTF-8.
 
 Promises:
-- The API server returns every applied string exactly as it was written.
+- The API server returns every applied string exactly as it was written, except for keys beyond KEY_LIMIT: it refuses
+  those.
 - A value that JSON or UTF-8 can't represent (NaN, infinities, lone surrogates) is an error that names the field.
 """
 
@@ -19,6 +20,11 @@ from typing import Any
 import msgspec
 
 from ssa_operator.core.objects.source_location import FieldPath, field_text
+
+KEY_LIMIT = 1024
+"""The most characters of a key in the encoded body, with its quotes: go-yaml reads no longer ones. An escaped character
+counts as six. No key of Kubernetes' own kinds is longer than 317 characters.
+"""
 
 _encode = msgspec.json.Encoder().encode
 _ESCAPED = re.compile("[\x7f-\uffff]")

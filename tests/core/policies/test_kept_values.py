@@ -41,6 +41,10 @@ def test_the_parent_owns_the_record_and_the_operator_never_prunes_it() -> None:
     assert not stored().owned_fields()
 
 
+def test_the_record_has_the_label_that_deploy_base_allows_the_operator_to_delete() -> None:
+    assert stored().parent_uid == parent().uid
+
+
 def test_the_record_of_another_parent_object_or_type_is_not_read() -> None:
     assert read_secret(parent(uid="another"), LIVE.identity, stored()) is None
     assert read_secret(parent(), replace(LIVE.identity, name="another"), stored()) is None
