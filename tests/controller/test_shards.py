@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,8 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ssa_operator.core.objects.buckets import BUCKET_LABEL, bucket_name, bucket_of
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import PAGE, Client
+from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.rendering.folder.installation import Installation
 from tests.controller.harness import (
     ECHOES,
@@ -20,13 +24,16 @@ from tests.controller.harness import (
     ROLE,
     ROLES,
     Desk,
+    MakeOptions,
     Operate,
     Running,
+    administrator,
     echo,
     holds,
     map_template,
     not_ready_because,
     only,
+    operating,
     uid,
 )
 from tests.devcluster.audit import own_requests
@@ -362,6 +369,44 @@ async def test_an_object_that_a_deleted_parent_of_another_shard_kept_is_adopted(
         assert has_right_bucket(adopted)
 
 
+class Failing(Client):
+    """A client whose first lists of the parents of all shards fail."""
+
+    failures = 2
+
+    async def list_scope(
+        self, scope: Scope, limit: int = PAGE, keep: Callable[[LiveObject], bool] | None = None
+    ) -> tuple[list[LiveObject], str]:
+        if scope.metadata_only and scope.resource.name == ECHOES and self.failures:
+            self.failures -= 1
+            raise Unreachable("list of Echo", "the connection broke", sent=True)
+        return await super().list_scope(scope, limit, keep)
+
+
+@pytest.mark.slow
+async def test_a_parent_goes_on_when_the_parents_of_other_shards_can_be_listed_again(
+    desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path
+) -> None:
+    only(
+        templates,
+        base=map_template("base", n="name"),
+        kept="{% if spec.replicas > 1 %}\n" + KEPT + "{% endif %}\n",
+    )
+    parents = await create_parents(desk, shards=2)
+    ours, theirs = (names[0] for names in names_by_shard(parents, all_of(2)))
+    labels = {"ssa-operator.dev/parent-uid": parents[theirs]}
+    await desk.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "labels": labels}})
+    made = options(templates=templates, shard=Shard(0, 2), installation=Installation(namespace=desk.namespace))
+    async with Failing(await administrator(cluster)) as client, operating(client, made):
+        await desk.ready(ECHOES, ours)
+        await desk.patch("echo", ours, spec={"replicas": 2})
+        # No event and no resync follows the failure: the operator retries.
+        await desk.until(
+            ECHOES, ours, not_ready_because("InvalidManifest", f"belongs to Echo {desk.namespace}/{theirs}")
+        )
+        assert not client.failures
+
+
 async def test_lookups_see_the_children_of_all_shards(desk: Desk, operate: Operate, templates: Path) -> None:
     count = "lookup_all('v1', 'ConfigMap', labels={'app': 'base'}) | length"
     base = map_template("base", n="spec.replicas").replace("metadata:\n", "metadata:\n  labels: {app: base}\n")
@@ -414,7 +459,7 @@ async def test_each_shard_keeps_a_lease_and_sees_those_of_the_others(desk: Desk,
 async def test_a_dead_shard_is_seen_in_the_metrics_and_in_the_log_of_the_others(
     desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await desk.create(lease(1, 2, seconds=2))
+    await desk.create(lease(1, 2, seconds=8))
     async with sharded(desk, operate, Shard(0, 2)) as [running]:
         await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 1.0'), PATIENCE)
         await until(lambda: metric(running, 'ssa_operator_shard_up{shard="1"} 0.0'), PATIENCE)

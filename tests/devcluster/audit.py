@@ -10,8 +10,18 @@ from ssa_operator.devcluster.cluster import Cluster
 
 def audited(cluster: Cluster) -> list[dict[str, Any]]:
     """All requests up to now, in the order in which they ended."""
+    return audited_after(cluster, 0)[0]
+
+
+def audited_after(cluster: Cluster, position: int) -> tuple[list[dict[str, Any]], int]:
+    """The requests after a position in the log, and the position at their end. The first position is 0."""
     assert cluster.audit_log is not None
-    return [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+    with cluster.audit_log.open("rb") as log:
+        log.seek(position)
+        read = log.read()
+    # The API server may be writing the last line.
+    whole = read[: read.rfind(b"\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()], position + len(whole)
 
 
 def own_requests(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
