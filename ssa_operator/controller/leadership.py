@@ -1,7 +1,7 @@
 """Takes part in leader election: acquires the Lease, renews it, and releases it.
 
 Promises:
-- `run` returns never. It raises `LeadershipLost` when this replica has led and must not write any more.
+- `run` never returns. It raises `LeadershipLost` when this replica has led and must not write any more.
 - The fence of the client's writes is open only while this replica leads by the rules of
   `core/policies/leader_election.py`. It closes before the Lease is released.
 - A candidate polls the Lease, and a watch of the Lease wakes it up, so that a released Lease is acquired at once. The
@@ -102,9 +102,11 @@ class Leadership:
             await self._stop_watching()
 
     async def release(self) -> None:
-        """Give the Lease up, so that another replica takes over at once. No write of this process may be under way."""
+        """Give the Lease up if this replica leads, so that another one takes over at once. No write of this process may
+        be under way.
+        """
+        released = to_release(self._election, self._clock.now()) if self.leads else None
         self._fence.close()
-        released = to_release(self._election, self._clock.now())
         self._election = stepped_down(self._election)
         if released is None:
             return

@@ -6,8 +6,8 @@ Promises:
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
-- When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them have ended
-  by themselves.
+- When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
+  preparation, have ended by themselves.
 """
 
 from __future__ import annotations
@@ -145,13 +145,14 @@ class Operator:
             self._tasks = []
             await _cancel(services)
             self.queue.close()
-            if not prepared.done() or election.done():
+            interrupted = not prepared.done() or election.done()
+            if interrupted:
                 # No worker has begun, or none may write.
                 await _cancel([prepared, *reconciling])
             _, late = await asyncio.wait(reconciling, timeout=DRAIN_DEADLINE)
             await _cancel(reconciling)
             await self._recorder.close(recording)
-            await self._end_leadership(election, ended=not late)
+            await self._end_leadership(election, ended=not late and not interrupted)
             await controllers.close()
 
     async def _prepared(self) -> None:
@@ -168,15 +169,15 @@ class Operator:
             await self.leadership.run()
 
     async def _end_leadership(self, election: asyncio.Task[None], *, ended: bool) -> None:
-        """Release the Lease, if all reconciles have `ended`. The API server may still carry out a cancelled write."""
+        """Release the Lease, if all writes have `ended`. The API server may still carry out a cancelled write."""
         await _cancel([election])
         if self.leadership is None:
             return
-        if ended:
-            await self.leadership.release()
-        else:
-            log.warning("reconciles were cancelled, so %s is not released, and expires", self.leadership.access)
+        if self.leadership.leads and not ended:
+            log.warning("writes were cancelled, so %s is not released, and expires", self.leadership.access)
             self.leadership.close()
+        else:
+            await self.leadership.release()
 
     async def _warm(self) -> None:
         """While this replica is a standby, watch what its parents need, as their reconcile would."""

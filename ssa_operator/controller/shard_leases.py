@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from ssa_operator.controller.leadership import new_identity
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
@@ -117,7 +116,7 @@ class ShardLeases:
         name = lease_name(self._shard.index)
         labels = shard_lease_labels(self._shard)
         access = LeaseAccess(client, self._namespace, name, timeout=self._timing.request_timeout, labels=labels)
-        election = Election(identity=f"{socket.gethostname()}_{uuid.uuid4()}", timing=self._timing)
+        election = Election(identity=new_identity(), timing=self._timing)
         try:
             while True:
                 try:

@@ -43,7 +43,8 @@ LEADS = "leader election: leads"
 
 STANDS_BY = "this replica is a standby"
 
-TIMING = ("--lease-duration=3s", "--lease-renew-deadline=2s", "--lease-retry-period=500ms")
+TIMING = ("--lease-duration=9s", "--lease-renew-deadline=7s", "--lease-retry-period=500ms")
+"""As short as a busy machine allows: within 2 s, a leader there can fail to renew its Lease."""
 
 
 class Replicas:
@@ -76,8 +77,19 @@ class Replicas:
         async with started(*arguments, POD_NAMESPACE=self.desk.namespace) as command:
             yield command
 
+    def children(self) -> dict[str, set[str]]:
+        """The names of the children that each replica has written."""
+        found: dict[str, set[str]] = {}
+        for _, name, resource, child in self._writes():
+            if resource == "configmaps":
+                found.setdefault(name, set()).add(child)
+        return found
+
     def writes(self) -> list[tuple[str, str]]:
         """When the API server received each write of a replica but those of the Lease, and which replica sent it."""
+        return [(at, name) for at, name, _, _ in self._writes()]
+
+    def _writes(self) -> list[tuple[str, str, str, str]]:
         found = []
         for event in audited(self._cluster):
             reference = event.get("objectRef", {})
@@ -89,7 +101,10 @@ class Replicas:
                 and event["userAgent"].startswith("ssa-operator/")
                 and user.endswith(self.desk.namespace)
             ):
-                found.append((event["requestReceivedTimestamp"], user.removesuffix(f"-{self.desk.namespace}")))
+                name = user.removesuffix(f"-{self.desk.namespace}")
+                found.append(
+                    (event["requestReceivedTimestamp"], name, reference["resource"], reference.get("name", ""))
+                )
         return sorted(found)
 
     def writers(self) -> list[str]:
@@ -100,8 +115,8 @@ class Replicas:
         """Return once the replica has written children."""
         await until(lambda: name in self.writers(), PATIENCE)
 
-    async def lease(self) -> dict[str, Any]:
-        found = await self.desk.read(LEASES, "ssa-operator")
+    async def lease(self, name: str = "ssa-operator") -> dict[str, Any]:
+        found = await self.desk.read(LEASES, name)
         spec: dict[str, Any] = found["spec"]
         return spec
 
@@ -201,6 +216,31 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_w
     assert "the operator exits" in first.lines[-1]
     assert replicas.writers() == ["a", "b"]
     assert not any("Traceback" in line for line in first.lines)
+
+
+@pytest.mark.slow
+async def test_each_shard_elects_a_leader_of_its_own(replicas: Replicas) -> None:
+    """Two replicas of shard 0 and one of shard 1: the Lease of a shard is its heartbeat, too."""
+    async with replicas.started("a", "--shard=0/2") as first, replicas.started("z", "--shard=1/2") as other:
+        await first.says(LEADS)
+        await other.says(LEADS)
+        for number in range(20):
+            await replicas.desk.ready(ECHOES, f"web-{number}")
+        async with replicas.started("b", "--shard=0/2") as second:
+            url = (await second.says("listening on ")).split("listening on ")[1].strip()
+            await second.says(STANDS_BY)
+            await _answers(f"{url}/metrics", 'ssa_operator_shard_up{shard="1"} 1.0')
+            first.process.kill()
+            await first.ended()
+            await second.says(LEADS)
+            await replicas.written_by("b")
+            await _answers(f"{url}/metrics", 'ssa_operator_shard_up{shard="0"} 1.0')
+            leader = (await replicas.lease("ssa-operator-shard-0"))["holderIdentity"]
+            assert leader != (await replicas.lease("ssa-operator-shard-1"))["holderIdentity"]
+    by_replica = replicas.children()
+    assert by_replica["a"] >= by_replica["b"]
+    assert not by_replica["a"] & by_replica["z"]
+    assert len(by_replica["a"] | by_replica["z"]) == 20
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,17 @@ def _has_ready(running: Running, expected: list[str]) -> bool:
     )
 
 
-async def create_parents(desk: Desk, count: int = PARENTS) -> dict[str, str]:
-    """Create parents; returns their uids by name."""
-    bodies = [echo(f"web-{number}") for number in range(count)]
-    await desk.create(*bodies)
-    return {body["metadata"]["name"]: uid(await desk.read(ECHOES, body["metadata"]["name"])) for body in bodies}
+async def create_parents(desk: Desk, count: int = PARENTS, *, shards: int = 1) -> dict[str, str]:
+    """Create parents, and more of them until each of so many shards has one; returns their uids by name."""
+    names = [f"web-{number}" for number in range(count)]
+    await desk.create(*map(echo, names))
+    parents = {name: uid(await desk.read(ECHOES, name)) for name in names}
+    # The API server draws the uids.
+    while not all(any(map(shard.owns, parents.values())) for shard in all_of(shards)):
+        name = f"web-{len(parents)}"
+        await desk.create(echo(name))
+        parents[name] = uid(await desk.read(ECHOES, name))
+    return parents
 
 
 async def children(desk: Desk) -> dict[str, dict[str, Any]]:
@@ -147,7 +153,7 @@ async def test_every_parent_is_reconciled_by_exactly_one_shard(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
     async with sharded(desk, operate, *all_of(3), templates=maps) as operators:
-        parents = await create_parents(desk)
+        parents = await create_parents(desk, shards=3)
         await until_ready(operators, parents)
         for running, names in zip(operators, shares(operators), strict=True):
             shard = running.operator.options.shard
@@ -157,7 +163,7 @@ async def test_every_parent_is_reconciled_by_exactly_one_shard(
             kept = {live.parent_uid for live in running.operator.controllers.children.values()}
             assert kept & set(parents.values()) == {parents[name] for name in names}
         found = await children(desk)
-        assert len(found) == 4 * PARENTS
+        assert len(found) == 4 * len(parents)
         assert all(has_right_bucket(body) for body in found.values())
     selectors = {
         selector
@@ -222,7 +228,7 @@ async def test_shards_take_over_from_an_operator_without_shards_and_back(
         await until_ready(operators, parents)
         assert all(report.verdict.ready for running in operators for report in running.reports)
     labelled = await children(desk)
-    # Whatever is applied once is left alone, and is still its parent's.
+    # The operator leaves a child alone that is applied once, and still knows it as the parent's.
     once = {f"{name}-once" for name in parents}
     assert {name for name, body in labelled.items() if BUCKET_LABEL not in labels(body)} == once
     assert all(has_right_bucket(body) for name, body in labelled.items() if name not in once)
@@ -306,7 +312,7 @@ async def test_an_object_belongs_to_one_parent_also_if_the_other_one_is_in_anoth
     only(templates, shared="{% if spec.replicas > 1 %}\n" + SHARED + "{% endif %}\n")
     (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
     async with sharded(desk, operate, *all_of(2), templates=templates) as operators:
-        parents = await create_parents(desk)
+        parents = await create_parents(desk, shards=2)
         await until_ready(operators, parents)
         first, second = (names[0] for names in names_by_shard(parents, all_of(2)))
         await desk.patch("echo", first, spec={"replicas": 2})
@@ -340,7 +346,7 @@ async def test_an_object_that_a_deleted_parent_of_another_shard_kept_is_adopted(
 ) -> None:
     only(templates, kept="{% if spec.replicas > 1 %}\n" + KEPT + "{% endif %}\n")
     async with sharded(desk, operate, *all_of(2), templates=templates) as operators:
-        parents = await create_parents(desk)
+        parents = await create_parents(desk, shards=2)
         await until_ready(operators, parents)
         first, second = (names[0] for names in names_by_shard(parents, all_of(2)))
         await desk.patch("echo", first, spec={"replicas": 2})

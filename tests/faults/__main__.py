@@ -71,6 +71,9 @@ def main() -> None:
     parser.add_argument("--fault", action="append", default=[], help="play only this fault, and write nothing")
     parser.add_argument("--parallel", type=int, default=PARALLEL, help="cells at the same time")
     arguments = parser.parse_args()
+    names = [*map(str, injections()), *(name for name, _ in restarts())]
+    if unknown := [fault for fault in arguments.fault if fault not in names]:
+        parser.error(f"there is no fault {unknown[0]!r}; the faults are: {'; '.join(names)}")
     outcomes = asyncio.run(run(arguments.fault, arguments.parallel))
     broken = [outcome for outcome in outcomes if outcome.failures]
     print(f"{len(outcomes)} cells, {len(broken)} failed")

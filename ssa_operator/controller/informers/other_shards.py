@@ -9,7 +9,8 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -25,10 +26,17 @@ REMEMBERED_SECONDS = 10.0
 class OtherShards:
     """The parents of `folders`, the running folders, that do not belong to `shard`."""
 
-    def __init__(self, client: Client, folders: Mapping[str, ParentInformer], shard: Shard) -> None:
+    def __init__(
+        self,
+        client: Client,
+        folders: Mapping[str, ParentInformer],
+        shard: Shard,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._folders = folders
         self._shard = shard
+        self._now = now
         self._found: dict[str, tuple[Identity, float]] = {}
         self._wanted: set[str] = set()
         self._lock = asyncio.Lock()
@@ -39,18 +47,25 @@ class OtherShards:
 
     async def existing(self, uids: AbstractSet[str]) -> Mapping[str, Identity]:
         """Those of these parents of other shards that exist, by uid. Raises ApiError and CredentialsError."""
-        oldest = asyncio.get_running_loop().time() - REMEMBERED_SECONDS
+        oldest = self._now() - REMEMBERED_SECONDS
         self._found = {uid: found for uid, found in self._found.items() if found[1] > oldest}
-        missing = uids - self._found.keys()
+        # Kept here, because another call may forget them while this one waits.
+        found = self._known(uids)
+        missing = uids - found.keys()
+        if not missing:
+            return found
         self._wanted |= missing
         async with self._lock:
             if missing & self._wanted:  # otherwise a list that began after this question has the answer
                 await self._list()
+            return found | self._known(missing)
+
+    def _known(self, uids: AbstractSet[str]) -> dict[str, Identity]:
         return {uid: self._found[uid][0] for uid in uids if uid in self._found}
 
     async def _list(self) -> None:
         wanted, self._wanted = self._wanted, set()
-        now, found = asyncio.get_running_loop().time(), dict[str, tuple[Identity, float]]()
+        found = dict[str, Identity]()
         try:
             for parents in tuple(self._folders.values()):
                 resource = parents.served.resource
@@ -59,9 +74,10 @@ class OtherShards:
                     objects, _ = await self._client.list_scope(scope, keep=lambda live: live.uid in wanted)
                     for live in objects:
                         metadata = live.metadata
-                        identity = Identity(resource.group, resource.kind, metadata.namespace, metadata.name)
-                        found[live.uid] = identity, now
+                        found[live.uid] = Identity(resource.group, resource.kind, metadata.namespace, metadata.name)
         except BaseException:
             self._wanted |= wanted
             raise
-        self._found |= found
+        # The time of the end: reconciles that wait for a slow list have its answer, too.
+        now = self._now()
+        self._found |= {uid: (identity, now) for uid, identity in found.items()}

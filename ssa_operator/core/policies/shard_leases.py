@@ -115,7 +115,7 @@ class ShardView:
 
 def observe_leases(view: ShardView, listed: Iterable[ShardLease], now: float) -> ShardView:
     """The view after the Leases were listed."""
-    # Nobody can be blamed for a renewal that this process could not see.
+    # This process could not see renewals, so all Leases count as renewed now.
     blind = view.observed_at is None or now - view.observed_at > view.grace / 2
     leases = {}
     for lease in listed:

@@ -54,9 +54,13 @@ class TLSConfig:
         if self.file is None:
             return self.pem
         try:
-            return self.file.read_text("ascii", "ignore")
+            pem = self.file.read_text("ascii", "ignore")
         except OSError as error:
             raise CredentialsError(f"{self.origin}: the certificate authority can't be read: {error}") from error
+        if not pem.strip():
+            # Without authorities of its own, the context would trust those of the system.
+            raise CredentialsError(f"{self.origin}: the certificate authority {self.file} is empty")
+        return pem
 
     def _load(self, context: ssl.SSLContext, certificate: Certificate) -> None:
         with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:

@@ -214,7 +214,7 @@ TIMINGS = (LeaseTiming(), LeaseTiming(lease_duration=30, renew_deadline=25, retr
 
 
 class Model:
-    """Some replicas and one API server. `wall_clock` is that of whichever replica writes."""
+    """Some replicas and one API server. `wall_clock` is that of the replica that writes."""
 
     def __init__(self, offsets: Sequence[float], timings: Sequence[LeaseTiming]) -> None:
         self.time = 0.0

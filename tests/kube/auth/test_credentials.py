@@ -663,8 +663,10 @@ async def test_a_rotated_certificate_authority_is_read_again_at_once_and_then_ev
     assert found.renew_authorities()
     assert found.ssl is not before
     assert not found.renew_authorities()
-    clock.time += 10
-    (tmp_path / "ca.crt").write_text("half")
     kept = found.ssl
-    assert not found.renew_authorities()
-    assert found.ssl is kept
+    # An empty file must not make the client trust the authorities of the system.
+    for broken in ("half", ""):
+        clock.time += 10
+        (tmp_path / "ca.crt").write_text(broken)
+        assert not found.renew_authorities()
+        assert found.ssl is kept
