@@ -162,7 +162,8 @@ class QueueState(Generic[Key]):
 
         With `beside`, only parents of its flow count, unless parents of more than FEW_FLOWS flows wait in one priority.
         """
-        urgent = [flows for place, flows in self._ready.items() if place <= rank(causes) and flows]
+        last = rank(causes)
+        urgent = [flows for place, flows in self._ready.items() if place <= last and flows]
         if beside is None:
             return bool(urgent)
         flow = self._flow_of(beside)

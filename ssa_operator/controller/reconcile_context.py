@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -108,20 +108,24 @@ def reconciling(
         _current.reset(token)
 
 
-@contextmanager
-def stage(name: Stage) -> Iterator[None]:
+def stage(name: Stage) -> AbstractContextManager[object]:
     """Run the block as a stage of the present reconcile."""
     context = _current.get()
     if context is None:
-        yield
-        return
+        return _NO_STAGE
+    span = _NO_STAGE if context.tracer is None else context.tracer.span(name.value, {})
+    return _measured(context, span) if name is Stage.RENDER else span
+
+
+_NO_STAGE = nullcontext()
+
+
+@contextmanager
+def _measured(context: ReconcileContext, span: AbstractContextManager[object]) -> Iterator[None]:
+    """Run the block in the span, and report its seconds as those of a render."""
     started = time.perf_counter()
     try:
-        if context.tracer is None:
+        with span:
             yield
-        else:
-            with context.tracer.span(name.value, {}):
-                yield
     finally:
-        if name is Stage.RENDER:
-            context.rendered(time.perf_counter() - started)
+        context.rendered(time.perf_counter() - started)

@@ -150,9 +150,9 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
-        # An object that was recreated under the same name, or has another owner now, is not deleted.
+        # An object that was recreated under the same name, has another owner now or changed again is not deleted.
         if error.conflict:
-            return _not_deleted(step, f"another object has its name by now ({error.message})")
+            return _not_deleted(step, f"another object has its name by now, or it changed meanwhile ({error.message})")
         return failed_request(step, error)
     if remaining is None:
         cluster.deleted(live)
@@ -184,8 +184,8 @@ async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) 
 
 
 def _not_deleted(step: Step, why: str) -> Outcome:
-    """The outcome of an object that the cache still holds and the API server no longer has."""
-    message = f"{step.reason}; waits until its watch shows that it is gone: {why}"
+    """The outcome of an object that the cache still holds and the API server no longer has as it was."""
+    message = f"{step.reason}; waits until its watch shows the present state: {why}"
     return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
 
 

@@ -182,7 +182,8 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
     generated values no Secret keeps any more.
     """
     records = read_parent_records(turn.parent.live)
-    records = replace(records, kept_values=records.kept_values - obsolete_values)
+    if obsolete_values:
+        records = replace(records, kept_values=records.kept_values - obsolete_values)
     if records.held_prune is not None and turn.state.renders.hold is None:
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
