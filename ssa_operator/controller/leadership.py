@@ -14,8 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
-import socket
 from collections.abc import Callable
 
 from ssa_operator.core.policies.leader_election import (
@@ -31,7 +29,7 @@ from ssa_operator.core.policies.leader_election import (
     written,
 )
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.leases import LeaseAccess
+from ssa_operator.kube.api.leases import LeaseAccess, new_identity
 from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock, uptime
@@ -41,11 +39,6 @@ log = logging.getLogger("ssa_operator")
 
 class LeadershipLost(Exception):  # noqa: N818 - it is an event, and the operator ends in order
     """This replica led and may not write any more. The text has the reason."""
-
-
-def new_identity() -> str:
-    """The name of this process in a Lease: its host, which is the pod in a cluster, and a random suffix."""
-    return f"{socket.gethostname()}_{secrets.token_hex(8)}"
 
 
 class Leadership:

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ssa_operator.controller.leadership import new_identity
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
@@ -43,7 +42,7 @@ from ssa_operator.core.policies.shard_leases import (
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.leases import LEASES, LeaseAccess
+from ssa_operator.kube.api.leases import LEASES, LeaseAccess, new_identity
 from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 

@@ -10,6 +10,8 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import secrets
+import socket
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -42,6 +44,11 @@ class _Object(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Object).decode
+
+
+def new_identity() -> str:
+    """The name of this process in a Lease: its host, which is the pod in a cluster, and a random suffix."""
+    return f"{socket.gethostname()}_{secrets.token_hex(8)}"
 
 
 class LeaseAccess:
