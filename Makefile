@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +69,12 @@ bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one pro
 
 bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--parents=200 for fewer
 	$(BIN)/python -m benchmarks.takeover $(ARGS)
+
+bench-stall: $(INSTALLED) ## Measure how long a runaway template holds up the event loop
+	$(BIN)/python -m benchmarks.stall
+
+bench-start: $(INSTALLED) ## Measure the start of `ssa-operator run` to its first reaction, with 1000 parents; ARGS="--beside PROGRAM" for another one
+	$(BIN)/python -m benchmarks.start $(ARGS)
 
 bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
 	$(BIN)/python -m benchmarks.status $(ARGS)
