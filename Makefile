@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-faults compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-faults test-skew compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,24 @@ test-all: $(INSTALLED) ## Run all tests, including the slow ones
 
 test-faults: $(INSTALLED) ## Play the whole fault matrix (10 minutes) and write its table into docs/reliability.md
 	$(BIN)/python -m tests.faults $(ARGS)
+
+# The oldest API server that is supported, built from Go modules beside those of `ssa-operator cluster`. kwok is the same.
+SKEW = 1.34.4
+SKEW_BIN = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ssa-operator/skew/kubernetes-$(SKEW)/bin
+VERSION = k8s.io/component-base/version
+
+$(SKEW_BIN):
+	rm -rf $@.new && mkdir -p $@.new
+	cd tests/skew/1.34 && CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -trimpath -buildvcs=false -o $@.new/ \
+		-ldflags "-s -w -X $(VERSION).gitVersion=v$(SKEW) -X $(VERSION).gitMajor=1 -X $(VERSION).gitMinor=34" \
+		go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
+		k8s.io/kubernetes/cmd/kube-scheduler
+	mv $@.new/server $@.new/etcd
+	cd tests/skew/1.34 && CGO_ENABLED=0 GOWORK=off GOFLAGS= GOBIN=$@.new go install -trimpath sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+	mv $@.new $@
+
+test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server (needs go; builds it once, 11 minutes)
+	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
 
 compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's, for the CRDs in folders; ARGS="FOLDER --objects 200"
 	$(BIN)/python -m tests.object_comparison $(ARGS)
