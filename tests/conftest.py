@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from tests.devcluster.waiting import until
 
@@ -84,6 +86,14 @@ def kubectl(cluster: Cluster) -> Kubectl:
             raise
 
     return run
+
+
+@pytest.fixture
+def current_kubernetes(kubectl: Kubectl) -> None:
+    """Skips the test against another version of Kubernetes than the one whose schemas and rules the package has."""
+    served = json.loads(kubectl("get", "--raw=/version"))
+    if f"{served['major']}.{served['minor']}" != KUBERNETES_VERSION:
+        pytest.skip(f"compares the package with Kubernetes {KUBERNETES_VERSION}; this is {served['gitVersion']}")
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ data:
 """
 
 
+@pytest.mark.usefixtures("current_kubernetes")
 async def test_a_parent_is_reconciled_when_a_kind_comes_and_goes(desk: Desk, operate: Operate) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     async with operate() as running:
@@ -71,6 +72,7 @@ class UpgradedClient(Client):
         return response
 
 
+@pytest.mark.usefixtures("current_kubernetes")
 async def test_a_parent_is_reconciled_when_the_api_server_has_another_version(
     desk: Desk, cluster: Cluster, options: MakeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ async def test_a_child_of_a_kind_that_not_every_cluster_has(desk: Desk, operate:
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and not entries(body))
 
 
+@pytest.mark.usefixtures("current_kubernetes")
 async def test_the_table_of_built_in_kinds_is_what_the_api_server_serves(desk: Desk) -> None:
     await desk.mapper.discover()
     served = {

@@ -270,6 +270,7 @@ def crd(group: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("current_kubernetes")
 async def test_every_expression_has_the_verdict_of_the_api_server(desk: Desk) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     found = crd(group, [{"rule": rule} for rule in RULES.splitlines()])
@@ -324,6 +325,7 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("current_kubernetes")
 async def test_every_message_is_that_of_the_api_server(desk: Desk) -> None:
     group = f"g{uuid.uuid4().hex[:8]}.example.com"
     found = definition("things", group, "Thing")
