@@ -15,6 +15,7 @@ import contextvars
 import logging
 import math
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -247,7 +248,7 @@ class Cell:
     cleanup: AsyncExitStack
 
 
-class Injection:
+class Injection(ABC):
     """A fault and its name. Subclasses say what begins and ends."""
 
     early = False
@@ -275,13 +276,13 @@ class Injection:
         """Whether the phase has something that it can disturb."""
         return True
 
-    async def prepare(self, cell: Cell) -> None:
+    async def prepare(self, cell: Cell) -> None:  # noqa: B027 - optional
         """Set up what the injection needs, before the operator starts."""
 
-    async def before_act(self, cell: Cell) -> None:
+    async def before_act(self, cell: Cell) -> None:  # noqa: B027 - optional
         """Is called before the user acts, and at the start-up before the operator starts."""
 
-    def abandon(self) -> None:
+    def abandon(self) -> None:  # noqa: B027 - optional
         """A cell failed. Cells that wait for it have to fail, too."""
 
     async def kubeconfig(self, cell: Cell) -> Path:
@@ -292,13 +293,13 @@ class Injection:
         """More folders of templates."""
         return ()
 
+    @abstractmethod
     async def begin(self, cell: Cell) -> None:
         """Begin the fault."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def end(self, cell: Cell) -> None:
         """End the fault."""
-        raise NotImplementedError
 
     def took_effect(self, cell: Cell) -> bool:
         """Whether the operator can have noticed it."""
