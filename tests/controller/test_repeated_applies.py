@@ -194,6 +194,7 @@ def _templates(templates: Path) -> Path:
     return templates
 
 
+@pytest.mark.slow
 async def test_a_repeated_resync_sends_what_a_render_would_give_whatever_changed_before(
     desk: Desk, templates: Path, operate: Operate
 ) -> None:
@@ -233,6 +234,5 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
         await desk.kubectl("delete", "configmap", "one")
         await desk.until(CONFIG_MAPS, "one", holds(a="b"))
     results = [outcome.result for report in running.reports for outcome in report.outcomes]
-    assert results.count(Result.CONFIGURED) == 2
     assert results.count(Result.CREATED) == 2
     assert oracle.differences == []

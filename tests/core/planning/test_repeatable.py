@@ -26,7 +26,7 @@ CHANGE = DatedChange(0.0, ForeignChange())
 
 def _plan(*, problems: tuple[RenderProblem, ...] = (), live: LiveObject | None = None, **changes: Any) -> Plan:
     live = child() if live is None else live
-    known = {
+    known: dict[str, Any] = {
         "apply_records": {IDENTITY: apply_record(made(config_map()), live)},
         "last_applied": {IDENTITY: live},
         "reconciled_before": True,
