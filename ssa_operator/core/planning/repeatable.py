@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.child_history import ChildHistory
@@ -27,7 +27,7 @@ class RepeatableApply:
     identity: Identity
     version: str
     """The version in which the object is applied, without the group."""
-    encoded: bytes
+    encoded: bytes = field(repr=False)
     """The request's body."""
 
 
