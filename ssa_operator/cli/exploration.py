@@ -152,6 +152,7 @@ class ExploredFolder:
 
 async def explore(options: ExplorationOptions) -> list[ExploredFolder]:
     """Play the sequences. Raises CommandError, ApiError."""
+    _check_replayed(options)
     logging.getLogger("ssa_operator").setLevel(logging.CRITICAL)
     token = f"{random.SystemRandom().randrange(16**6):06x}"
     results: list[ExploredFolder] = []
@@ -162,6 +163,15 @@ async def explore(options: ExplorationOptions) -> list[ExploredFolder]:
     except ParentError as error:
         raise CommandError(str(error), code=INVALID) from error
     return results
+
+
+def _check_replayed(options: ExplorationOptions) -> None:
+    """Raises CommandError if a sequence can't be read, or no template folder is for it."""
+    known = {path.name for suite in options.suites for root in suite.templates for path in root.iterdir()}
+    for path in options.replay:
+        folder = read_sequence(path)[0].folder
+        if folder not in known:
+            raise CommandError(f"{path}: there are no templates/{folder}; name them with --templates", code=INVALID)
 
 
 @asynccontextmanager

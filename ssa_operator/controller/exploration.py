@@ -266,6 +266,14 @@ class Explorer:
         if not (state.comparable and new.comparable) or state.phase is Phase.FAILED:
             return None
         if state.phase is not new.phase:
+            # A busy machine may only be late.
+            if state.phase is Phase.UNREADY:
+                await self._until_quiet(stand, unready=self._patience)
+                state = await self._state(stand, subject)
+            elif new.phase is Phase.UNREADY:
+                new, ignored = await self._new_parent(subject, body, unready=self._patience), None
+                self._new[_spec_key(subject, body)] = (new, ignored)
+        if state.phase is not new.phase:
             message = f"it is {state.phase}: {state.message}; a new parent is {new.phase}: {new.message}"
             return Failure(rule=Rule.STUCK, step=number, message=message)
         if differences := children_differences(state.children, new.children, ignored):
@@ -292,15 +300,15 @@ class Explorer:
 
     async def _new_state(self, subject: Subject, body: Mapping[str, Any]) -> tuple[Settled, Variation | None]:
         """The state of a new parent with a spec, and what is known to differ between two of them."""
-        key = encode({"folder": subject.folder, "spec": body.get("spec")})
+        key = _spec_key(subject, body)
         if key not in self._new:
             self._new[key] = (await self._new_parent(subject, body), None)
         return self._new[key]
 
-    async def _new_parent(self, subject: Subject, body: Mapping[str, Any]) -> Settled:
+    async def _new_parent(self, subject: Subject, body: Mapping[str, Any], unready: float = UNREADY_QUIET) -> Settled:
         stand = await self._open(subject)
         try:
-            return await self._apply(stand, subject, body)
+            return await self._apply(stand, subject, body, unready)
         finally:
             self._remove_later(stand)
 
@@ -308,7 +316,7 @@ class Explorer:
         """What differs between two new parents of a spec."""
         other = await self._new_parent(subject, body)
         found = variation(new.children, other.children)
-        self._new[encode({"folder": subject.folder, "spec": body.get("spec")})] = (new, found)
+        self._new[_spec_key(subject, body)] = (new, found)
         return found
 
     async def _open(self, subject: Subject) -> _Stand:
@@ -352,7 +360,9 @@ class Explorer:
         stand = self._stands[key] = _Stand(key=key, namespace=namespace, body=document.body)
         await self._until_quiet(stand)
 
-    async def _apply(self, stand: _Stand, subject: Subject, body: Mapping[str, Any]) -> Settled:
+    async def _apply(
+        self, stand: _Stand, subject: Subject, body: Mapping[str, Any], unready: float = UNREADY_QUIET
+    ) -> Settled:
         """Apply a spec and wait until it is settled."""
         metadata = {**body["metadata"], "name": stand.key.name}
         metadata.pop("namespace", None)
@@ -366,25 +376,27 @@ class Explorer:
             state = await self._state(stand, subject)
             return replace(state, phase=Phase.REFUSED, message=str(error))
         stand.body = body
-        endless = not await self._until_quiet(stand)
+        endless = not await self._until_quiet(stand, unready=unready)
         state = await self._state(stand, subject)
         counts = ", ".join(f"{each} {count} times" for each, count in stand.writes.items() if count >= _ENDLESS_WRITES)
         return replace(state, endless=counts if endless else "")
 
-    async def _until_quiet(self, stand: _Stand, reconciles: int = 0) -> bool:
-        """Wait until a parent is settled, after so many reconciles at least. False if it changes without an end."""
+    async def _until_quiet(self, stand: _Stand, reconciles: int = 0, unready: float = UNREADY_QUIET) -> bool:
+        """Wait until a parent is settled, after so many reconciles at least. False if it changes without an end.
+        `unready` is how long a parent that is not ready must be quiet.
+        """
         deadline = time.monotonic() + self._patience
         while (now := time.monotonic()) < deadline:
             parent = self._parents.parents[stand.key]
             done = parent.report is not None and stand.reconciles >= reconciles
             done = done and not self._parents.is_queued(stand.key)
             settled = parent.failed or (parent.ready and parent.report is not None and parent.report.complete)
-            quiet = QUIET if settled else UNREADY_QUIET
+            quiet = QUIET if settled else unready
             if done and now - stand.reconciled_at >= quiet:
                 return True
             stand.event.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stand.event.wait(), quiet / 4)
+                await asyncio.wait_for(stand.event.wait(), min(quiet, UNREADY_QUIET) / 4)
         return not any(count >= _ENDLESS_WRITES for count in stand.writes.values())
 
     async def _state(self, stand: _Stand, subject: Subject) -> Settled:
@@ -469,6 +481,10 @@ class Explorer:
         """Wait until everything is deleted."""
         while self._removals:
             await asyncio.gather(*self._removals, return_exceptions=True)
+
+
+def _spec_key(subject: Subject, body: Mapping[str, Any]) -> bytes:
+    return encode({"folder": subject.folder, "spec": body.get("spec"), "labels": body["metadata"].get("labels")})
 
 
 def _own_failure(state: Settled, number: int) -> Failure | None:
