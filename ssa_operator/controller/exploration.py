@@ -54,7 +54,7 @@ QUIET = 0.4
 UNREADY_QUIET = 4.0
 """Seconds without a reconcile after which a parent that is not ready is settled: kwok needs less for a pod or a Job."""
 
-REMOVAL_SECONDS = 30.0
+REMOVAL_SECONDS = 120.0
 """Seconds that a parent has to be finalized after a sequence."""
 
 _ENDLESS_WRITES = 6
@@ -170,7 +170,7 @@ class Explorer:
     """Plays sequences on one cluster. `close` deletes what is left."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, parents: FileParents, token: str, patience: float = 60.0
+        self, client: Client, mapper: RESTMapper, parents: FileParents, token: str, patience: float = 120.0
     ) -> None:
         """`token` is the same in the names of all namespaces; `patience` is how long a parent has to settle."""
         self._client = client
