@@ -42,6 +42,9 @@ _DEPTH_LIMIT = 8
 _TEXTS = ("b", "other", "Not A Name", "x" * 64, "-", SPECIAL, "")
 """Strings that a schema often allows, and that a template or the API server may refuse in a child."""
 
+_POSITION = re.compile("0|[1-9][0-9]*", re.ASCII)
+"""A position of a list in a JSON pointer."""
+
 _INVALID_TEXTS = ("", "!", "x" * 300)
 
 
@@ -87,7 +90,7 @@ class SpecChange:
         if data["op"] != "remove" and "value" not in data:
             raise PatchError(f"the step {data['op']} {data['path']} needs a value")
         parts = [part.replace("~1", "/").replace("~0", "~") for part in str(data["path"])[1:].split("/")]
-        path = tuple(int(part) if part.isdigit() else part for part in parts)
+        path = tuple(int(part) if _POSITION.fullmatch(part) else part for part in parts)
         return cls(path=path, value=REMOVED if data["op"] == "remove" else data["value"])
 
 
