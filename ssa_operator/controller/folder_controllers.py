@@ -27,7 +27,8 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.permissions import lease_needs
+from ssa_operator.core.policies.permissions import PermissionNeed, lease_needs
+from ssa_operator.core.policies.shard_leases import shard_lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -64,9 +65,9 @@ class FolderControllers:
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
         self._installation = replace(options.installation, namespace=namespace)
-        elects = options.leader_election is not None and options.shard is None
-        own_needs = lease_needs(namespace) if elects else ()
-        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
+        self.permissions = PermissionReviewer(
+            client, mapper, self.folders, options.namespaces, _lease_needs(options, namespace)
+        )
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
@@ -342,3 +343,10 @@ class FolderControllers:
             return None
         self.missing.pop(name, None)
         return served
+
+
+def _lease_needs(options: Options, namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions for the Leases that an operator with these options writes."""
+    if options.shard is not None:  # its replicas elect their leader by the Lease of the shard
+        return shard_lease_needs(namespace, (options.shard.index,))
+    return lease_needs(namespace) if options.leader_election is not None else ()

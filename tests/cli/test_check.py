@@ -315,6 +315,35 @@ async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) 
     assert err == "ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds\n"
 
 
+async def test_a_null_in_the_schema_of_a_crd_is_one_line_with_its_field(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    crd = folder / "crds" / "echo.yaml"
+    crd.write_text(CRD.replace("                replicas:\n", "                port:\n                replicas:\n"))
+    code, out, err = await run("check", f"--templates={folder / 'templates'}")
+    field = "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.port"
+    assert (code, out) == (1, "")
+    assert err.startswith(f"ssa-operator: {crd}:47: CRD echoes.example.com: {field} is null; ")
+
+
+async def test_a_field_of_a_crd_that_is_null_is_missing(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    crd = folder / "crds" / "echo.yaml"
+    crd.write_text(CRD.replace("minimum: 0", "minimum:"))
+    assert await check(folder) == (0, [], "")
+    crd.write_text(CRD.replace("    - name: v1", "    - name:"))
+    code, out, err = await run("check", f"--templates={folder / 'templates'}")
+    assert (code, out) == (1, "")
+    assert f"{crd}:1: a CRD needs" in err
+
+
+@pytest.mark.parametrize(("images", "sentence"), [(1, "0 errors and 1 warning"), (2, "0 errors and 2 warnings")])
+async def test_one_finding_is_counted_in_the_singular(tmp_path: Path, images: int, sentence: str) -> None:
+    latest = WEB.replace("nginx:1.27", "nginx")
+    files = {f"web{number}": latest.replace("name: web}", f"name: web{number}}}", 1) for number in range(images)}
+    _, _, err = await run("check", f"--templates={project(tmp_path, **files) / 'templates'}", "--strict")
+    assert err == f"ssa-operator: check found {sentence}\n"
+
+
 async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path: Path) -> None:
     status = "readyReplicas: 1\nurl: x\nconditions:\n  - {type: Stalled, status: true}\n  - {type: Up, status: true}\n"
     code, found, _ = await check(project(tmp_path, web=WEB, _status=status))

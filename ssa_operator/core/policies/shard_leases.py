@@ -28,13 +28,11 @@ def lease_name(index: int) -> str:
     return f"{LEASE}-shard-{index}"
 
 
-def shard_lease_needs(namespace: str, count: int) -> tuple[PermissionNeed, ...]:
-    """The permissions that each of `count` shards needs in the operator's namespace."""
+def shard_lease_needs(namespace: str, indices: Iterable[int]) -> tuple[PermissionNeed, ...]:
+    """The permissions that the shards with these indices need in the operator's namespace."""
     lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
     named = [
-        replace(lease, verb=verb, name=lease_name(index))
-        for index in range(count)
-        for verb in ("get", "watch", "update")
+        replace(lease, verb=verb, name=lease_name(index)) for index in indices for verb in ("get", "watch", "update")
     ]
     # RBAC can't restrict a create by POST, or a list of several objects, to names.
     permissions = (lease, replace(lease, verb="list"), *named)

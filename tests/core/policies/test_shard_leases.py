@@ -78,7 +78,7 @@ def test_the_label_of_a_shard_is_read_as_it_is_written() -> None:
 
 
 def test_each_shard_may_write_its_lease_and_list_all_in_the_operators_namespace() -> None:
-    assert [str(need.permission) for need in shard_lease_needs("system", 2)] == [
+    assert [str(need.permission) for need in shard_lease_needs("system", range(2))] == [
         "create leases.coordination.k8s.io in system",
         "list leases.coordination.k8s.io in system",
         "get leases.coordination.k8s.io ssa-operator-shard-0 in system",
