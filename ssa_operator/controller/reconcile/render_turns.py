@@ -2,15 +2,16 @@
 
 Promises:
 - Between two slow renders of any parents, the event loop runs what else is due: the longest stall is one render.
-- A fast render waits for no other one.
+- A render that is usually fast waits for no queue of slow ones. It waits for the loop to run what else is due after a
+  slow one, because it may be slow itself this time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 SLOW = 0.05
 """Seconds. A usual render takes less than a millisecond."""
@@ -19,10 +20,13 @@ SLOW = 0.05
 class RenderTurns:
     """Knows the folders whose last render was slow. New templates count as slow until their first render."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._last: dict[str, tuple[str, float]] = {}
         """By folder, the digest of the templates of the last render, and its seconds."""
         self._lock = asyncio.Lock()
+        self._stalled = False
+        """Whether a slow render ended in this turn of the event loop."""
 
     @asynccontextmanager
     async def turn(self, folder: str, digest: str) -> AsyncIterator[None]:
@@ -32,13 +36,33 @@ class RenderTurns:
         """
         last, seconds = self._last.get(folder, ("", 0.0))
         if last == digest and seconds < SLOW:
-            started = time.perf_counter()
-            yield
-            self._last[folder] = (digest, time.perf_counter() - started)
+            await self._polled()
+            with self._timed(folder, digest):
+                yield
             return
         async with self._lock:
             # The loop polls its sockets after the slow render before.
             await asyncio.sleep(0)
-            started = time.perf_counter()
-            yield
-            self._last[folder] = (digest, time.perf_counter() - started)
+            await self._polled()
+            with self._timed(folder, digest):
+                yield
+
+    async def _polled(self) -> None:
+        """Wait until the loop has polled its sockets since the last slow render."""
+        while self._stalled:
+            await asyncio.sleep(0)
+
+    @contextmanager
+    def _timed(self, folder: str, digest: str) -> Iterator[None]:
+        started = self._clock()
+        yield
+        seconds = self._clock() - started
+        self._last[folder] = (digest, seconds)
+        if seconds >= SLOW:
+            self._stalled = True
+            # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._end_stall)
+
+    def _end_stall(self) -> None:
+        self._stalled = False
