@@ -25,8 +25,9 @@ class RenderTurns:
         self._last: dict[str, tuple[str, float]] = {}
         """By folder, the digest of the templates of the last render, and its seconds."""
         self._lock = asyncio.Lock()
-        self._stalled = False
-        """Whether a slow render ended in this turn of the event loop."""
+        self._polled = asyncio.Event()
+        """Whether the event loop has polled its sockets since the last slow render."""
+        self._polled.set()
 
     @asynccontextmanager
     async def turn(self, folder: str, digest: str) -> AsyncIterator[None]:
@@ -36,21 +37,20 @@ class RenderTurns:
         """
         last, seconds = self._last.get(folder, ("", 0.0))
         if last == digest and seconds < SLOW:
-            await self._polled()
+            await self._wait_for_poll()
             with self._timed(folder, digest):
                 yield
             return
         async with self._lock:
             # The loop polls its sockets after the slow render before.
             await asyncio.sleep(0)
-            await self._polled()
+            await self._wait_for_poll()
             with self._timed(folder, digest):
                 yield
 
-    async def _polled(self) -> None:
-        """Wait until the loop has polled its sockets since the last slow render."""
-        while self._stalled:
-            await asyncio.sleep(0)
+    async def _wait_for_poll(self) -> None:
+        while not self._polled.is_set():  # another render that waited may have been slow just now
+            await self._polled.wait()
 
     @contextmanager
     def _timed(self, folder: str, digest: str) -> Iterator[None]:
@@ -59,10 +59,7 @@ class RenderTurns:
         seconds = self._clock() - started
         self._last[folder] = (digest, seconds)
         if seconds >= SLOW:
-            self._stalled = True
+            self._polled.clear()
             # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
             loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._end_stall)
-
-    def _end_stall(self) -> None:
-        self._stalled = False
+            loop.call_soon(loop.call_soon, self._polled.set)
