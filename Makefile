@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-skew compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-skew test-stable compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ $(SKEW_BIN):
 
 test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server (needs go; builds it once, 11 minutes)
 	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
+
+test-stable: $(INSTALLED) ## Run the tests of the controller against an API server without alpha and beta features
+	STABLE_FEATURES_ONLY=1 $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
 
 # Prometheus' promtool, built from Go modules. The tag leaves out the discovery of targets, which rule tests do not need.
 PROMTOOL_VERSION = $(shell sed -n 's|.*github.com/prometheus/prometheus v||p' tests/monitoring/promtool/go.mod)

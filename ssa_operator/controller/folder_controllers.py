@@ -27,8 +27,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.permissions import PermissionNeed, lease_needs
-from ssa_operator.core.policies.shard_leases import shard_lease_needs
+from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -65,9 +64,8 @@ class FolderControllers:
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
         self._installation = replace(options.installation, namespace=namespace)
-        self.permissions = PermissionReviewer(
-            client, mapper, self.folders, options.namespaces, _lease_needs(options, namespace)
-        )
+        own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
+        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
@@ -343,10 +341,3 @@ class FolderControllers:
             return None
         self.missing.pop(name, None)
         return served
-
-
-def _lease_needs(options: Options, namespace: str) -> tuple[PermissionNeed, ...]:
-    """The permissions for the Leases that an operator with these options writes."""
-    if options.shard is not None:  # its replicas elect their leader by the Lease of the shard
-        return shard_lease_needs(namespace, (options.shard.index,))
-    return lease_needs(namespace) if options.leader_election is not None else ()

@@ -315,6 +315,17 @@ async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) 
     assert err == "ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds\n"
 
 
+async def test_a_document_behind_a_child_with_ready_when_is_checked(tmp_path: Path) -> None:
+    done = AFTER.replace("name: after", "name: done, annotations: {ssa-operator.dev/ready-when: data.done == 'yes'}")
+    behind = "{% if ready(child('ConfigMap', 'done')) %}\n" + WEB.replace("nginx:1.27", "nginx") + "{% endif %}\n"
+    behind = behind.replace("name: web}", "name: behind}", 1)
+    code, found, _ = await check(project(tmp_path, web=WEB, done=done, behind=behind))
+    assert (code, [(each["code"], each["file"].rpartition("/")[2]) for each in found]) == (
+        0,
+        [("latest-image", "behind.yaml.j2")],
+    )
+
+
 async def test_a_null_in_the_schema_of_a_crd_is_one_line_with_its_field(tmp_path: Path) -> None:
     folder = project(tmp_path, web=WEB)
     crd = folder / "crds" / "echo.yaml"

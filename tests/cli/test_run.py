@@ -153,6 +153,8 @@ async def test_a_child_whose_template_was_deleted_while_no_operator_ran_is_prune
         (("run", "--templates=nowhere"), "there is no folder nowhere"),
         (("run", "--interval=0"), "--interval is 0"),
         (("run", "--selector=a in"), "--selector is 'a in'"),
+        (("plan", "--selector=a in"), "--selector is 'a in'"),
+        (("plan", "--selector=a=b", "--against=x.json"), "write --selector with --save"),
         (("run", "--namespace=a,B"), "--namespace is 'B'"),
         (("run", "--interval=soon"), "--interval: 'soon' is not a duration"),
         (("run", "--listen=here"), "write HOST:PORT"),
