@@ -34,6 +34,9 @@ Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
 
 
+STABLE_ONLY = bool(os.environ.get("STABLE_FEATURES_ONLY"))
+"""Whether the session's API server has no alpha and beta features (`make test-stable`)."""
+
 CLOSING = 5.0
 """Seconds within which connections that were closed have to be gone."""
 
@@ -67,7 +70,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             name="tests",
             audit=True,
             admission_plugins=("OwnerReferencesPermissionEnforcement",),
-            stable_only=bool(os.environ.get("STABLE_FEATURES_ONLY")),
+            stable_only=STABLE_ONLY,
         )
         # A loop of its own, that is not made the thread's: pytest-asyncio has its own ideas about that one.
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
