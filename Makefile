@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-faults test-skew compare-crds explore smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-skew test-stable compare-crds explore smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,23 @@ $(SKEW_BIN):
 
 test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server (needs go; builds it once, 11 minutes)
 	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
+
+test-stable: $(INSTALLED) ## Run the tests of the controller against an API server without alpha and beta features
+	STABLE_FEATURES_ONLY=1 $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
+
+# Prometheus' promtool, built from Go modules. The tag leaves out the discovery of targets, which rule tests do not need.
+PROMTOOL_VERSION = $(shell sed -n 's|.*github.com/prometheus/prometheus v||p' tests/monitoring/promtool/go.mod)
+PROMTOOL_BIN = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ssa-operator/promtool/$(PROMTOOL_VERSION)/promtool
+
+$(PROMTOOL_BIN):
+	mkdir -p $(@D)
+	cd tests/monitoring/promtool && CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -trimpath -buildvcs=false -tags remove_all_sd \
+		-ldflags "-s -w" -o $@.new github.com/prometheus/prometheus/cmd/promtool
+	mv $@.new $@
+
+test-alerts: $(PROMTOOL_BIN) ## Test when each alert of deploy/monitoring fires (needs go; builds promtool once, 4 minutes)
+	$(PROMTOOL_BIN) check rules deploy/monitoring/alerts.yaml
+	$(PROMTOOL_BIN) test rules $(ARGS) tests/monitoring/alerts/*.yaml
 
 compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's, for the CRDs in folders; ARGS="FOLDER --objects 200"
 	$(BIN)/python -m tests.object_comparison $(ARGS)

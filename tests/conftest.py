@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -32,6 +33,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
 
+
+STABLE_ONLY = bool(os.environ.get("STABLE_FEATURES_ONLY"))
+"""Whether the session's API server has no alpha and beta features (`make test-stable`)."""
 
 CLOSING = 5.0
 """Seconds within which connections that were closed have to be gone."""
@@ -62,7 +66,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The session's control plane, with an audit log; nothing of it is in the user's folders but the programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-        spec = ClusterSpec(name="tests", audit=True, admission_plugins=("OwnerReferencesPermissionEnforcement",))
+        spec = ClusterSpec(
+            name="tests",
+            audit=True,
+            admission_plugins=("OwnerReferencesPermissionEnforcement",),
+            stable_only=STABLE_ONLY,
+        )
         # A loop of its own, that is not made the thread's: pytest-asyncio has its own ideas about that one.
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             running = runner.run(start(spec))

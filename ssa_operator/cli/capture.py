@@ -61,6 +61,7 @@ def capture(
     from ssa_operator.cli.object_reference import parse_references
 
     check_folders(templates)
+    crd_folders = crds_of(templates, crds)
     if "/" in case or case.startswith((".", "_")):
         raise CommandError(f"--case is {case!r}, which is not a name of a folder of a case", code=2)
     references = parse_references(parent)
@@ -71,7 +72,7 @@ def capture(
     folder = live.planned.parent.folder
     name = case or live.planned.parent.live.identity.name
     path = folder.root.parent / CASES / folder.name / name
-    for written in _write(live, path, templates, crds or crds_of(templates)):
+    for written in _write(live, path, templates, crd_folders):
         typer.echo(f"wrote {written}")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.cli.case_suites import CaseResult, CaseState
 from ssa_operator.cli.golden_cases import PARENT
+from ssa_operator.core.objects.messages import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +50,7 @@ def summary(results: Sequence[CaseResult]) -> str:
     """The counts in one line."""
     counts = Counter(result.state for result in results)
     parts = [f"{counts[state]} {state}" for state in CaseState if counts[state]]
-    return f"{len(results)} {'case' if len(results) == 1 else 'cases'}: {', '.join(parts)}"
+    return f"{counted(len(results), 'case')}: {', '.join(parts)}"
 
 
 def results_data(results: Sequence[CaseResult]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def find_suites(
     """The suites that the arguments name; without arguments that of the templates folders. Raises CommandError."""
     default = Suite(
         templates=tuple(templates),
-        crds=tuple(crds if crds is not None else crds_of(templates)),
+        crds=tuple(crds_of(templates, crds)),
         installation=installation,
     )
     if not folders:
@@ -101,7 +101,7 @@ def _find_suite(argument: str, default: Suite, crds: Sequence[Path] | None) -> S
     if root is None:
         raise CommandError(f"{argument} has no templates folder, and there is none beside it", code=INVALID)
     templates = _shown(root)
-    own = tuple(crds) if crds is not None else tuple(crds_of([templates]))
+    own = tuple(crds_of([templates], crds))
     return replace(default, templates=(templates,), crds=own, folder=folder, case=case)
 
 

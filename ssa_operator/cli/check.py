@@ -90,17 +90,16 @@ def check(
     from ssa_operator.checks.findings import Severity
     from ssa_operator.cli.finding_formats import write_findings
     from ssa_operator.cli.target_schemas import target_schemas
+    from ssa_operator.core.objects.messages import counted
 
     if explain:
         typer.echo(_explanation(explain))
         return
     check_folders(templates)
-    if missing := [path for path in crds or () if not path.exists()]:
-        raise CommandError(f"there is no folder {missing[0]}; name the folder of your CRDs with --crds", code=2)
     inputs = _Inputs(
         templates=templates,
         installation=installation_of(values, namespace=""),
-        crds=crds or crds_of(templates),
+        crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
         schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
     )
@@ -110,7 +109,8 @@ def check(
     write_findings(findings, output.value)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
-        raise CommandError(f"check found {errors} errors and {len(findings) - errors} warnings")
+        found = f"{counted(errors, 'error')} and {counted(len(findings) - errors, 'warning')}"
+        raise CommandError(f"check found {found}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import typer
 
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, example
+from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, check_crd_folders, example
 
 app = Application(help="Install CRDs and wait until they are served.")
 
@@ -19,6 +19,8 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
     """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders."""
     from ssa_operator.cli import connection
     from ssa_operator.controller import crd_installation
+
+    check_crd_folders(crds)
 
     async def work() -> None:
         documents = crd_installation.load(*crds)
@@ -45,6 +47,9 @@ def wait(
     """Wait until CRDs exist and are Established."""
     from ssa_operator.cli import connection
     from ssa_operator.controller import crd_installation
+
+    if not names or crds != CRDS:
+        check_crd_folders(crds)
 
     async def work() -> None:
         wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]

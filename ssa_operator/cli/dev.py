@@ -21,6 +21,7 @@ from ssa_operator.cli.options import (
     Templates,
     Timeout,
     Values,
+    check_crd_folders,
     check_folders,
     example,
     installation_of,
@@ -66,6 +67,7 @@ def dev(
     from ssa_operator.cli.run import address
 
     check_folders(templates)
+    check_crd_folders(crds)
     try:
         from ssa_operator.cli.dev_session import DevSession
     except ModuleNotFoundError as error:

@@ -88,7 +88,7 @@ def graph(
     within = namespace_of(namespace)
     files = offline_graph.Files(
         templates=templates,
-        crds=crds or crds_of(templates),
+        crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
         installation=installation_of(values, namespace=""),
     )

@@ -94,7 +94,7 @@ def needed_permissions(
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
     needs = [*operator_needs(), *lease_needs(operator_namespace)]
-    needs += shard_lease_needs(operator_namespace, shards) if shards else ()
+    needs += shard_lease_needs(operator_namespace, range(shards)) if shards else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))

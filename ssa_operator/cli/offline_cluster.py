@@ -74,6 +74,9 @@ class OfflineCluster:
     children: AbstractSet[Identity] | None = None
     """Those of the objects that are the parent's children; None: every one in its namespace may be."""
 
+    built_in_readiness: bool = False
+    """Whether objects are judged by the built-in rules alone, because they are made up to be ready by these."""
+
     claims: dict[Identity, Identity] = field(default_factory=dict)
     """The first parent that renders each object."""
 
@@ -108,14 +111,14 @@ class OfflineCluster:
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
         )
-        rendered = render(folder, body, view)
+        rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
-            rendered = verified(folder, body, view, rendered)
+            rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
         observed = self._observed(body, rendered, folder.settings)
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
-        status = render_status(folder, body, view, rendered.ready_when)
+        status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)
         return OfflineParent(
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )

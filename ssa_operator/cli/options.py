@@ -198,9 +198,37 @@ def check_folders(templates: Sequence[Path]) -> None:
             )
 
 
-def crds_of(templates: Sequence[Path]) -> list[Path]:
-    """The default CRD folders of some template folders. They need not exist."""
+def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Path]:
+    """The folders of CRDs that --crds names; without any, the default ones of some template folders, which need not
+    exist. Raises CommandError if a named one does not exist.
+    """
+    if named:
+        check_crd_folders(named)
+        return list(named)
     return list(dict.fromkeys(folder.parent / "crds" for folder in templates))
+
+
+def check_crd_folders(crds: Sequence[Path]) -> None:
+    """Raises CommandError if a folder of CRDs does not exist."""
+    for folder in crds:
+        if not folder.exists():
+            raise CommandError(f"there is no folder {folder}; name the folder of your CRDs with --crds", code=2)
+
+
+_LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_VALUE = r"[-A-Za-z0-9_.]*"
+_SET = rf"\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
+_TERM = rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:=|==|!=)\s*{_VALUE}|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
+_SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
+
+
+def check_selector(selector: str) -> None:
+    """Raises CommandError if the text is no label selector."""
+    if not _SELECTOR.fullmatch(selector):
+        raise CommandError(
+            f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
+            code=2,
+        )
 
 
 def example(text: str) -> str:

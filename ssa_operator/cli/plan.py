@@ -17,6 +17,7 @@ from ssa_operator.cli.options import (
     Values,
     WatchedNamespaces,
     check_folders,
+    check_selector,
     example,
     installation_of,
     namespaces_of,
@@ -56,6 +57,10 @@ def plan(
     templates: Templates = TEMPLATES,
     values: Values = None,
     namespace: WatchedNamespaces = None,
+    selector: Annotated[
+        str,
+        typer.Option(envvar="SSA_OPERATOR_SELECTOR", help="Plan only parents whose labels match this label selector."),
+    ] = "",
     output: Annotated[
         PlanFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = PlanFormat.TEXT,
@@ -86,11 +91,17 @@ def plan(
     from ssa_operator.controller.options import Options
 
     check_folders(templates)
+    check_selector(selector)
     options = Options(
-        templates=tuple(templates), installation=installation_of(values), namespaces=namespaces_of(namespace)
+        templates=tuple(templates),
+        installation=installation_of(values),
+        namespaces=namespaces_of(namespace),
+        selector=selector,
     )
     if save is not None and against is not None:
         raise CommandError("--against reads no cluster that --save could store; use one of them", code=ERROR)
+    if against is not None and selector:
+        raise CommandError("--against has no API server for --selector; write --selector with --save", code=ERROR)
     if against is not None:
         try:
             summary = _plan_against(against, options)
@@ -157,6 +168,7 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
     from ssa_operator.cli.previews import NamedParent
     from ssa_operator.controller.shared_informers import ParentError
     from ssa_operator.controller.snapshots import Snapshot
+    from ssa_operator.core.objects.messages import counted
     from ssa_operator.core.status.conditions import timestamp
     from ssa_operator.rendering.folder.sources import load_all
 
@@ -176,7 +188,7 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
         "admission; a change of an immutable field counts as changed"
     )
     for name, count in sorted(snapshot.without_templates(sources.folders).items()):
-        summary.notes.append(f"there are no templates for the {count} parents of {name} in the snapshot")
+        summary.notes.append(f"there are no templates for {counted(count, 'parent')} of {name} in the snapshot")
     for parent in snapshot.parents(sources.folders):
         if options.namespaces and parent.live.identity.namespace not in ("", *options.namespaces):
             continue

@@ -15,6 +15,7 @@ from typing import Any
 
 from ssa_operator.cli.changes import VERBS, ParentChanges, notes, object_data
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.messages import counted
 from ssa_operator.core.planning.field_changes import ChangeCause
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.redaction.object_changes import ObjectChange
@@ -122,7 +123,7 @@ class PlanSummary:
     @property
     def headline(self) -> str:
         counts = ", ".join(f"{self.totals.by_name[name]} {name}" for name in COUNTS if self.totals.by_name[name])
-        parents = "1 parent" if self.parents == 1 else f"{self.parents} parents"
+        parents = counted(self.parents, "parent")
         return f"{parents}, {self.changed_parents} of them with changes; objects: {counts or 'none'}"
 
     @property

@@ -133,7 +133,7 @@ def rbac(
     files = Files(
         templates=templates,
         installation=installation_of(values, operator_namespace),
-        crds=crds or crds_of(templates),
+        crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
     )
     if check:
@@ -188,6 +188,8 @@ def _check(
 
 def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputFormat | None) -> None:
     """Print the missing permissions. Raises CommandError if there are any."""
+    from ssa_operator.core.objects.messages import counted
+
     who = as_user or "the current account"
     if output is None and not missing:
         typer.echo(f"{who} has all permissions that the templates need")
@@ -195,8 +197,7 @@ def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputForma
         _print_needs(missing, output)
     if missing:
         count = len({need.permission for need in missing})
-        what = "1 permission" if count == 1 else f"{count} permissions"
-        raise CommandError(f"{who} lacks {what}; grant what `ssa-operator rbac` prints")
+        raise CommandError(f"{who} lacks {counted(count, 'permission')}; grant what `ssa-operator rbac` prints")
 
 
 # Permissions, one a row.

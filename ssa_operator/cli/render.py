@@ -105,6 +105,7 @@ def render(
     from ssa_operator.cli.parent_files import read_parents
 
     check_folders(templates)
+    crd_folders = crds_of(templates, crds)
     namespace = namespace_of(namespace)
     if live and objects:
         raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
@@ -116,7 +117,7 @@ def render(
         from ssa_operator.rendering.folder.sources import load_all
 
         sources = load_all(templates, installation=installation_of(values, namespace=""))
-        found = _render_offline(parents, sources, crds or crds_of(templates), objects or (), namespace or "default")
+        found = _render_offline(parents, sources, crd_folders, objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
@@ -23,17 +22,13 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     WatchedNamespaces,
+    check_crd_folders,
     check_folders,
+    check_selector,
     example,
     installation_of,
     namespaces_of,
 )
-
-_LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_VALUE = r"[-A-Za-z0-9_.]*"
-_SET = rf"\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
-_TERM = rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:=|==|!=)\s*{_VALUE}|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
-_SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
 
 
 def register(app: typer.Typer) -> None:
@@ -133,17 +128,15 @@ def run(
 
     logging_setup.configure(log_format, log_level)
     check_folders(templates)
+    if install_crds or crds != CRDS:
+        check_crd_folders(crds)
     if apply not in tuple(ApplyMode):
         raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
     seconds = _duration("--interval", interval)
     if seconds <= 0:
         raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
     names = namespaces_of(namespace)
-    if not _SELECTOR.fullmatch(selector):
-        raise CommandError(
-            f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
-            code=2,
-        )
+    check_selector(selector)
     timing = LeaseTiming(
         lease_duration=_duration("--lease-duration", lease_duration),
         renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),

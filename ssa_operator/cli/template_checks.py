@@ -100,7 +100,7 @@ def check_examples(project: Project) -> list[Finding]:
     for folder in project.sources.folders.values():
         findings += [_of_problem("template-error", problem) for problem in folder.problems]
     parents, others = _parents(project)
-    cluster = OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now)
+    cluster = _ready_cluster(project)
     lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
     alone = [_complete(cluster, parent, lookups) for parent in parents]
     complete = [each for each in alone if not isinstance(each, Finding)]
@@ -126,6 +126,10 @@ def check_examples(project: Project) -> list[Finding]:
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     return list(dict.fromkeys(findings))
+
+
+def _ready_cluster(project: Project) -> OfflineCluster:
+    return OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now, built_in_readiness=True)
 
 
 def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
@@ -252,7 +256,7 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
 
     for variant in variants(parent.body, schema, allowed) if schema is not None else ():
         document = replace(parent, body=variant.body)
-        cluster = OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now)
+        cluster = _ready_cluster(project)
         found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
         if isinstance(found, Finding):
             continue

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.core.objects.durations import age
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.messages import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -177,7 +178,7 @@ def totals(parents: Sequence[Mapping[str, Any]]) -> str:
         for parent in parents
     )
     ordered = sorted(reasons.items(), key=lambda each: (each[0] == "Ready", each[0]))
-    return f"{len(parents)} parents: " + ", ".join(f"{count} {reason}" for reason, count in ordered)
+    return f"{counted(len(parents), 'parent')}: " + ", ".join(f"{count} {reason}" for reason, count in ordered)
 
 
 def _below(guides: str, objects: Sequence[Mapping[str, Any]], now: float, *, more: bool = False) -> Iterator[Line]:

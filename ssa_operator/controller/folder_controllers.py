@@ -27,7 +27,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.permissions import lease_needs
+from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -64,8 +64,7 @@ class FolderControllers:
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
         self._installation = replace(options.installation, namespace=namespace)
-        elects = options.leader_election is not None and options.shard is None
-        own_needs = lease_needs(namespace) if elects else ()
+        own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
         self._router = router
         self._metrics = metrics

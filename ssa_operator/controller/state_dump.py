@@ -16,6 +16,7 @@ from typing import Any
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause, Queue, rank
+from ssa_operator.core.objects.messages import counted
 from ssa_operator.kube.watch.reflector import Reflector
 
 SHOWN = 20
@@ -61,8 +62,8 @@ def _watch_line(reflector: Reflector, now: float) -> str:
     synced = "synced" if reflector.synced.is_set() else "not synced"
     problem = f": {reflector.problem}" if reflector.problem else ""
     return (
-        f"watch of {reflector.scope}: {reflector.state.value}, {synced}, {len(reflector.cache)} objects, "
-        f"{max(reflector.restarts, 0)} restarts, {age}{problem}"
+        f"watch of {reflector.scope}: {reflector.state.value}, {synced}, {counted(len(reflector.cache), 'object')}, "
+        f"{counted(max(reflector.restarts, 0), 'restart')}, {age}{problem}"
     )
 
 

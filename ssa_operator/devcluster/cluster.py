@@ -69,6 +69,9 @@ class ClusterSpec:
     feature_gates: tuple[str, ...] = ()
     """The API server's feature gates that are enabled in addition to Kubernetes' defaults."""
 
+    stable_only: bool = False
+    """Whether all alpha and beta features and APIs are disabled, except those of `feature_gates`."""
+
     controllers: str = "*,-node-ipam-controller,-node-lifecycle-controller"
     """The controller manager's --controllers. node-lifecycle would evict all pods after a laptop's sleep."""
 
@@ -253,6 +256,7 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
         audit=spec.audit,
         admission_plugins=spec.admission_plugins,
         feature_gates=spec.feature_gates,
+        stable_only=spec.stable_only,
         controllers=spec.controllers,
     )
     commands = components.compose(programs, layout, ports, options)
@@ -360,6 +364,7 @@ def _check_same(spec: ClusterSpec, directory: Path) -> None:
         "audit": running_as["audit"] or not spec.audit,
         "admission_plugins": set(spec.admission_plugins) <= set(running_as["admission_plugins"]),
         "feature_gates": set(spec.feature_gates) <= set(running_as.get("feature_gates", ())),
+        "stable_only": spec.stable_only == running_as.get("stable_only", False),
         "controllers": spec.controllers == running_as["controllers"],
         "nodes": spec.nodes == running_as["nodes"],
     }

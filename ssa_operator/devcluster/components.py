@@ -75,7 +75,13 @@ class ComponentOptions:
     audit: bool
     admission_plugins: tuple[str, ...]
     feature_gates: tuple[str, ...]
+    stable_only: bool
     controllers: str
+
+    @property
+    def component_gates(self) -> tuple[str, ...]:
+        """The arguments for the feature gates of every component."""
+        return ("--feature-gates=AllAlpha=false,AllBeta=false",) if self.stable_only else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,7 @@ def compose(binaries: Path, layout: Layout, ports: Ports, options: ComponentOpti
             "--secure-port=0",
             "--kube-api-qps=300",
             "--kube-api-burst=600",
+            *options.component_gates,
         ),
         kwok=command(
             "kwok",
@@ -177,6 +184,9 @@ def _apiserver(layout: Layout, ports: Ports, options: ComponentOptions) -> tuple
     ]
     if options.admission_plugins:
         arguments.append(f"--enable-admission-plugins={','.join(options.admission_plugins)}")
+    arguments += options.component_gates
+    if options.stable_only:
+        arguments.append("--runtime-config=api/alpha=false,api/beta=false")
     if options.feature_gates:
         arguments.append(f"--feature-gates={','.join(f'{gate}=true' for gate in options.feature_gates)}")
     if options.audit:
@@ -202,4 +212,5 @@ def _controller_manager(layout: Layout, options: ComponentOptions) -> tuple[str,
         # By default 20 requests a second, for a shared API server: hundreds of Deployments would take minutes.
         "--kube-api-qps=300",
         "--kube-api-burst=600",
+        *options.component_gates,
     )

@@ -32,14 +32,23 @@ _REMEDY = "a manifest must always be the same; remove the expression whose resul
 
 
 def verified(
-    templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView, rendered: Rendered
+    templates: Templates | Folder,
+    parent: Mapping[str, Any],
+    cluster: ClusterView,
+    rendered: Rendered,
+    *,
+    built_in_readiness: bool = False,
 ) -> Rendered:
     """The parent's render without the documents that differ in another render against the same cluster view."""
+
+    def again(view: ClusterView) -> Rendered:
+        return render(templates, parent, view, built_in_readiness=built_in_readiness)
+
     if not rendered.documents:
         return rendered
     numbers: list[int] = []
-    one = render(templates, parent, _ReplayedRandomness(cluster, numbers=numbers)) if rendered.generated else rendered
-    other = render(templates, parent, _ReplayedRandomness(cluster, replayed=iter(numbers)))
+    one = again(_ReplayedRandomness(cluster, numbers=numbers)) if rendered.generated else rendered
+    other = again(_ReplayedRandomness(cluster, replayed=iter(numbers)))
     found = dict(_problems(one.documents, other.documents))
     if not found:
         return rendered

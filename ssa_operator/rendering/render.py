@@ -66,8 +66,10 @@ def render(
     cluster: ClusterView = OFFLINE,
     *,
     traced: bool = False,
+    built_in_readiness: bool = False,
 ) -> Rendered:
     """The documents of one parent, as the API server returned it; `cluster` answers the queries of its templates.
+    With `built_in_readiness`, the annotation `ready-when` of a child replaces no rule.
 
     If the files of a folder failed to load, the result has their problems and the documents of the last good templates.
     """
@@ -84,8 +86,8 @@ def render(
     # The annotations `wait` and `ready-when` of a child are known only after its manifest is rendered.
     for _ in range(_ANNOTATION_ROUNDS):
         more = api.unready & no_wait_children(results) if api.unready else set()
-        judged = [result for result in results if not isinstance(result, RenderProblem)] if api.judged else []
-        rules = ready_when_of(judged)
+        judged = [] if built_in_readiness or not api.judged else results
+        rules = ready_when_of(result for result in judged if not isinstance(result, RenderProblem))
         rules = {child: rule for child, rule in rules.items() if child in api.judged and ready_when.get(child) != rule}
         if more <= no_wait and not rules:
             break

@@ -138,7 +138,7 @@ async def test_fix_writes_what_means_the_same_and_nothing_else(tmp_path: Path) -
         f"fixed {file}:5: quote -> string",
         f"fixed {file}:6: b64enc -> b64encode",
         f"fixed {file}:6: toYaml -> to_yaml",
-        "ssa-operator: check found 1 errors and 0 warnings",
+        "ssa-operator: check found 1 error and 0 warnings",
     ]
     # A guess is no safe fix.
     assert [(each["message"], each["fix"]) for each in found] == [
@@ -258,7 +258,7 @@ async def test_a_folder_without_an_example_is_named_and_only_a_warning(tmp_path:
     assert "file" not in found[0]
     code, found, err = await check(folder, "--strict")
     assert code == 1
-    assert err == "ssa-operator: check found 0 errors and 1 warnings\n"
+    assert err == "ssa-operator: check found 0 errors and 1 warning\n"
 
 
 async def test_a_folder_that_does_not_load_is_one_finding(tmp_path: Path) -> None:
@@ -313,6 +313,38 @@ async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) 
     code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
     assert (code, out) == (2, "")
     assert err == "ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds\n"
+
+
+async def test_a_document_behind_a_child_with_ready_when_is_checked(tmp_path: Path) -> None:
+    done = AFTER.replace("name: after", "name: done, annotations: {ssa-operator.dev/ready-when: data.done == 'yes'}")
+    behind = "{% if ready(child('ConfigMap', 'done')) %}\n" + WEB.replace("nginx:1.27", "nginx") + "{% endif %}\n"
+    behind = behind.replace("name: web}", "name: behind}", 1)
+    code, found, _ = await check(project(tmp_path, web=WEB, done=done, behind=behind))
+    assert (code, [(each["code"], each["file"].rpartition("/")[2]) for each in found]) == (
+        0,
+        [("latest-image", "behind.yaml.j2")],
+    )
+
+
+async def test_a_null_in_the_schema_of_a_crd_is_one_line_with_its_field(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    crd = folder / "crds" / "echo.yaml"
+    crd.write_text(CRD.replace("                replicas:\n", "                port:\n                replicas:\n"))
+    code, out, err = await run("check", f"--templates={folder / 'templates'}")
+    field = "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.port"
+    assert (code, out) == (1, "")
+    assert err.startswith(f"ssa-operator: {crd}:47: CRD echoes.example.com: {field} is null; ")
+
+
+async def test_a_field_of_a_crd_that_is_null_is_missing(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    crd = folder / "crds" / "echo.yaml"
+    crd.write_text(CRD.replace("minimum: 0", "minimum:"))
+    assert await check(folder) == (0, [], "")
+    crd.write_text(CRD.replace("    - name: v1", "    - name:"))
+    code, out, err = await run("check", f"--templates={folder / 'templates'}")
+    assert (code, out) == (1, "")
+    assert f"{crd}:1: a CRD needs" in err
 
 
 async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ async def rolled_out(desk: Desk, client: Client, templates: Path, *names: str, k
             await desk.until(ECHOES, name, lambda body: len(body.get("status", {}).get("resources", ())) == 4)
 
 
+async def test_a_plan_is_limited_to_the_parents_that_a_label_selector_selects(desk: Desk, templates: Path) -> None:
+    only(templates, one=map_template("one", a="'b'"))
+    labelled = echo("x")
+    labelled["metadata"]["labels"] = {"team": "blue"}
+    await desk.apply(labelled, echo("y"))
+    _, out, _ = await plan(desk, templates, "--output=json", "--selector=team=blue")
+    found = json.loads(out)
+    assert found["parents"] == 1
+    assert [each["parent"]["name"] for each in found["objects"]] == ["x"]
+
+
 async def test_a_plan_counts_what_changed_templates_would_do_and_writes_nothing(
     cluster: Cluster, desk: Desk, client: Client, templates: Path
 ) -> None:

@@ -105,7 +105,7 @@ async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_
         assert await command.ended() == 0
     dump = "".join(command.lines)
     assert "SIGUSR1: work queue: " in dump
-    assert re.search(rf"watch of {ECHOES} in {desk.namespace}: watching, synced, 1 objects, 0 restarts, last rec", dump)
+    assert re.search(rf"watch of {ECHOES} in {desk.namespace}: watching, synced, 1 object, 0 restarts, last rec", dump)
     assert re.search(r"task 'worker \d+': operator\.py:\d+ _run_after > workers\.py:\d+ run > queue\.py:\d+ get", dump)
     assert "Current thread" in dump, "the stacks of threads, which need no event loop"
     assert "hidden-content" not in dump
@@ -153,13 +153,28 @@ async def test_a_child_whose_template_was_deleted_while_no_operator_ran_is_prune
         (("run", "--templates=nowhere"), "there is no folder nowhere"),
         (("run", "--interval=0"), "--interval is 0"),
         (("run", "--selector=a in"), "--selector is 'a in'"),
+        (("plan", "--selector=a in"), "--selector is 'a in'"),
+        (("plan", "--selector=a=b", "--against=x.json"), "write --selector with --save"),
         (("run", "--namespace=a,B"), "--namespace is 'B'"),
         (("run", "--interval=soon"), "--interval: 'soon' is not a duration"),
         (("run", "--listen=here"), "write HOST:PORT"),
         (("run", "--apply=never"), "allowed are always and changed"),
         (("run", "--kubeconfig=nowhere"), "nowhere"),
         (("render", "nowhere.yaml"), "nowhere.yaml can't be read"),
-        (("crds", "apply", "--crds=nowhere"), "there is no folder nowhere"),
+        *(
+            ((*command, "--crds=nowhere"), "there is no folder nowhere; name the folder of your CRDs with --crds")
+            for command in (
+                ("capture", "echo/web"),
+                ("crds", "apply"),
+                ("crds", "wait"),
+                ("dev",),
+                ("graph", "echoes"),
+                ("rbac",),
+                ("render", "examples/echo.yaml"),
+                ("run",),
+                ("test",),
+            )
+        ),
     ],
 )
 async def test_a_mistake_of_the_user_is_one_line_without_a_traceback(arguments: tuple[str, ...], words: str) -> None:

@@ -274,6 +274,7 @@ async def test_a_kind_that_the_cluster_no_longer_serves_keeps_no_parent_in_delet
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.slow
 async def test_a_hook_runs_before_the_other_children_are_deleted_and_the_parent_waits_for_it(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:

@@ -134,6 +134,27 @@ def test_each_alert_says_what_happens_and_what_to_do() -> None:
             assert variable in kept, rule["alert"]
 
 
+def checks_of_alerts() -> dict[str, list[dict[str, Any]]]:
+    """The checks of the rule tests (`make test-alerts`) by alert."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted((ROOT / "tests" / "monitoring" / "alerts").glob("*.yaml")):
+        for test in yaml.safe_load(file.read_text())["tests"]:
+            for check in test["alert_rule_test"]:
+                found.setdefault(check["alertname"], []).append(check)
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_each_alert_has_rule_tests_in_which_it_fires_and_in_which_it_does_not(rule: dict[str, Any]) -> None:
+    checks = checks_of_alerts()[rule["alert"]]
+    expected = [alert for check in checks for alert in check.get("exp_alerts", ())]
+    assert expected
+    assert any("exp_alerts" not in check for check in checks)
+    for alert in expected:
+        assert alert["exp_labels"]["severity"] == rule["labels"]["severity"]
+        assert alert["exp_annotations"]["description"] == rule["annotations"]["description"]
+
+
 def test_the_panels_of_the_dashboard_have_their_own_places_and_ids() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     places = [

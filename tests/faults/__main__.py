@@ -33,9 +33,14 @@ def show(outcome: Outcome) -> None:
     print(f"{outcome.fault:36} {outcome.phase.value:14} {figures}{failures}", flush=True)
 
 
-async def run(faults: Iterable[str], parallel: int) -> list[Outcome]:
-    """The outcomes of all cells, or of those of some faults."""
+async def run(faults: Iterable[str], parallel: int, loads: list[float]) -> list[Outcome]:
+    """The outcomes of all cells, or of those of some faults. `loads` gets the machine's load at the end of each."""
     chosen = frozenset(faults)
+
+    def report(outcome: Outcome) -> None:
+        loads.append(os.getloadavg()[0])
+        show(outcome)
+
     shared = [
         (injection, phase)
         for injection in injections()
@@ -49,7 +54,7 @@ async def run(faults: Iterable[str], parallel: int) -> list[Outcome]:
             os.environ["SSA_OPERATOR_STATE_DIR"] = f"{folder}/state"
             cluster = await start(ClusterSpec(name="faults"))
             try:
-                outcomes += await play(cluster, Path(folder), cells, show, limit)
+                outcomes += await play(cluster, Path(folder), cells, report, limit)
             finally:
                 await cluster.stop()
     return outcomes
@@ -74,12 +79,14 @@ def main() -> None:
     names = [*map(str, injections()), *(name for name, _ in restarts())]
     if unknown := [fault for fault in arguments.fault if fault not in names]:
         parser.error(f"there is no fault {unknown[0]!r}; the faults are: {'; '.join(names)}")
-    outcomes = asyncio.run(run(arguments.fault, arguments.parallel))
+    loads: list[float] = []
+    outcomes = asyncio.run(run(arguments.fault, arguments.parallel, loads))
     broken = [outcome for outcome in outcomes if outcome.failures]
     print(f"{len(outcomes)} cells, {len(broken)} failed")
     if not arguments.fault:
         today = dt.datetime.now(dt.UTC).date().isoformat()
-        head = f"ssa-operator {ssa_operator.__version__}, Kubernetes {KUBERNETES_VERSION}, {today}"
+        machine = f"{os.cpu_count()} CPUs with a load of {min(loads):.0f} to {max(loads):.0f}"
+        head = f"ssa-operator {ssa_operator.__version__}, Kubernetes {KUBERNETES_VERSION}, {today}, {machine}"
         PAGE.write_text(replaced_table(PAGE.read_text(), table(outcomes, head)))
     if broken:
         sys.exit(1)

@@ -29,7 +29,6 @@ from ssa_operator.core.policies.backoff import BACKOFF_BASE
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.request_retry import ATTEMPTS
 from ssa_operator.kube.api.transport import Response
@@ -367,7 +366,7 @@ async def run_cell(cluster: Cluster, client: Client, folder: Path, injection: In
         try:
             async with AsyncExitStack() as stack_of_cleanup:
                 return await _play(cluster, client, folder, injection, phase, records, stack_of_cleanup)
-        except (AssertionError, ApiError, TimeoutError, asyncio.BrokenBarrierError) as error:
+        except Exception as error:  # noqa: BLE001 - the other cells of the matrix are played in any case
             injection.abandon()
             return Outcome(
                 fault=outcome.fault,

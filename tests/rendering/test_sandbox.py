@@ -19,7 +19,6 @@ PLACE = "echoes.example.com/a.yaml.j2:5: "
     [
         "spec.__class__",
         "spec['__class__']",
-        "spec | attr('__class__')",
         "spec.a.__class__",
         "spec.s.__class__",
         "spec.s['__class__']",

@@ -3,6 +3,7 @@
 Promises:
 - A message about several causes has room for each of them, and counts those that it leaves out.
 - The hint at a mistyped name is in the same words everywhere.
+- A number of one thing has the noun in the singular.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ def shortened(text: str, limit: int) -> str:
         return text
     tail = (limit - 1) // 3
     return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed
+from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed, lease_needs
 from ssa_operator.core.policies.shards import Coverage, Shard, ShardError, coverage
 
 SHARD_LABEL = f"{PREFIX}shard"
@@ -28,17 +28,22 @@ def lease_name(index: int) -> str:
     return f"{LEASE}-shard-{index}"
 
 
-def shard_lease_needs(namespace: str, count: int) -> tuple[PermissionNeed, ...]:
-    """The permissions that each of `count` shards needs in the operator's namespace."""
+def shard_lease_needs(namespace: str, indices: Iterable[int]) -> tuple[PermissionNeed, ...]:
+    """The permissions that the shards with these indices need in the operator's namespace."""
     lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
     named = [
-        replace(lease, verb=verb, name=lease_name(index))
-        for index in range(count)
-        for verb in ("get", "watch", "update")
+        replace(lease, verb=verb, name=lease_name(index)) for index in indices for verb in ("get", "watch", "update")
     ]
     # RBAC can't restrict a create by POST, or a list of several objects, to names.
     permissions = (lease, replace(lease, verb="list"), *named)
     return tuple(PermissionNeed(permission=each, purpose="the Leases of shards") for each in permissions)
+
+
+def own_lease_needs(namespace: str, shard: Shard | None, *, elects: bool) -> tuple[PermissionNeed, ...]:
+    """The permissions for the Leases of one process in the operator's namespace."""
+    if shard is not None:  # its replicas elect their leader by the Lease of the shard
+        return shard_lease_needs(namespace, (shard.index,))
+    return lease_needs(namespace) if elects else ()
 
 
 def shard_label(shard: Shard) -> str:

@@ -4,6 +4,7 @@ Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
 - An error of a request about a Secret names fields and never quotes a value.
+- A server that asks for a longer pause than the operator's longest backoff gets that one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ssa_operator.core.policies.backoff import BACKOFF_CAP
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.redaction import redacted_cause, redacted_message
 
@@ -84,7 +86,7 @@ class ErrorStatus:
     causes: tuple[StatusCause, ...] = ()
 
     retry_after: float | None = None
-    """Seconds that the server asks to wait, None if it doesn't."""
+    """Seconds that the server asks to wait, BACKOFF_CAP at most; None if it doesn't."""
 
     denied: bool = False
     """Whether a quota, an admission webhook or an admission policy refuses the object."""
@@ -273,11 +275,12 @@ def read_error_status(
         reason=status.reason,
         message=message,
         causes=causes,
-        retry_after=_seconds(retry_after) or (details.retry_after_seconds or None),
+        retry_after=_seconds(retry_after) or (min(details.retry_after_seconds, BACKOFF_CAP) or None),
         denied=_DENIED.search(status.message) is not None,
     )
 
 
 def _seconds(header: str) -> float | None:
     # The API server writes seconds. Only proxies write the header's other form, a date; it is ignored.
-    return float(header) if re.fullmatch(r"\d{1,6}", header) else None
+    # client-go waits for any number of seconds. A proxy's wrong header must not stop the operator for hours.
+    return min(float(header), BACKOFF_CAP) if re.fullmatch(r"[0-9]+", header) else None

@@ -11,6 +11,7 @@ from ssa_operator.core.policies.shard_leases import (
     ShardView,
     lost_shards,
     observe_leases,
+    own_lease_needs,
     read_shard_label,
     shard_label,
     shard_lease_needs,
@@ -78,7 +79,7 @@ def test_the_label_of_a_shard_is_read_as_it_is_written() -> None:
 
 
 def test_each_shard_may_write_its_lease_and_list_all_in_the_operators_namespace() -> None:
-    assert [str(need.permission) for need in shard_lease_needs("system", 2)] == [
+    assert [str(need.permission) for need in shard_lease_needs("system", range(2))] == [
         "create leases.coordination.k8s.io in system",
         "list leases.coordination.k8s.io in system",
         "get leases.coordination.k8s.io ssa-operator-shard-0 in system",
@@ -95,3 +96,22 @@ def test_a_standby_of_a_shard_does_not_count_itself_as_running() -> None:
     assert view.up(0.0) == {0: False, 1: True, 2: True}
     view = observe_leases(view, [lease(0, 5), lease(1, 5), lease(2, 5)], 5.0)
     assert view.up(5.0) == {0: True, 1: True, 2: True}
+
+
+@pytest.mark.parametrize("elects", [False, True])
+def test_a_shard_needs_its_own_lease_and_a_list_of_all(*, elects: bool) -> None:
+    assert [str(need.permission) for need in own_lease_needs("system", Shard(1, 4), elects=elects)] == [
+        f"{verb} leases.coordination.k8s.io{name} in system"
+        for verb, name in (
+            ("create", ""),
+            ("list", ""),
+            ("get", " ssa-operator-shard-1"),
+            ("watch", " ssa-operator-shard-1"),
+            ("update", " ssa-operator-shard-1"),
+        )
+    ]
+
+
+def test_a_process_without_shards_needs_a_lease_only_for_leader_election() -> None:
+    assert own_lease_needs("system", None, elects=False) == ()
+    assert own_lease_needs("system", None, elects=True)

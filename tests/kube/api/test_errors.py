@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.policies.backoff import BACKOFF_CAP
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from tests.kube.fakes import status
 
@@ -83,6 +84,13 @@ def test_retry_after_is_read_from_the_header_and_from_the_status() -> None:
     assert error(429, status(429), retry_after="7").retry_after == 7
     assert error(429, status(429, retryAfterSeconds=3)).retry_after == 3
     assert error(429, status(429), retry_after="Wed, 21 Oct 2015 07:28:00 GMT").retry_after is None
+
+
+@pytest.mark.parametrize("seconds", [121, 86_400, 10**9, 10**40])
+def test_a_retry_after_of_more_than_the_longest_backoff_counts_as_that(seconds: int) -> None:
+    assert error(429, status(429), retry_after=str(seconds)).retry_after == BACKOFF_CAP
+    if seconds < 2**31:
+        assert error(429, status(429, retryAfterSeconds=seconds)).retry_after == BACKOFF_CAP
 
 
 @pytest.mark.parametrize(
