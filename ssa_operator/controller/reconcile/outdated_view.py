@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.policies.outdated_view import is_outdated
-from ssa_operator.kube.api.errors import ApiError
 
 
 @dataclass(slots=True)
@@ -35,11 +34,8 @@ class ParentCheck:
     async def _ask(self) -> str:
         parent = self.turn.parent
         identity = parent.live.identity
-        try:
-            current = await self.cluster.client.get(parent.resource, identity.name, identity.namespace)
-        except ApiError as error:
-            if not error.not_found:
-                raise
+        current = await self.cluster.client.find(parent.resource, identity.name, identity.namespace)
+        if current is None:
             return f"{identity} is gone, and its watch is behind"
         if is_outdated(parent.live, current):
             return f"{identity} has changed, and its watch is behind"
