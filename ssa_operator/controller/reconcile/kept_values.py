@@ -4,7 +4,8 @@ Promises:
 - An object with generated values is deleted only after the API server has stored its values in a Secret.
 - The next process reads them before it renders the parent. If it can't read them, it renders nothing, because a render
   would generate other values.
-- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered.
+- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered. If that fails,
+  the next reconcile deletes it, whether it applies the object again or not.
 """
 
 from __future__ import annotations
@@ -103,7 +104,11 @@ async def delete_kept_values(
 
 
 def _is_applied(outcome: Outcome) -> bool:
-    """Whether the API server accepted an apply in this reconcile, so that the object has its values."""
-    if outcome.step.action is not Action.APPLY or outcome.result in (Result.FAILED, Result.WAITING):
+    """Whether the API server accepted an apply of the rendered manifest, in this reconcile or in an earlier one of this
+    process, so that the object has its values.
+    """
+    if outcome.step.action is not Action.APPLY and not outcome.step.unchanged:
         return False
-    return not outcome.step.unchanged and outcome.live is not None and not outcome.live.deleting
+    if outcome.result in (Result.FAILED, Result.WAITING):
+        return False
+    return outcome.live is not None and not outcome.live.deleting
