@@ -1,4 +1,4 @@
-"""Crashes, stale views and unobserved states at some points of some stories. `make test-perturbations` plays all."""
+"""Crashes and stale views at some points of one story. `make test-perturbations` plays all."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.perturbations.perturbation import Perturbation
 from tests.perturbations.play import Outcome
 from tests.perturbations.stories import stories
 
+KINDS = [Kind.CRASH, Kind.STALE]
+
 
 def some(every: Sequence[Perturbation]) -> Sequence[Perturbation]:
     """Four points, from the first to the last part of a story."""
@@ -28,15 +30,14 @@ def test_every_example_has_a_story(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["shared-password", "service-index"])
 async def test_a_perturbed_story_ends_as_an_undisturbed_one(
-    cluster: Cluster, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
-    (story,) = (each for each in stories(tmp_path) if each.name == name)
+    (story,) = (each for each in stories(tmp_path) if each.name == "service-index")
     outcomes: list[Outcome] = []
     async with prepared(cluster, [story]) as client:
-        await play_story(story, cluster, client, tmp_path, [*Kind], asyncio.Semaphore(6), outcomes.append, some)
-    assert len(outcomes) == 4 * len(Kind)
+        await play_story(story, cluster, client, tmp_path, KINDS, asyncio.Semaphore(4), outcomes.append, some)
+    assert len(outcomes) == 4 * len(KINDS)
     assert any(outcome.played for outcome in outcomes)
     assert [outcome for outcome in outcomes if outcome.problem] == []
