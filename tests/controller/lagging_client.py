@@ -66,7 +66,7 @@ class LaggingClient(Client):
                 waiting.append(lines.get_nowait())
             if b"" in waiting:
                 return
-            yield b"".join(line + b"\n" for line in _last_of_each(waiting))
+            yield b"".join(line + b"\n" for line in last_of_each(waiting))
 
 
 async def _read(pieces: AsyncIterator[bytes], lines: asyncio.Queue[bytes]) -> None:
@@ -79,7 +79,7 @@ async def _read(pieces: AsyncIterator[bytes], lines: asyncio.Queue[bytes]) -> No
         lines.put_nowait(b"")
 
 
-def _last_of_each(lines: list[bytes]) -> list[bytes]:
+def last_of_each(lines: list[bytes]) -> list[bytes]:
     """The last event of each object in the order of the events; a bookmark stays where it is."""
     last: dict[object, bytes] = {}
     for number, line in enumerate(lines):

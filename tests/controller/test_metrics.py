@@ -37,6 +37,16 @@ def served(text: str) -> dict[str, tuple[str, set[str]]]:
     return {name: found[name] for name in found if not name.endswith("_created")}
 
 
+@pytest.fixture
+async def served_metrics(desk: Desk, operate: Operate, templates: Path) -> dict[str, tuple[str, set[str]]]:
+    """`served` by an operator with one ready parent."""
+    only(templates, map=map_template("map", word="name"))
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        running.operator.measure()
+        return served(running.operator.metrics.text().decode())
+
+
 def samples(running: Running) -> Callable[..., float]:
     """The values of /metrics, by name and labels."""
     running.operator.measure()
@@ -51,16 +61,11 @@ def is_cached(running: Running, resource: str) -> bool:
 
 @pytest.mark.cluster
 async def test_the_reference_describes_each_metric_of_a_running_operator_with_its_type_and_labels(
-    desk: Desk, operate: Operate, templates: Path
+    served_metrics: dict[str, tuple[str, set[str]]],
 ) -> None:
-    only(templates, map=map_template("map", word="name"))
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
-        running.operator.measure()
-        found = served(running.operator.metrics.text().decode())
     page = described()
-    assert found.keys() == page.keys()
-    for name, (kind, labels) in found.items():
+    assert served_metrics.keys() == page.keys()
+    for name, (kind, labels) in served_metrics.items():
         assert kind == page[name][0], name
         assert labels in (set(), page[name][1]), name
 

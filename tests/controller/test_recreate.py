@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.controller.options import ApplyMode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client
-from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
@@ -522,6 +523,35 @@ async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_sec
         await desk.ready(BOXES, "box")
         assert unlucky.losses == 1
     assert new["data"] == old["data"]
+
+
+class RefusedClient(Client):
+    """A client whose first delete of a Secret that keeps generated values the API server answers with an error."""
+
+    refusals = 0
+
+    async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
+        if name.startswith("ssa-operator-kept-") and not self.refusals:
+            self.refusals += 1
+            raise ApiError(f"delete of {name}", ErrorStatus(code=500, reason="InternalError", message="etcd is busy"))
+        return await super().delete(resource, namespace, name, options)
+
+
+async def test_a_secret_that_keeps_values_and_was_not_deleted_is_deleted_by_the_retry(
+    cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    (boxes / BOXES / "secret.yaml.j2").write_text(SECRET)
+    changed = options(apply=ApplyMode.CHANGED)
+    async with RefusedClient(await administrator(cluster)) as refused, operating(refused, changed):
+        await desk.apply_until_ready(box_of("example.com/one"))
+        await desk.apply_until_ready(box_of("example.com/two"))
+        annotation = "ssa-operator.dev/generated-values"
+        await desk.until(BOXES, "box", lambda body: annotation not in body["metadata"]["annotations"])
+        assert refused.refusals == 1
+    names = [live.identity.name for live in (await desk.view("secrets")).cache]
+    for name in names:
+        if name.startswith("ssa-operator-kept-"):
+            await desk.gone("secrets", name)
 
 
 @pytest.mark.parametrize("strategy", ["Background", "Foreground"])

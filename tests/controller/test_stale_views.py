@@ -22,6 +22,7 @@ from tests.controller.harness import (
     Desk,
     MakeOptions,
     administrator,
+    config_map,
     echo,
     holds,
     map_template,
@@ -111,6 +112,67 @@ async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
         lagging.lag.end()
         await desk.ready(ECHOES, "web")
         assert uid(await desk.read(MAPS, "web-named-1")) == uid(old)
+
+
+EXTRA = """\
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{{{ name }}}}-base
+---
+{{% if {condition} %}}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{{{ name }}}}-extra
+stringData:
+  password: {{{{ generated(20) }}}}
+{{% endif %}}
+"""
+
+PLAIN = map_template("plain", x="spec.replicas")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "lookup('v1', 'ConfigMap', 'switch', optional=true)",
+        "lookup_all('v1', 'ConfigMap', labels={'switch': 'on'})",
+    ],
+    ids=["lookup", "lookup_all"],
+)
+async def test_nothing_is_deleted_by_an_old_view_of_a_looked_up_object(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path, condition: str
+) -> None:
+    only(templates, plain=PLAIN, extra=EXTRA.format(condition=condition))
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    switch = config_map("switch") | {"metadata": {"name": "switch", "labels": {"switch": "on"}}}
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=templates)):
+            await desk.apply(switch)
+            extra = await desk.read("secrets", "web-extra")
+            await desk.ready(ECHOES, "web")
+        behind.forget()
+        await desk.patch("echo", "web", metadata={"annotations": {"reconcile": "again"}})
+        await behind.reported(lambda report: any(map(is_kept_extra, report.outcomes)))
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+
+        lagging.lag.end()
+        await desk.apply(echo("web", 2))
+        await desk.until(MAPS, "web-plain", holds(x="2"))
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+        # What is true by now is honoured.
+        await desk.kubectl("delete", "configmap", "switch")
+        await desk.gone("secrets", "web-extra")
+
+
+def is_kept_extra(outcome: Outcome) -> bool:
+    step = outcome.step
+    return step.action is Action.PRUNE and step.identity.name == "web-extra" and "watch is behind" in outcome.message
 
 
 ROLE = """\

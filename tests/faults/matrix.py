@@ -46,13 +46,13 @@ async def _prepared(cluster: Cluster) -> AsyncIterator[Client]:
         desk = Desk(client, cluster.kubeconfig, "default")
         try:
             await desk.define(CRD)
-            await _until_collected(desk)
+            await until_collected(desk)
         finally:
             await desk.close()
         yield client
 
 
-async def _until_collected(desk: Desk) -> None:
+async def until_collected(desk: Desk) -> None:
     """The garbage collector discovers a new CRD within half a minute. No cell is about that."""
     owner = stack("collected", Spec())
     await desk.apply(owner)

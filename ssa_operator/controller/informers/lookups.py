@@ -72,6 +72,10 @@ class _CachedAnswer:
     absent: str = ""
 
     @property
+    def known(self) -> bool:
+        return not self.unknown and not self.absent
+
+    @property
     def version(self) -> AnswerVersion:
         return self.unknown, self.absent, hash(frozenset((live.uid, live.resource_version) for live in self.lives))
 
@@ -138,6 +142,26 @@ class LookupInformers:
         return Answer(
             objects=objects, unknown=cached.unknown, needs_permission=cached.needs_permission, absent=cached.absent
         )
+
+    async def is_outdated(self, query: LookupQuery, dependent: Dependent) -> bool:
+        """Whether the API server has another answer than the one that the dependent rendered last. An answer that was
+        not known is not outdated. Raises ApiError.
+        """
+        scope = WatchScope.of(query)
+        informer, rendered = self._best_informer(scope), self._index.dependents(query).get(dependent)
+        if informer is None or rendered is None or not self._answer(query).known:
+            return False
+        labels = ",".join(f"{name}={value}" for name, value in query.labels) if isinstance(query, Selection) else ""
+        listed = Scope(
+            informer.resource,
+            query.namespace,
+            label_selector=labels,
+            name=query.name if isinstance(query, Lookup) else "",
+            metadata_only=True,
+            redactor=self._redactors.get(scope, NO_SECRETS),
+        )
+        lives, _ = await self._client.list_scope(listed)
+        return _CachedAnswer(lives=lives).version != rendered
 
     def watch(
         self, queries: Iterable[Query], parent: Lookup | None = None, redactor: Redactor = NO_SECRETS

@@ -92,11 +92,9 @@ async def _create(manifest: Manifest, resource: Resource, cluster: ClusterAccess
     except ApiError as error:
         if error.code != 409:
             raise
-    try:
-        return await cluster.client.get(resource, manifest.identity.name, manifest.identity.namespace)
-    except ApiError as error:
-        if not error.not_found:
-            raise
+    existing = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+    if existing is not None:
+        return existing
     # It was deleted meanwhile, or this API server fails the precondition for an absent object, too.
     return await _send(manifest, manifest.encoded, resource, cluster)
 
@@ -171,12 +169,9 @@ async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) 
         if not error.conflict:
             raise
         conflict = error
-    try:
-        now = await cluster.client.get(resource, identity.name, identity.namespace)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    now = await cluster.client.find(resource, identity.name, identity.namespace)
+    if now is None:
+        return None
     if (now.uid, now.parent_uid) != (live.uid, live.parent_uid) or not now.owned_fields():
         raise conflict
     options = replace(options, resource_version=now.resource_version)

@@ -4,7 +4,8 @@ Promises:
 - An object with generated values is deleted only after the API server has stored its values in a Secret.
 - The next process reads them before it renders the parent. If it can't read them, it renders nothing, because a render
   would generate other values.
-- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered.
+- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered. If that fails,
+  the next reconcile deletes it, whether it applies the object again or not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.kept_values import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.core.policies.parent_records import MANAGER, read_parent_records
-from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 
@@ -69,7 +69,9 @@ async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
         if identity in recreations or identity in cluster.children:
             continue
         secret = secret_identity(parent, identity)
-        found = await _get(cluster, secret) if secret is not None else None
+        if secret is None:
+            continue
+        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
         recreation = read_secret(parent, identity, found) if found is not None else None
         if recreation is not None:
             recreations[identity] = recreation
@@ -93,23 +95,20 @@ async def delete_kept_values(
     )
     for identity in obsolete:
         secret = secret_identity(turn.parent.live, identity)
-        found = await _get(cluster, secret) if secret is not None else None
-        if secret is not None and found is not None and found.parent_uid == turn.uid:
+        if secret is None:
+            continue
+        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
+        if found is not None and found.parent_uid == turn.uid:
             await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
     return obsolete
 
 
 def _is_applied(outcome: Outcome) -> bool:
-    """Whether the API server accepted an apply in this reconcile, so that the object has its values."""
-    if outcome.step.action is not Action.APPLY or outcome.result in (Result.FAILED, Result.WAITING):
+    """Whether the API server accepted an apply of the rendered manifest, in this reconcile or in an earlier one of this
+    process, so that the object has its values.
+    """
+    if outcome.step.action is not Action.APPLY and not outcome.step.unchanged:
         return False
-    return not outcome.step.unchanged and outcome.live is not None and not outcome.live.deleting
-
-
-async def _get(cluster: ClusterAccess, identity: Identity) -> LiveObject | None:
-    try:
-        return await cluster.client.get(_SECRET, identity.name, identity.namespace)
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        return None
+    if outcome.result in (Result.FAILED, Result.WAITING):
+        return False
+    return outcome.live is not None and not outcome.live.deleting

@@ -73,9 +73,9 @@ class Observer:
             await self._watch_recorded(turn, records)
             if records.kept_values:
                 await restore_kept_values(self._cluster, turn)
-            hidden = await self._hidden(turn, records)
-            rendered, unlabelled = await self._render(turn, hidden.objects)
-            return self._observed(turn, rendered, records, unlabelled, hidden), rendered
+            recorded = await self._get_recorded(turn, records)
+            rendered, unlabelled = await self._render(turn, recorded.objects)
+            return self._observed(turn, rendered, records, unlabelled, recorded), rendered
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
@@ -140,23 +140,23 @@ class Observer:
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
         await self._cluster.children.watch(reported | {kind for kind, _ in namespaces}, namespaces, turn.state.redactor)
 
-    async def _hidden(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
+    async def _get_recorded(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
         """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
         for deleted ones.
 
         The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
         changed their bucket label.
         """
-        kinds, recorded = self._cluster.children.kinds, {*records.inventory}
+        kinds, identities = self._cluster.children.kinds, {*records.inventory}
         if self._options.shard is not None:
-            recorded |= turn.state.children.apply_records.keys()
+            identities |= turn.state.children.apply_records.keys()
         found = await self.get_unlabelled(
-            identity for identity in recorded if identity.group_kind in kinds and kinds[identity.group_kind].synced
+            identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced
         )
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         return UnlabelledObjects(own, found.unreadable)
 
-    async def _render(self, turn: Turn, hidden: Mapping[Identity, LiveObject]) -> tuple[Rendered, UnlabelledObjects]:
+    async def _render(self, turn: Turn, recorded: Mapping[Identity, LiveObject]) -> tuple[Rendered, UnlabelledObjects]:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
         up; objects that hold generated values are read first, because the values are kept.
         """
@@ -166,8 +166,8 @@ class Observer:
         for _ in range(ROUNDS):
             async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
                 view = replace(
-                    self._view(parent, (*children.by_parent(turn.uid), *hidden.values())),
-                    unlabelled={**deleted, **hidden, **unlabelled.objects},
+                    self._view(parent, (*children.by_parent(turn.uid), *recorded.values())),
+                    unlabelled={**deleted, **recorded, **unlabelled.objects},
                 )
                 with stage(Stage.RENDER):
                     rendered = render(parent.folder, parent.live.body, view)
@@ -204,10 +204,10 @@ class Observer:
         live, state, now = turn.parent.live, turn.state, self._now()
         children: Mapping[Identity, LiveObject] = self._cluster.children
         # An informer may show them by now.
-        hidden = {identity: child for identity, child in recorded.objects.items() if identity not in children}
-        if hidden:
-            children = ChainMap(hidden, cast("MutableMapping[Identity, LiveObject]", children))
-        own = (*self._cluster.children.by_parent(live.uid), *hidden.values())
+        unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
+        if unwatched:
+            children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
+        own = (*self._cluster.children.by_parent(live.uid), *unwatched.values())
         known = self._cluster.children.kinds
         named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}

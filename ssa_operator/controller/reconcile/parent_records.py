@@ -95,13 +95,8 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
 async def _read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
     """The parent as the API server has it now, None where it is gone."""
     identity = parent.live.identity
-    try:
-        live = await cluster.client.get(parent.resource, identity.name, identity.namespace)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-    return live if live.uid == parent.live.uid else None
+    live = await cluster.client.find(parent.resource, identity.name, identity.namespace)
+    return live if live is not None and live.uid == parent.live.uid else None
 
 
 def _updated(parent: Parent, live: LiveObject) -> Parent:

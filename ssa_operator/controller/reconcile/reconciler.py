@@ -28,7 +28,7 @@ from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer
-from ssa_operator.controller.reconcile.outdated_view import ParentCheck
+from ssa_operator.controller.reconcile.outdated_view import ViewCheck
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
     record_once,
@@ -192,7 +192,7 @@ class Reconciler:
             self._cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
-            why_outdated=None if turn.parent.live.deleting else ParentCheck(self._cluster, turn).why_outdated,
+            why_outdated=None if turn.parent.live.deleting else ViewCheck(self._cluster, turn, plan).why_outdated,
             keep_values=ValueKeeper(self._cluster, turn).keep,
         )
         with stage(Stage.ACT):

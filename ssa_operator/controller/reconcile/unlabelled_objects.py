@@ -55,8 +55,6 @@ async def _get(identity: Identity, client: Client, children: ChildInformers) -> 
     """The object, None where there is none, or why it can't be read."""
     try:
         resource = await children.resource(identity.group_kind)
-        return await client.get(resource, identity.name, identity.namespace)
-    except (UnknownKind, CredentialsError) as error:
+        return await client.find(resource, identity.name, identity.namespace)
+    except (UnknownKind, CredentialsError, ApiError) as error:
         return str(error)
-    except ApiError as error:
-        return None if error.not_found else str(error)

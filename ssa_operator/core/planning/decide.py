@@ -293,7 +293,7 @@ def _needs_no_apply(case: _Case) -> Step | None:
     if not is_unchanged(case.manifest, case.live, record, last_applied):
         return None
     if case.observed.apply_scope is ApplyScope.CHANGED:
-        return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged")
+        return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged", unchanged=True)
     return replace(case.step, reason="this reconcile applies every manifest", unchanged=True)
 
 

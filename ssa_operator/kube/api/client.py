@@ -69,6 +69,15 @@ class Client(Transport):
         request = calls.get(resource, name, namespace)
         return self._live((await self.send(request)).body, request)
 
+    async def find(self, resource: Resource, name: str, namespace: str = "") -> LiveObject | None:
+        """`get`, but None if the object does not exist. Raises ApiError."""
+        try:
+            return await self.get(resource, name, namespace)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return None
+
     async def list(
         self, resource: Resource, namespace: str = "", label_selector: str = "", limit: int = PAGE
     ) -> tuple[list[LiveObject], str]:

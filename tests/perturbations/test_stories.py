@@ -1,0 +1,43 @@
+"""Crashes and stale views at some points of one story. `make test-perturbations` plays all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.controller import operator
+from ssa_operator.devcluster.cluster import Cluster
+from tests.examples.example_catalog import NAMES
+from tests.perturbations.matrix import Kind, play_story, prepared
+from tests.perturbations.perturbation import Perturbation
+from tests.perturbations.play import Outcome
+from tests.perturbations.stories import stories
+
+KINDS = [Kind.CRASH, Kind.STALE]
+
+
+def some(every: Sequence[Perturbation]) -> Sequence[Perturbation]:
+    """Four points, from the first to the last part of a story."""
+    return every[:: max(1, len(every) // 4)][:4]
+
+
+def test_every_example_has_a_story(tmp_path: Path) -> None:
+    assert {*NAMES} <= {story.name for story in stories(tmp_path)}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+async def test_a_perturbed_story_ends_as_an_undisturbed_one(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
+    (story,) = (each for each in stories(tmp_path) if each.name == "service-index")
+    outcomes: list[Outcome] = []
+    async with prepared(cluster, [story]) as client:
+        await play_story(story, cluster, client, tmp_path, KINDS, asyncio.Semaphore(4), outcomes.append, some)
+    assert len(outcomes) == 4 * len(KINDS)
+    assert any(outcome.played for outcome in outcomes)
+    assert [outcome for outcome in outcomes if outcome.problem] == []
