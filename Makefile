@@ -91,7 +91,7 @@ bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (
 bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one process; ARGS="--parents=1000 --shards=2" for fewer
 	$(BIN)/python -m benchmarks.shards $(ARGS)
 
-bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--parents=200 for fewer
+bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--stop after a clean stop
 	$(BIN)/python -m benchmarks.takeover $(ARGS)
 
 bench-stall: $(INSTALLED) ## Measure how long a runaway template holds up the event loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.json_encoding import NOTHING, EncodedMapping
@@ -19,6 +19,7 @@ MAPPINGS = st.dictionaries(st.text(max_size=5), VALUES, max_size=5)
 
 
 @given(MAPPINGS, MAPPINGS)
+@settings(max_examples=30)
 def test_an_encoded_mapping_equals_what_it_was_made_of_and_nothing_else(mapping: Any, other: Any) -> None:
     kept = EncodedMapping(mapping)
     assert kept == mapping

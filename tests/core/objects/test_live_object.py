@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.live_object import DECODED_LIMIT, EXAMPLES_LIMIT, DecodedBodies, LiveObject
@@ -71,6 +71,7 @@ def deployment(name: str, kind: str = "Deployment", **fields: str) -> dict[str, 
 
 
 @given(st.lists(TEXTS, min_size=2, max_size=2 * EXAMPLES_LIMIT))
+@settings(max_examples=30)
 def test_an_object_that_was_not_read_for_a_while_is_the_same(texts: list[str]) -> None:
     bodies = [deployment(str(number), text=text) for number, text in enumerate(texts)]
     for live, expected in zip(forgotten(*bodies), bodies, strict=True):
