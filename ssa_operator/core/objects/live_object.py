@@ -207,6 +207,10 @@ class LiveObject:
             self._owners = owners
         return owners
 
+    def compress_later(self) -> None:
+        """Have the object compressed when many others were read since, although this one may never be."""
+        self._decoded()
+
     def _decoded(self) -> None:
         """Record that a part is going to be decoded, if none is."""
         if self._decoded_bodies is not None and self._body is None and self._owners is None:

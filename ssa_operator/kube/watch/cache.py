@@ -127,6 +127,8 @@ class Cache:
         earlier = pending.earlier | {visible.resource_version} if pending and visible else frozenset[str]()
         self._pending[key] = _PendingEcho(pending.watched if pending else visible, self._writes, earlier=earlier)
         self._store(key, live)
+        # No rule reads the answer to the last write of a reconcile before the next one.
+        live.compress_later()
         for listener in self._write_listeners:
             listener(visible, live)
         return live

@@ -93,6 +93,16 @@ def test_an_object_is_compressed_when_so_many_others_were_read_since() -> None:
     assert memory(lives[1]) * 5 < len(lives[1].raw)
 
 
+def test_an_object_that_is_never_read_is_compressed_if_it_is_to_be_kept() -> None:
+    shared = DecodedBodies()
+    lives = [LiveObject(msgspec.json.encode(deployment(name)), decoded_bodies=shared) for name in ("a", "b")]
+    for live in lives:
+        live.compress_later()
+    others = [LiveObject(msgspec.json.encode(body("other")), decoded_bodies=shared) for _ in range(DECODED_LIMIT)]
+    assert all(live.body for live in others)
+    assert memory(lives[1]) * 5 < len(lives[1].raw)
+
+
 def test_an_object_like_another_one_of_its_kind_needs_a_fifth_of_its_bytes() -> None:
     first, *others = forgotten(*(deployment(f"web-{number}") for number in range(10)))
     assert memory(first) > len(first.raw)
