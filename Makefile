@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-faults test-skew compare-crds smoke-neon tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover soak docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-faults test-skew compare-crds explore smoke-neon tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover soak docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,11 @@ test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against t
 
 compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's, for the CRDs in folders; ARGS="FOLDER --objects 200"
 	$(BIN)/python -m tests.object_comparison $(ARGS)
+
+GALLERY = $(sort $(dir $(wildcard examples/*/templates)))
+
+explore: $(INSTALLED) ## Play sequences of spec changes over all templates and examples (an hour); ARGS="--seed 2 --sequences 10" for others
+	$(BIN)/ssa-operator test --explore . $(GALLERY) --examples examples $(addprefix --examples ,$(GALLERY)) $(ARGS)
 
 smoke-neon: ## Run Neon's smoke test in kubectl's current cluster (needs real nodes and a running operator); ARGS="16 17" for these versions
 	tests/neon/smoke $(ARGS)

@@ -41,7 +41,7 @@ NAMESPACE, CHANGED = "start", "echo-00000"
 IMPORTS = 5
 
 _BARE = "pass"
-_RUN = "import ssa_operator.cli.main, ssa_operator.cli.session"
+_RUN = "import ssa_operator.cli.main, ssa_operator.cli.run, ssa_operator.cli.session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

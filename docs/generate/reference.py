@@ -18,7 +18,7 @@ from typer._click import Context
 from typer.main import get_command
 
 from ssa_operator.cli.application import COMMANDS
-from ssa_operator.cli.main import app
+from ssa_operator.cli.main import application_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commands.md"
@@ -32,7 +32,7 @@ _REPLACED = {"--help", "--install-completion", "--show-completion"}
 
 def page() -> str:
     """The text of the page. Raises ValueError for prose without a command."""
-    root: Any = get_command(app)
+    root: Any = get_command(application_of())
     prose = {path.stem: _prose(path) for path in sorted(PROSE.glob("*.md"))}
     parts = ["# Commands", _NOTE, prose.pop(INTRODUCTION), "\n".join(_summary(root))]
     for topic_commands in COMMANDS.values():

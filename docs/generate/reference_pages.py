@@ -22,7 +22,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 from typer.main import get_command
 
 from ssa_operator.checks.findings import CODES
-from ssa_operator.cli.main import app
+from ssa_operator.cli.main import application_of
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.annotations import DEFAULT, PREFIX, Instructions
 from ssa_operator.core.planning.step import FailureReason
@@ -239,7 +239,7 @@ def _metrics() -> Iterator[str]:
 def _environment() -> Iterator[str]:
     yield "Each option can be set by a variable. The option wins. Folders of a repeatable option are separated by `:`."
     rows: dict[str, dict[str, list[str]]] = {}
-    for words, command in _commands(get_command(app)):
+    for words, command in _commands(get_command(application_of())):
         for parameter in command.params:
             if parameter.envvar:
                 options = rows.setdefault(str(parameter.envvar), {})

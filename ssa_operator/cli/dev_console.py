@@ -227,8 +227,6 @@ def _uids(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _commands() -> frozenset[str]:
     """The names of all commands."""
-    from typer.main import get_command
+    from ssa_operator.cli.main import COMMANDS
 
-    from ssa_operator.cli.main import app
-
-    return frozenset(getattr(get_command(app), "commands", {}))
+    return frozenset(COMMANDS)

@@ -1,41 +1,65 @@
-"""`ssa-operator`, also as `kubectl ssa`: registers the commands."""
+"""`ssa-operator`, also as `kubectl ssa`: registers the commands.
+
+Promises:
+- If the first argument names a command, the process imports and registers no other command.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import (
-    application,
-    apply,
-    blame,
-    capture,
-    check,
-    cluster,
-    crds,
-    dev,
-    diff,
-    graph,
-    new,
-    plan,
-    rbac,
-    render,
-    run,
-    status,
-    test,
-    tree,
-)
+from ssa_operator.cli import application
+from ssa_operator.cli.application import Application
 
-app = application.Application(
-    name="ssa-operator",
-    help="A folder of Jinja templates is a Kubernetes operator.",
-    epilog="Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
-    # kubectl completes its plugins by another program.
-    add_completion=application.program() == "ssa-operator",
+COMMANDS = (
+    "run",
+    "dev",
+    "new",
+    "render",
+    "check",
+    "test",
+    "capture",
+    "diff",
+    "plan",
+    "apply",
+    "status",
+    "tree",
+    "blame",
+    "graph",
+    "rbac",
+    "crds",
+    "cluster",
 )
+"""The commands; each is a module in this package."""
+
+_GROUPS = frozenset({"crds", "cluster"})
+"""Those that have subcommands."""
+
+
+def application_of(names: Sequence[str] = COMMANDS) -> Application:
+    """The application with these commands. Each command takes time to import and to register."""
+    app = Application(
+        name="ssa-operator",
+        help="A folder of Jinja templates is a Kubernetes operator.",
+        epilog="Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
+        # kubectl completes its plugins by another program.
+        add_completion=application.program() == "ssa-operator",
+    )
+    app.callback()(_root)
+    for name in names:
+        module = importlib.import_module(f"ssa_operator.cli.{name}")
+        if name in _GROUPS:
+            app.add_typer(module.app, name=name)
+        else:
+            module.register(app)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,7 +73,6 @@ def _set_debug(wanted: bool) -> None:
         os.environ[application.DEBUG] = "true"
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
@@ -64,30 +87,12 @@ def _root(
     """A folder of Jinja templates is a Kubernetes operator."""
 
 
-run.register(app)
-dev.register(app)
-new.register(app)
-render.register(app)
-check.register(app)
-test.register(app)
-capture.register(app)
-diff.register(app)
-plan.register(app)
-apply.register(app)
-status.register(app)
-tree.register(app)
-blame.register(app)
-graph.register(app)
-rbac.register(app)
-app.add_typer(crds.app, name="crds")
-app.add_typer(cluster.app, name="cluster")
-
-
 def main() -> None:
     """Run the command line of this process."""
-    application.run(app)
+    named = sys.argv[1:2]
+    application.run(application_of(named if named and named[0] in COMMANDS else COMMANDS))
 
 
 def complete_for_kubectl() -> None:
     """Complete `kubectl ssa ...`: print the words that can come next, as kubectl asks the programs of its plugins."""
-    application.complete(app)
+    application.complete(application_of())

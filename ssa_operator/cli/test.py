@@ -1,4 +1,4 @@
-"""`ssa-operator test`: renders golden cases and compares them with what they expect.
+"""`ssa-operator test`: renders golden cases and compares them with what they expect, or explores changes on a cluster.
 
 Promises:
 - The exit code is 0 if every case passes or was updated, 1 if one differs or the coverage is too low, and 2 if one
@@ -21,7 +21,10 @@ import typer
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
+    Context,
     CrdsOfTemplates,
+    Examples,
+    Name,
     Templates,
     Values,
     check_folders,
@@ -34,6 +37,15 @@ if TYPE_CHECKING:
 
     from ssa_operator.cli.case_coverage import CoverageReport
     from ssa_operator.cli.case_suites import CaseResult, Suite
+    from ssa_operator.cli.connection import Target
+
+ExploredKubeconfig = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SSA_OPERATOR_KUBECONFIG",
+        help="Explore on the cluster of this kubeconfig file. Default: the local control plane.",
+    ),
+]
 
 
 class CaseFormat(StrEnum):
@@ -104,18 +116,79 @@ def run_cases(
     output: Annotated[
         CaseFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
     ] = CaseFormat.TEXT,
+    explore: Annotated[
+        bool,
+        typer.Option(
+            "--explore",
+            envvar="SSA_OPERATOR_EXPLORE",
+            help="Instead of cases, play random sequences of spec changes on the local control plane.",
+        ),
+    ] = False,
+    replay: Annotated[
+        list[Path] | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_REPLAY",
+            metavar="FILE",
+            help="Play only this sequence, which --explore has kept (repeatable).",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(envvar="SSA_OPERATOR_SEED", help="Draw the changes of --explore by this number.")
+    ] = 1,
+    sequences: Annotated[
+        int,
+        typer.Option(
+            envvar="SSA_OPERATOR_SEQUENCES",
+            min=0,
+            help="Sequences of each template folder. 0: no limit, with --minutes.",
+        ),
+    ] = 5,
+    steps: Annotated[
+        int, typer.Option(envvar="SSA_OPERATOR_STEPS", min=1, help="Changes of each sequence at most.")
+    ] = 6,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            envvar="SSA_OPERATOR_MINUTES", min=0, help="Minutes for each template folder. 0: until all are played."
+        ),
+    ] = 0.0,
+    examples: Examples = None,
+    name: Name = "explore",
+    context: Context = None,
+    kubeconfig: ExploredKubeconfig = None,
 ) -> None:
     """Render golden cases and compare them with what they expect.
 
     A case is a folder tests/<plural>.<group>/<case> beside templates: parent.yaml, and where needed children.yaml,
     others.yaml and now.txt. What it renders is in expected.yaml, status.yaml, waits.txt and problems.txt.
+
+    --explore changes live parents again and again, and compares each state with that of a new parent of the same spec.
     """
     from ssa_operator.cli.case_suites import find_suites
 
     if not folders:
         check_folders(templates)
+    suites = find_suites(folders or [], templates, crds, installation_of(values, namespace=""))
+    if explore or replay:
+        from ssa_operator.cli.connection import Target
+
+        named = kubeconfig is not None or context is not None
+        exploration = Exploration(
+            suites=suites,
+            examples=examples,
+            target=Target(kubeconfig=kubeconfig, context=context) if named else None,
+            name=name,
+            seed=seed,
+            sequences=sequences,
+            steps=steps,
+            minutes=minutes,
+            replay=replay or [],
+            output=output,
+        )
+        exploration.run()
+        return
     run = CaseRun(
-        suites=find_suites(folders or [], templates, crds, installation_of(values, namespace="")),
+        suites=suites,
         names=case or [],
         update=update,
         coverage=coverage or coverage_min is not None,
@@ -175,6 +248,52 @@ class CaseRun:
         if report is not None:
             for line in coverage_lines(report):
                 typer.echo(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What `--explore` and `--replay` play."""
+
+    suites: Sequence[Suite]
+    examples: Sequence[Path] | None
+    target: Target | None
+    """None for the local control plane."""
+    name: str
+    seed: int
+    sequences: int
+    steps: int
+    minutes: float
+    replay: Sequence[Path]
+    output: CaseFormat
+
+    def run(self) -> None:
+        """Play the sequences and print the results. Raises CommandError with the exit code."""
+        from ssa_operator.cli import connection, printing
+        from ssa_operator.cli.exploration import ExplorationOptions, exploration_data, explore
+        from ssa_operator.cli.options import OutputFormat
+
+        options = ExplorationOptions(
+            suites=self.suites,
+            examples=self.examples,
+            target=self.target,
+            name=self.name,
+            seed=self.seed,
+            sequences=self.sequences,
+            steps=self.steps,
+            seconds=self.minutes * 60,
+            replay=self.replay,
+            quiet=self.output is CaseFormat.JSON,
+        )
+        results = connection.run(explore(options), code=2)
+        if self.output is CaseFormat.JSON:
+            printing.data(exploration_data(results), OutputFormat.JSON)
+        else:
+            for line in (line for each in results for line in each.lines()):
+                typer.echo(line)
+        if any(each.failures for each in results):
+            raise CommandError("not all sequences of changes end as new parents do")
+        if not any(each.sequences for each in results):
+            raise CommandError("no sequence was played; name a template folder with a CRD", code=2)
 
 
 async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:

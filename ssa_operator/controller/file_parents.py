@@ -32,7 +32,9 @@ from ssa_operator.controller.shared_informers import ParentError, SharedInformer
 from ssa_operator.controller.workers import Workers
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.objects.render_result import Document, Rendered
+from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
@@ -131,6 +133,9 @@ class FileParents:
         self._planner = Planner(shared.cluster, shared.claims, self._observer, time.time)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
+        self._listened: set[ParentInformer] = set()
+        self.on_reconciled: Callable[[ParentKey, Reconciled], None] = lambda _key, _done: None
+        """Called after each reconcile of an applied version."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -157,6 +162,7 @@ class FileParents:
             metadata = document.body["metadata"]
             within = (metadata.get("namespace") or namespace) if parents.served.resource.namespaced else ""
             key = ParentKey(parents.folder.name, within, metadata["name"])
+            self._listen(parents)
             before = parents.find(key.namespace, key.name)
             if before is not None and not before.deleting:
                 await self._remember_render(parents, before)
@@ -168,10 +174,52 @@ class FileParents:
                 # Its watch event has come already, or there is none because the apply changed nothing.
                 self._queue.add(key, Cause.PARENT)
 
+    def _listen(self, parents: ParentInformer) -> None:
+        """Have the applied version of a parent reconciled as soon as it is seen, also if it has the same generation:
+        an apply may change nothing but the owners of fields.
+        """
+
+        def on_change(_old: LiveObject | None, new: LiveObject | None) -> None:
+            if new is None:
+                return
+            key = ParentKey(parents.folder.name, new.identity.namespace, new.identity.name)
+            found = self.parents.get(key)
+            if found is not None and found.report is None and _is_as_new(new, found.version):
+                self._queue.add(key, Cause.PARENT)
+
+        if parents not in self._listened:
+            self._listened.add(parents)
+            parents.listen(on_change)
+
     async def _send(self, document: Document, namespace: str, *, dry_run: bool) -> LiveObject:
         parents = folder_of(self._shared.controllers, kind_of(document.body))
         applied = await apply_parent(self._client, parents.served.resource, document.body, namespace, dry_run=dry_run)
         return applied.live
+
+    def is_queued(self, key: ParentKey) -> bool:
+        """Whether a reconcile of the parent runs, or is due now."""
+        return key in self._queue.processing() or any(item.key == key for item in self._queue.waiting())
+
+    def reconcile_again(self, key: ParentKey) -> None:
+        """Have the workers reconcile a parent as after a change of it: every manifest is applied."""
+        self._queue.add(key, Cause.PARENT)
+
+    def find(self, key: ParentKey) -> LiveObject | None:
+        """A parent as the informer has it, None if there is none."""
+        parents = self._shared.controllers.folders.get(key.folder)
+        return None if parents is None else parents.find(key.namespace, key.name)
+
+    async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan]:
+        """What the next reconcile of a parent would observe, render and do. Raises ParentError if it is gone."""
+        live = self.find(key)
+        if live is None:
+            raise ParentError(f"{key} is gone")
+        return await self._plan(self._shared.controllers.folders[key.folder], live)
+
+    async def _plan(self, parents: ParentInformer, live: LiveObject) -> tuple[Observed, Rendered, Plan]:
+        turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
+        observed, rendered = await self._observer.observe(turn)
+        return observed, rendered, await self._planner.plan(turn, observed, rendered)
 
     async def _remember_render(self, parents: ParentInformer, live: LiveObject) -> None:
         """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
@@ -224,6 +272,7 @@ class FileParents:
         found.error = done.state.redactor.redact(str(done.error)) if done.error is not None else ""
         found.report = done.report or found.report
         self._changed.set()
+        self.on_reconciled(key, done)
 
 
 def _is_held(parent: AppliedParent) -> bool:

@@ -147,9 +147,11 @@ class Workers:
         if last is not None and last is not before:
             # Also if the status could not be written, because the children were applied.
             self._log(key, before, last)
+        elif done.report is not None:
+            self._count_unchanged(key, done.report)
         state = self._after_report(key, state, done.report) if done.report is not None else self._after_error(key, done)
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
-        if state.status.report is None:
+        if state.status.report is None or not state.status.report.outcomes:
             return state
         # The outcomes are logged by now. With their manifests, they would need most of the state's memory.
         report = replace(state.status.report, outcomes=())
@@ -239,6 +241,11 @@ class Workers:
         self._metrics.reconciles.labels(key.folder, result).inc()
         if self._tracer is not None:
             self._tracer.result(result)
+
+    def _count_unchanged(self, key: ParentKey, report: Report) -> None:
+        """Count the children of a resync that repeated the last one."""
+        for child in report.children:
+            self._metrics.children.labels(key.folder, child.identity.kind, Result.UNCHANGED.value).inc()
 
     def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
         if moment is not None:

@@ -59,6 +59,14 @@ async def test_apply_makes_a_parent_ready_without_an_operator(desk: Desk, templa
     assert (await apply(desk, templates, echo("web", 2)))[0] == 0
 
 
+async def test_an_apply_that_changes_no_field_is_reconciled(desk: Desk, templates: Path) -> None:
+    """The apply makes its field manager an owner, so that the parent has a new version of the same generation."""
+    await desk.apply(echo("web", 1))
+    code, _, err = await apply(desk, templates, echo("web", 1), options=("--timeout=60",))
+    assert (code, err) == (0, "")
+    assert is_ready(await desk.read(ECHOES, "web"))
+
+
 async def test_children_that_wait_for_each_other_are_applied_one_after_the_other(desk: Desk, templates: Path) -> None:
     only(
         templates,

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from ssa_operator.cli.application import COMMANDS as TOPICS
-from ssa_operator.cli.main import app
+from ssa_operator.cli.main import application_of
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import run
 from tests.cli.terminal import terminal
@@ -32,7 +32,7 @@ def every_command(command: Any, *words: str) -> dict[tuple[str, ...], Any]:
     return found
 
 
-EVERY_COMMAND = every_command(get_command(app))
+EVERY_COMMAND = every_command(get_command(application_of()))
 COMMANDS = {words: each for words, each in EVERY_COMMAND.items() if not hasattr(each, "commands")}
 
 

@@ -32,6 +32,11 @@ class Dependent(NamedTuple):
     cause: Cause
 
 
+def dependents_of(parent_uid: str) -> tuple[Dependent, Dependent]:
+    """The templates of a parent's children, and its status template."""
+    return Dependent(parent_uid, Cause.TEMPLATE), Dependent(parent_uid, Cause.CHILD)
+
+
 class _NamespacedKind(NamedTuple):
     """The kind and the namespace that a selection selects from."""
 
@@ -61,6 +66,10 @@ class LookupIndex:
     def dependents(self, query: LookupQuery) -> Mapping[Dependent, AnswerVersion]:
         """The dependents of a query, with the version of the answer that each rendered."""
         return dict(self._dependents.get(query, {}))
+
+    def rendered(self, dependent: Dependent) -> Mapping[LookupQuery, AnswerVersion]:
+        """The queries of a dependent's last render, with the version of each answer that it rendered."""
+        return self._queries.get(dependent, {})
 
     def replace(
         self, dependent: Dependent, queries: Mapping[LookupQuery, AnswerVersion]

@@ -22,7 +22,13 @@ from typing import Protocol
 
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.informer import Informer, wait_for_sync
-from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupIndex, LookupQuery
+from ssa_operator.controller.informers.lookup_index import (
+    AnswerVersion,
+    Dependent,
+    LookupIndex,
+    LookupQuery,
+    dependents_of,
+)
 from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
@@ -168,11 +174,26 @@ class LookupInformers:
             if self._answer(query).version != version:
                 self._listener.lookup_changed(dependent.uid, dependent.cause)
 
+    def kinds_of(self, parent_uid: str) -> set[GroupKind]:
+        """The kinds that the last renders of a parent looked up."""
+        return {
+            query.group_kind for dependent in dependents_of(parent_uid) for query in self._index.rendered(dependent)
+        }
+
+    def is_current(self, parent_uid: str) -> bool:
+        """Whether all answers that the last renders of a parent read are still the same."""
+        dependents = dependents_of(parent_uid)
+        return all(map(self.served.is_current, dependents)) and all(
+            self._answer(query).version == version
+            for dependent in dependents
+            for query, version in self._index.rendered(dependent).items()
+        )
+
     def forget(self, parent_uid: str) -> None:
         """Remove the queries of a deleted parent."""
         self.served.forget(parent_uid)
-        for cause in (Cause.TEMPLATE, Cause.CHILD):
-            self.set_queries(Dependent(parent_uid, cause), {})
+        for dependent in dependents_of(parent_uid):
+            self.set_queries(dependent, {})
 
     def written(self, live: LiveObject) -> None:
         """Update the caches with a live object that a request of the operator returned."""

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
+from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.planning.repeatable import RepeatableApply
 from ssa_operator.core.policies.retries import Retries
 from ssa_operator.core.redaction.known_secrets import KnownSecrets
 from ssa_operator.core.redaction.secret_values import Redactor
@@ -45,6 +48,30 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncInputs:
+    """Everything that a resync follows from, but time and the answers to lookups, whose versions the informers of
+    lookups keep.
+    """
+
+    parent: Parent
+    children: frozenset[tuple[str, str]]
+    """The uid and the resourceVersion of each child."""
+    kinds: frozenset[tuple[GroupKind, KindState]]
+    """What discovery and the watch know of the children's kinds."""
+    status_kinds: frozenset[GroupKind]
+    """Those kinds of children and of looked-up objects that are ready only once their status was written."""
+    kubernetes_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatableResync:
+    """The last resync of a parent, which changed nothing."""
+
+    inputs: ResyncInputs
+    applies: tuple[RepeatableApply, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParentState:
     """What the process remembers of a parent between two reconciles."""
 
@@ -57,6 +84,8 @@ class ParentState:
     """The once records that could not be written to the parent yet."""
     reconcile_at: str = ""
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
+    repeatable: RepeatableResync | None = None
+    """What the next resync may repeat without a render, None after any other reconcile."""
 
     @property
     def redactor(self) -> Redactor:

@@ -11,7 +11,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -195,6 +195,10 @@ class ParentInformer:
     def find(self, namespace: str, name: str) -> LiveObject | None:
         """The parent with that name, None where there is none."""
         return self._cache.get(namespace, name)
+
+    def listen(self, listener: Callable[[LiveObject | None, LiveObject | None], None]) -> None:
+        """Have `listener(old, new)` called for every foreign change of a parent."""
+        self._cache.listen(listener)
 
     def parent(self, live: LiveObject) -> Parent:
         """The parent as a reconcile takes it."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ssa_operator.controller.informers.crds import CRDInformer
-from ssa_operator.controller.informers.lookup_index import Dependent
+from ssa_operator.controller.informers.lookup_index import Dependent, dependents_of
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
@@ -70,8 +70,8 @@ class ServedKinds:
         ApiError.
         """
         await self._mapper.discover()
-        for dependent, answers in list(self._uses.items()):
-            self._requeue_if_changed(dependent, answers)
+        for dependent in list(self._uses):
+            self._requeue_if_changed(dependent)
 
     async def refresh_version(self) -> bool:
         """Read the version again. Returns whether it changed. Raises ApiError."""
@@ -86,15 +86,19 @@ class ServedKinds:
             self._uses.pop(dependent, None)
             return
         self._uses[dependent] = dict(answers)
-        self._requeue_if_changed(dependent, answers)
+        self._requeue_if_changed(dependent)
 
     def forget(self, parent_uid: str) -> None:
         """Remove the questions of a deleted parent."""
-        for cause in (Cause.TEMPLATE, Cause.CHILD):
-            self._uses.pop(Dependent(parent_uid, cause), None)
+        for dependent in dependents_of(parent_uid):
+            self._uses.pop(dependent, None)
 
-    def _requeue_if_changed(self, dependent: Dependent, answers: Mapping[ApiKind, bool]) -> None:
-        if any(self.serves(kind) is not answer for kind, answer in answers.items()):
+    def is_current(self, dependent: Dependent) -> bool:
+        """Whether all answers of a dependent's last render are still the same."""
+        return all(self.serves(kind) is answer for kind, answer in self._uses.get(dependent, {}).items())
+
+    def _requeue_if_changed(self, dependent: Dependent) -> None:
+        if not self.is_current(dependent):
             self._listener.lookup_changed(dependent.uid, dependent.cause)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
@@ -26,6 +26,8 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.status.previous_status import KEPT_UNTIL
+
+Done = TypeVar("Done")
 
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
@@ -40,7 +42,7 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
-        done = await _run_all(
+        done = await run_all(
             _act_on(_after_successors(step, by_identity, now), by_identity, plan, cluster, now) for _, step in stage
         )
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
@@ -55,15 +57,15 @@ async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
     """
     cluster = replace(cluster, dry_run=True)
     applied = [step for step in plan.steps if step.action is not Action.PRUNE]
-    outcomes = await _run_all(_perform(step, plan, cluster) for step in applied)
+    outcomes = await run_all(_perform(step, plan, cluster) for step in applied)
     prunes = [step for step in plan.steps if step.action is Action.PRUNE]
     if why := _unfinished(outcomes):
         return (*outcomes, *(_kept(step, why) for step in prunes))
-    return (*outcomes, *await _run_all(_perform(step, plan, cluster) for step in prunes))
+    return (*outcomes, *await run_all(_perform(step, plan, cluster) for step in prunes))
 
 
-async def _run_all(coroutines: Iterable[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
-    """Run all at once and return their outcomes. If one raises, the others are cancelled first, because the parent goes
+async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
+    """Run all at once and return their results. If one raises, the others are cancelled first, because the parent goes
     back to the queue and another worker may reconcile it at once.
     """
     async with asyncio.TaskGroup() as group:

@@ -38,6 +38,7 @@ from ssa_operator.controller.reconcile.parent_records import (
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
+from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
@@ -100,6 +101,7 @@ class Reconciler:
         self._cluster = cluster
         self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
+        self._repeater = Repeater(cluster, claims, options, now)
         self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
         self._others_wait = others_wait
@@ -107,9 +109,11 @@ class Reconciler:
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
-        state = replace(state, status=replace(state.status, deferred=None))
         turn = Turn(parent=parent, state=state, causes=causes)
         try:
+            if await self._repeater.repeat(turn):
+                return Reconciled(state=turn.state, report=turn.state.status.report)
+            turn.begin_render()
             report = await self._reconcile(turn)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
             return Reconciled(state=turn.state, error=error)
@@ -136,11 +140,16 @@ class Reconciler:
             return await self._report_leaving(turn)
         if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
             return await self._reconcile_suspended(turn, why)
+        inputs = self._repeater.inputs(turn)
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
-        return await self._publish(turn, report)
+        report = await self._publish(turn, report)
+        if inputs is not None:
+            repeatable = self._repeater.repeatable(turn, inputs, plan, outcomes, report)
+            turn.state = replace(turn.state, repeatable=repeatable)
+        return report
 
     async def _reconcile_suspended(self, turn: Turn, why: str) -> Report:
         """A reconcile that reports on the children, and applies and deletes nothing."""
@@ -164,7 +173,7 @@ class Reconciler:
 
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
         plan = await record_before_apply(self._cluster, turn, plan)
-        outcomes = await self._carry_out(turn, plan)
+        outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
         return self._learn(turn, await self._diagnose(turn, outcomes))
 

@@ -8,13 +8,15 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.cluster_view import Body
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.redaction.known_secrets import with_secrets
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.rendering.status_redaction import public_text
@@ -30,6 +32,10 @@ class Turn:
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
+    repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
+    """The results of applies that were sent before the render and did not leave everything as it was, and the API
+    server's warnings.
+    """
 
     @property
     def uid(self) -> str:
@@ -40,6 +46,11 @@ class Turn:
         """The parent in the work queue."""
         identity = self.parent.live.identity
         return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
+
+    def begin_render(self) -> None:
+        """Forget what the last reconcile left for this one."""
+        status = replace(self.state.status, deferred=None)
+        self.state = replace(self.state, status=status, repeatable=None)
 
     def remember_secrets(self, secrets: Collection[Body], generated_values: Sequence[str] = ()) -> Redactor:
         """Remember the Secrets that a render read, and the values that it generated; return what redacts them."""

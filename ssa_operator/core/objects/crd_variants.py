@@ -25,7 +25,7 @@ LIMIT = 48
 SPECIAL = "'\"{{ spec }}: &a *b # {% x %}\n- é\U0001f4a5\\"
 """A string that would break templates which print values as YAML."""
 
-_STRINGS = (
+SAMPLES = (
     "sample", "a", "1", "1Gi", "10m", "5s", "sample.example.com", "https://sample.example.com", "SAMPLE", "0" * 32,
     "0/1", "1.0.0", "2026-01-31T12:00:00Z", "10.0.0.0/8", "192.0.2.1", "c2FtcGxl", "* * * * *",
 )  # fmt: skip
@@ -108,12 +108,12 @@ def _values(schema: Schema) -> Iterator[tuple[str, Any]]:
         case "boolean":
             yield from (("false", False), ("true", True))
         case "integer" | "number":
-            for value in (_smallest(schema), _largest(schema)):
+            for value in (smallest_number(schema), _largest(schema)):
                 yield str(value), value
         case "string":
-            if _fits(SPECIAL, schema):
+            if fits(SPECIAL, schema):
                 yield "a string of special characters", SPECIAL
-            if _fits("", schema):
+            if fits("", schema):
                 yield "an empty string", ""
         case "array" if not schema.get("minItems"):
             yield "an empty list", []
@@ -121,20 +121,21 @@ def _values(schema: Schema) -> Iterator[tuple[str, Any]]:
             yield "an empty mapping", {}
 
 
-def _smallest(schema: Schema) -> Any:
+def smallest_number(schema: Schema) -> Any:
+    """The smallest number that a schema allows, 0 if it names none."""
     minimum = schema.get("minimum", 0 if schema.get("maximum", 0) >= 0 else schema["maximum"])
     return minimum + bool(schema.get("exclusiveMinimum"))
 
 
 def _largest(schema: Schema) -> Any:
-    return schema.get("maximum", max(_INTEGER, _smallest(schema))) - bool(schema.get("exclusiveMaximum"))
+    return schema.get("maximum", max(_INTEGER, smallest_number(schema))) - bool(schema.get("exclusiveMaximum"))
 
 
-def _fits(text: str, schema: Schema) -> bool:
+def fits(text: str, schema: Schema) -> bool:
     """Whether a string fits the keywords of a schema."""
     if not schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text)):
         return False
-    if schema.get("format") and text not in _STRINGS:
+    if schema.get("format") and text not in SAMPLES:
         return False
     try:
         return re.search(schema.get("pattern", ""), text) is not None
@@ -142,12 +143,12 @@ def _fits(text: str, schema: Schema) -> bool:
         return False
 
 
-class _Unfit(Exception):  # noqa: N818 - it is no error of the schema
+class UnknownValueError(Exception):
     """No value is known that the schema allows."""
 
 
-def _minimal(schema: Schema) -> Any:
-    """The least value that a schema allows. Raises _Unfit."""
+def minimal_value(schema: Schema) -> Any:
+    """The least value that a schema allows. Raises UnknownValueError."""
     if "default" in schema:
         return schema["default"]
     if schema.get("enum"):
@@ -158,16 +159,16 @@ def _minimal(schema: Schema) -> Any:
         case "boolean":
             return False
         case "integer" | "number":
-            return _smallest(schema)
+            return smallest_number(schema)
         case "string":
-            found = next((each for each in _STRINGS if _fits(each, schema)), None)
+            found = next((each for each in SAMPLES if fits(each, schema)), None)
             if found is None:
-                raise _Unfit
+                raise UnknownValueError
             return found
         case "array":
-            return [_minimal(schema.get("items") or {}) for _ in range(schema.get("minItems", 0))]
+            return [minimal_value(schema.get("items") or {}) for _ in range(schema.get("minItems", 0))]
     properties = schema.get("properties") or {}
-    return {name: _minimal(properties.get(name) or {}) for name in schema.get("required") or ()}
+    return {name: minimal_value(properties.get(name) or {}) for name in schema.get("required") or ()}
 
 
 # Changes.
@@ -196,8 +197,8 @@ def _with(parent: Mapping[str, Any], schema: Schema, path: FieldPath, value: Any
             if last:
                 inner[part] = copy.deepcopy(value)
             elif known is None:
-                inner[part] = copy.deepcopy(_minimal(schema))
+                inner[part] = copy.deepcopy(minimal_value(schema))
             inner = inner[part]
-    except _Unfit:
+    except UnknownValueError:
         return None
     return dict(found)

@@ -12,12 +12,12 @@ from typing import Any
 import yaml
 from typer.testing import CliRunner, Result
 
-from ssa_operator.cli.main import app
+from ssa_operator.cli.main import application_of
 
 
 def invoke(folder: Path, *arguments: str) -> Result:
     """A command for the project in a folder."""
-    return CliRunner().invoke(app, [*arguments, f"--templates={folder / 'templates'}"])
+    return CliRunner().invoke(application_of(), [*arguments, f"--templates={folder / 'templates'}"])
 
 
 @contextmanager

@@ -1,0 +1,161 @@
+"""Resyncs of parents that are at rest: the applies of the last resync are sent again, without a render.
+
+Promises:
+- A resync repeats the last one only while everything that it followed from is the same: the parent, its folder, the
+  CRD, the children, what its templates look up, the kinds that the cluster serves and its version; and before the time
+  at which the render or the report may change.
+- Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
+- If the API server's answer differs from the cache, the change is recorded as after any other apply, and the reconcile
+  goes on with a render.
+- If a request fails, the reconcile goes on as if nothing had been repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.informers.parent_cache import RepeatableResync, ResyncInputs
+from ssa_operator.controller.options import ApplyMode, Options
+from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.reconcile.act import run_all
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile_context import Stage, stage
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.repeatable import RepeatableApply, repeatable_applies
+from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.unchanged import is_same_apply
+from ssa_operator.core.status.report import Report
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Applied
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+
+SIZE_LIMIT = 64 * 1024
+"""Bytes of manifests that are kept for a parent at most."""
+
+PARENTS_LIMIT = 5000
+"""With more parents, manifests would need much memory, and each parent's resyncs are rare."""
+
+
+class Repeater:
+    """Repeats the applies of resyncs. `claims` knows all parents."""
+
+    def __init__(
+        self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, now: Callable[[], float]
+    ) -> None:
+        self._cluster = cluster
+        self._claims = claims
+        self._always = options.apply is ApplyMode.ALWAYS
+        self._now = now
+
+    def inputs(self, turn: Turn) -> ResyncInputs | None:
+        """Everything but time that a resync follows from, None if this reconcile is no resync."""
+        if not self._always or turn.causes != Cause.TICK_GRANTED:
+            return None
+        children, lookups = self._cluster.children, self._cluster.lookups
+        own = children.by_parent(turn.uid)
+        kinds, states = {live.identity.group_kind for live in own}, children.kinds
+        status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(turn.uid))
+        return ResyncInputs(
+            parent=turn.parent,
+            children=frozenset((live.uid, live.resource_version) for live in own),
+            kinds=frozenset((kind, states[kind]) for kind in kinds if kind in states),
+            status_kinds=frozenset(status_kinds),
+            kubernetes_version=lookups.served.kubernetes_version,
+        )
+
+    def repeatable(
+        self,
+        turn: Turn,
+        inputs: ResyncInputs | None,
+        plan: Plan,
+        outcomes: Sequence[Outcome],
+        report: Report,
+    ) -> RepeatableResync | None:
+        """What the next resync may repeat, after a reconcile that began with these inputs."""
+        if inputs is None or not report.complete or report.retryable or report.notice:
+            return None
+        status = turn.state.status
+        if status.deferred is not None or status.conflict is not None or turn.state.unrecorded_once:
+            return None
+        applies = repeatable_applies(plan, outcomes, turn.state.children)
+        if applies is None or sum(len(each.encoded) for each in applies) > SIZE_LIMIT:
+            return None
+        if len(self._claims.parents) > PARENTS_LIMIT or not self._are_current(turn, inputs):
+            return None
+        return RepeatableResync(inputs=inputs, applies=applies)
+
+    async def repeat(self, turn: Turn) -> bool:
+        """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
+        changed nothing; if it returns False, a render has to follow.
+        """
+        known, report = turn.state.repeatable, turn.state.status.report
+        if known is None or report is None or (report.again_at is not None and report.again_at <= self._now()):
+            return False
+        if not self._are_current(turn, known.inputs):
+            return False
+        with stage(Stage.ACT):
+            results = await run_all(self._repeat(turn, each) for each in known.applies)
+        if turn.repeated and Result.FAILED not in results:
+            # Every manifest is applied, so that the render that follows applies only what it changes.
+            turn.causes = Cause.CHILD
+        return all(result is Result.UNCHANGED for result in results) and not turn.repeated
+
+    def _are_current(self, turn: Turn, inputs: ResyncInputs) -> bool:
+        """Whether everything that a resync follows from is as in `inputs`."""
+        return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
+
+    async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
+        """Repeat one apply. What the process has to learn from the answer goes to the turn."""
+        cluster, identity = self._cluster, apply.identity
+        before = cluster.children.get(identity)
+        if before is None:
+            return Result.FAILED
+        try:
+            resource = await cluster.children.resource(identity.group_kind, apply.version)
+            with cluster.writing(identity):
+                applied = await cluster.client.apply(
+                    resource,
+                    identity.namespace,
+                    identity.name,
+                    apply.encoded,
+                    calls.ApplyOptions(redactor=turn.state.redactor),
+                )
+                if applied.live.resource_version == before.resource_version and not applied.warnings:
+                    return Result.UNCHANGED
+                applied = replace(applied, live=cluster.written(applied.live))
+        except (ApiError, CredentialsError, UnknownKind, ValueError):
+            # The render that follows sends it again, and reports the failure.
+            return Result.FAILED
+        self._record(turn, apply, applied)
+        same = not applied.created and is_same_apply(before, applied.live)
+        result = Result.CREATED if applied.created else Result.UNCHANGED if same else Result.CONFIGURED
+        turn.repeated[identity] = (result, applied.warnings)
+        return result
+
+    def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
+        """Record what an apply left behind, as after any other apply."""
+        history, identity, live = turn.state.children, apply.identity, applied.live
+        record = replace(history.apply_records[identity], applied=live)
+        history = replace(history, apply_records={**history.apply_records, identity: record})
+        turn.state = replace(turn.state, children=history)
+
+
+def with_repeated(outcomes: Sequence[Outcome], turn: Turn) -> tuple[Outcome, ...]:
+    """The outcomes of a reconcile, with what its repeated applies changed before its render."""
+    return tuple(
+        _with_repeated(outcome, *turn.repeated[outcome.step.identity])
+        if outcome.step.identity in turn.repeated and outcome.result is Result.UNCHANGED
+        else outcome
+        for outcome in outcomes
+    )
+
+
+def _with_repeated(outcome: Outcome, result: Result, warnings: tuple[str, ...]) -> Outcome:
+    step = replace(outcome.step, action=Action.APPLY, reason="this reconcile applies every manifest")
+    return replace(outcome, step=step, result=result, warnings=warnings)

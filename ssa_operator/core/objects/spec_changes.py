@@ -1,0 +1,294 @@
+"""Changes of a parent's spec, drawn from its CRD's schema: valid ones, and ones that the API server or the templates
+refuse.
+
+Promises:
+- The same parent, schema and chance give the same change.
+- A drawn number is small: a change of `replicas` never starts a thousand pods.
+- Every change is an operation of a JSON patch (RFC 6902), as `kubectl patch --type=json` takes it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from ssa_operator.core.objects.crd_schema import Schema
+from ssa_operator.core.objects.crd_variants import (
+    SAMPLES,
+    SPECIAL,
+    UnknownValueError,
+    fits,
+    minimal_value,
+    smallest_number,
+)
+from ssa_operator.core.objects.source_location import FieldPath, field_text
+
+T = TypeVar("T")
+
+REMOVED = object()
+"""The value of a change that removes its field."""
+
+SMALL = 10
+"""The largest number that is drawn, unless the schema's minimum or the present value is larger."""
+
+_VALID_SHARE = 0.75
+"""How many of the changes the schema allows."""
+
+_DEPTH_LIMIT = 8
+
+_TEXTS = ("b", "other", "Not A Name", "x" * 64, "-", SPECIAL, "")
+"""Strings that a schema often allows, and that a template or the API server may refuse in a child."""
+
+_POSITION = re.compile("0|[1-9][0-9]*", re.ASCII)
+"""A position of a list in a JSON pointer."""
+
+_INVALID_TEXTS = ("", "!", "x" * 300)
+
+
+class Chance(Protocol):
+    """What is drawn from; `random.Random` is one."""
+
+    def choice(self, seq: Sequence[T], /) -> T:
+        """One of these."""
+
+    def random(self) -> float:
+        """A number from 0 to 1."""
+
+
+class PatchError(ValueError):
+    """A change that an object can't take, or a patch that no change stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecChange:
+    """One changed field of a parent."""
+
+    path: FieldPath
+    value: Any = REMOVED
+
+    def __str__(self) -> str:
+        if self.value is REMOVED:
+            return f"{field_text(self.path)} left out"
+        return f"{field_text(self.path)}: {_shown(self.value)}"
+
+    def data(self) -> dict[str, Any]:
+        """The operation of a JSON patch."""
+        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+        if self.value is REMOVED:
+            return {"op": "remove", "path": pointer}
+        return {"op": "replace" if isinstance(self.path[-1], int) else "add", "path": pointer, "value": self.value}
+
+    @classmethod
+    def of(cls, data: Any) -> SpecChange:
+        """The change of an operation. Raises PatchError."""
+        known = isinstance(data, Mapping) and data.get("op") in ("add", "remove", "replace")
+        if not known or not str(data.get("path", "")).startswith("/"):
+            raise PatchError("a step needs op (add, replace or remove) and a path such as /spec/replicas")
+        if data["op"] != "remove" and "value" not in data:
+            raise PatchError(f"the step {data['op']} {data['path']} needs a value")
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in str(data["path"])[1:].split("/")]
+        path = tuple(int(part) if _POSITION.fullmatch(part) else part for part in parts)
+        return cls(path=path, value=REMOVED if data["op"] == "remove" else data["value"])
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
+    """The parent with a changed field. Raises PatchError if it lacks what is around the field."""
+    found: dict[str, Any] = copy.deepcopy(dict(parent))
+    inner: Any = found
+    try:
+        for part in change.path[:-1]:
+            # A number may also be a key of a mapping: a JSON pointer doesn't say.
+            inner = inner[str(part) if isinstance(inner, dict) else part]
+        last: Any = change.path[-1]
+        last = str(last) if isinstance(inner, dict) else last
+        if change.value is REMOVED:
+            del inner[last]
+        else:
+            inner[last] = copy.deepcopy(change.value)
+    except (KeyError, IndexError, TypeError) as error:
+        raise PatchError(f"there is no {field_text(change.path)} to change") from error
+    return found
+
+
+def draw_change(parent: Mapping[str, Any], schema: Schema, chance: Chance) -> SpecChange | None:
+    """A change of the parent's spec, None if the schema declares no field that can change. Most are valid."""
+    spec = (schema.get("properties") or {}).get("spec")
+    if not isinstance(spec, Mapping):
+        return None
+    wanted = chance.random() < _VALID_SHARE
+    options = [
+        (path, values)
+        for path, inner, before, required in _fields(spec, ("spec",), parent.get("spec"), 0)
+        if (values := _candidates(inner, before, required=required, valid=wanted))
+    ]
+    if not options:
+        return None
+    path, values = chance.choice(options)
+    return SpecChange(path=path, value=chance.choice(values))
+
+
+def _candidates(schema: Schema, before: Any, *, required: bool, valid: bool) -> list[Any]:
+    """The values that a field can have instead of the present one; REMOVED if it can be left out."""
+    values = list(_valid_values(schema, before) if valid else _invalid_values(schema))
+    found = [value for value in values if type(value) is not type(before) or value != before]
+    if before is not None and required is not valid:
+        found.append(REMOVED)
+    return found
+
+
+def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
+    """The fields below one that exist or can be added: path, schema, present value, and whether it is required."""
+    if depth > _DEPTH_LIMIT:
+        return
+    if isinstance(value, Mapping):
+        required = schema.get("required") or ()
+        for name, inner in (schema.get("properties") or {}).items():
+            yield (*path, name), inner, value.get(name), name in required
+            yield from _fields(inner, (*path, name), value.get(name), depth + 1)
+        additional = schema.get("additionalProperties")
+        if not isinstance(additional, Mapping):
+            return
+        for name in sorted(value.keys() - (schema.get("properties") or {}).keys()):
+            yield (*path, name), additional, value[name], False
+            yield from _fields(additional, (*path, name), value[name], depth + 1)
+    elif isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
+        for at, item in enumerate(value):
+            yield (*path, at), items, item, True
+            yield from _fields(items, (*path, at), item, depth + 1)
+
+
+def _valid_values(schema: Schema, before: Any) -> Iterator[Any]:
+    if schema.get("enum"):
+        yield from schema["enum"]
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        yield from (1, 2, "50%", "1Gi")
+        return
+    match schema.get("type"):
+        case "boolean":
+            yield from (False, True)
+        case "integer" | "number":
+            yield from _numbers(schema, before)
+        case "string":
+            yield from (text for text in dict.fromkeys((*SAMPLES, *_TEXTS)) if fits(text, schema))
+        case "array":
+            yield from _lists(schema, before)
+        case "object":
+            yield from _mappings(schema)
+
+
+def _numbers(schema: Schema, before: Any) -> Iterator[Any]:
+    low = smallest_number(schema)
+    high = schema.get("maximum", low + SMALL) - bool(schema.get("exclusiveMaximum"))
+    near = (before - 1, before + 1) if isinstance(before, (int, float)) else ()
+    # A maximum is drawn where it is small, too: it may be that of replicas.
+    options = (low, low + 1, low + 2, *near, *((high,) if high <= SMALL else ()), schema.get("default"))
+    limit = max(low, SMALL, before if isinstance(before, (int, float)) else 0)
+    yield from dict.fromkeys(each for each in options if each is not None and low <= each <= min(high, limit))
+
+
+def _lists(schema: Schema, before: Any) -> Iterator[Any]:
+    fewest, most = schema.get("minItems", 0), schema.get("maxItems", SMALL)
+    present = before if isinstance(before, list) else []
+    items = schema.get("items") or {}
+    if not fewest:
+        yield []
+    if len(present) > max(fewest, 1):
+        yield present[:-1]
+        yield present[1:]
+        yield present[::-1]
+    added = [*present, *_added_items(schema, items, present)]
+    if len(present) < len(added) <= most:
+        yield added
+
+
+def _added_items(schema: Schema, items: Schema, present: Sequence[Any]) -> list[Any]:
+    """An item more, with keys that no other item has where the list needs that."""
+    try:
+        item = minimal_value(items)
+    except UnknownValueError:
+        return []
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if isinstance(item, dict):
+        for key in keys or [name for name in ("name",) if name in item]:
+            inner = (items.get("properties") or {}).get(key) or {}
+            taken = [each.get(key) for each in present if isinstance(each, Mapping)]
+            free = [value for value in _valid_values(inner, None) if value not in taken]
+            if not free:
+                return []
+            item = {**item, key: free[0]}
+    elif schema.get("x-kubernetes-list-type") == "set" and item in present:
+        free = [value for value in _valid_values(items, None) if value not in present]
+        return free[:1]
+    return [item]
+
+
+def _mappings(schema: Schema) -> Iterator[Any]:
+    try:
+        yield minimal_value(schema)
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, Mapping):
+            yield {"a": minimal_value(additional)}
+            yield {"a": minimal_value(additional), "example.com/b": minimal_value(additional)}
+        full = {name: minimal_value(inner) for name, inner in (schema.get("properties") or {}).items()}
+    except UnknownValueError:
+        return
+    if full:
+        yield full
+
+
+def _invalid_values(schema: Schema) -> Iterator[Any]:
+    """Values that the schema refuses."""
+    kind = schema.get("type")
+    yield {"string": 1, "array": "text", "object": "text"}.get(str(kind), ["text"])
+    if schema.get("enum"):
+        yield "NotListed"
+    if kind in ("integer", "number"):
+        if "minimum" in schema:
+            yield schema["minimum"] - 1
+        if "maximum" in schema:
+            yield schema["maximum"] + 1
+    if kind == "string" and not schema.get("enum"):
+        yield from (text for text in _INVALID_TEXTS if not _allows(schema, text))
+    if kind == "array" and schema.get("minItems"):
+        yield []
+    if kind == "object" and schema.get("properties"):
+        yield {"unknownField": 1}
+
+
+def _allows(schema: Schema, text: str) -> bool:
+    if not schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text)):
+        return False
+    try:
+        return re.search(schema.get("pattern", ""), text) is not None
+    except re.error:
+        return True
+
+
+def simpler(value: Any) -> Iterator[Any]:
+    """Simpler values of the same type, the simplest first."""
+    match value:
+        case bool():
+            return
+        case int() if value not in (0, 1):
+            yield from (0, 1) if value > 0 else (-1,)
+        case str() if len(value) > 1:
+            yield from ("a", value[: len(value) // 2], value[: len(value) - 1])
+        case list() if value:
+            yield []
+            if len(value) > 1:
+                yield from ([*value[:at], *value[at + 1 :]] for at in range(len(value)))
+            yield from ([*value[:at], each, *value[at + 1 :]] for at, old in enumerate(value) for each in simpler(old))
+        case dict() if value:
+            yield {}
+            if len(value) > 1:
+                yield from ({name: value[name] for name in value if name != left} for left in value)
+            yield from ({**value, name: each} for name, old in value.items() for each in simpler(old))

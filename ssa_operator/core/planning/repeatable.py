@@ -1,0 +1,85 @@
+"""Which applies a resync may repeat without a render: those of a reconcile that changed nothing and waits for nothing.
+
+Promises:
+- Every manifest of such a reconcile is applied again. Only the render, the plan and the report are saved.
+- A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
+- A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a recreation, new names,
+  a warning of the API server) is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.planning.child_history import ChildHistory
+from ssa_operator.core.planning.observed import ApplyScope
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan
+from ssa_operator.core.planning.step import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatableApply:
+    """An apply that changed nothing."""
+
+    identity: Identity
+    version: str
+    """The version in which the object is applied, without the group."""
+    encoded: bytes = field(repr=False)
+    """The request's body."""
+
+
+def repeatable_applies(
+    plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory
+) -> tuple[RepeatableApply, ...] | None:
+    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile."""
+    observed = plan.observed
+    if (
+        observed.apply_scope is not ApplyScope.ALL
+        or not plan.rendered.complete
+        or plan.held
+        or plan.blocked
+        or observed.children.unlabelled
+        or observed.children.unreadable
+        or observed.records.once_records
+        or observed.records.kept_values
+        or observed.records.held_prune
+        or _is_remembered(history)
+    ):
+        return None
+    if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
+        return None
+    manifests = (outcome.step.manifest for outcome in outcomes)
+    return tuple(
+        RepeatableApply(identity=made.identity, version=made.version, encoded=made.encoded)
+        for made in manifests
+        if made is not None
+    )
+
+
+def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
+    step, live = outcome.step, outcome.live
+    return (
+        step.action is Action.APPLY
+        and outcome.result is Result.UNCHANGED
+        and step.unchanged
+        and step.live is not None
+        and live is not None
+        and live.resource_version == step.live.resource_version
+        and live.parent_uid == parent_uid
+    )
+
+
+def _is_remembered(history: ChildHistory) -> bool:
+    """Whether the next reconcile may follow from what the process remembers, and not only from what is rendered."""
+    return bool(
+        history.recreations
+        or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
+        or history.shown_warnings
+        or history.feedback_loops
+        or history.new_names
+        or history.requeues.count
+        or history.hook_failures
+    )
