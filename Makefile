@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon tilt-check bench bench-check bench-growth bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -101,6 +101,12 @@ bench-check: $(INSTALLED) ## Measure `ssa-operator check` over 100 templates bes
 bench-growth: $(INSTALLED) ## Measure cold starts of 100 to 10000 parents, of 2 to 50 children each; ARGS="100x2 200x10" for others
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
+bench-load: $(INSTALLED) ## Measure a user's change beside a resync of 10000 parents and beside 1000 changes; ARGS=--parents=1000 for fewer
+	$(BIN)/python -m benchmarks.load $(ARGS)
+
+bench-memory: $(INSTALLED) ## Measure the memory of a parent, and which objects it consists of; ARGS="100 1000 --apply=changed" for others
+	$(BIN)/python -m benchmarks.memory $(ARGS)
+
 bench-plan: $(INSTALLED) ## Measure `ssa-operator plan` over 1000 parents beside as many dry-run applies; ARGS=--parents=200 for fewer
 	$(BIN)/python -m benchmarks.plan $(ARGS)
 
@@ -110,7 +116,7 @@ bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (
 bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one process; ARGS="--parents=1000 --shards=2" for fewer
 	$(BIN)/python -m benchmarks.shards $(ARGS)
 
-bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--parents=200 for fewer
+bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--stop after a clean stop
 	$(BIN)/python -m benchmarks.takeover $(ARGS)
 
 bench-stall: $(INSTALLED) ## Measure how long a runaway template holds up the event loop
@@ -121,6 +127,12 @@ bench-start: $(INSTALLED) ## Measure the start of `ssa-operator run` to its firs
 
 bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
 	$(BIN)/python -m benchmarks.status $(ARGS)
+
+# Minutes for which `make soak` changes objects
+MINUTES ?= 60
+
+soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file descriptors, threads or tasks grow
+	$(BIN)/python -m benchmarks.soak --minutes=$(MINUTES) $(ARGS)
 
 docs: $(INSTALLED) ## Write docs/commands.md and docs/reference from the code
 	$(BIN)/python -m docs.generate commands

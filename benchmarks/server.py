@@ -143,6 +143,12 @@ class Server:
         for kind in kinds:
             self.resources[kind] = await mapper.resource(kind)
 
+    async def restart(self) -> None:
+        """Stop the API server and start it again, on the same address."""
+        await self._cluster.stop_component("kube-apiserver")
+        self._cluster = await self._cluster.start_component("kube-apiserver")
+        await self._cluster.wait_until_ready()
+
     async def version(self) -> str:
         """The API server's version."""
         answer = await self.client.send(calls.raw_get("/version"))

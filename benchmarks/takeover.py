@@ -1,7 +1,7 @@
 """`python -m benchmarks.takeover`: how soon a standby writes after it has acquired the Lease.
 
 Promises:
-- The leader is killed, so that the Lease expires. Meanwhile a user changes one Echo.
+- The leader is killed, so that the Lease expires, or stopped in order with `--stop`. Meanwhile a user changes one Echo.
 - The time is from the event of the Lease that names the standby to the event of the Deployment that the standby
   changed, both seen by watches of one process.
 """
@@ -32,8 +32,8 @@ NAMESPACE = "takeover"
 DEPLOYMENT = GroupKind("apps", "Deployment")
 
 
-async def measure(parents: int) -> tuple[float, float]:
-    """The seconds from the kill of the leader to the standby's Lease, and from there to its first write."""
+async def measure(parents: int, end: signal.Signals) -> tuple[float, float]:
+    """The seconds from the signal that ends the leader to the standby's Lease, and from there to its first write."""
     with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
         templates = workload.write_templates(Path(folder) / "templates")
         async with bench(templates) as stage:
@@ -44,7 +44,7 @@ async def measure(parents: int) -> tuple[float, float]:
                     await leader.until(progress.reach(parents))
                 async with stage.operator(NAMESPACE, "--leader-elect", log="standby") as standby:
                     await standby.until(_logged(templates.with_name("standby.log"), f"warm for {parents} parents"))
-                    taking_over = asyncio.create_task(_take_over(stage, leader.pid, parents // 2))
+                    taking_over = asyncio.create_task(_take_over(stage, leader.pid, end, parents // 2))
                     await standby.until(taking_over)
                     return taking_over.result()
 
@@ -54,7 +54,7 @@ async def _logged(log: Path, words: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _take_over(stage: Bench, leader: int, number: int) -> tuple[float, float]:
+async def _take_over(stage: Bench, leader: int, end: signal.Signals, number: int) -> tuple[float, float]:
     name, resources, client = f"echo-{number:05}", stage.server.resources, stage.server.client
     held = await client.get(LEASES, "ssa-operator", "default")
     holder = held.body["spec"]["holderIdentity"]
@@ -67,7 +67,7 @@ async def _take_over(stage: Bench, leader: int, number: int) -> tuple[float, flo
     tasks = [asyncio.create_task(each.run()) for each in watches]
     await asyncio.gather(*(each.synced_or_unavailable() for each in watches))
     killed = time.perf_counter()
-    os.kill(leader, signal.SIGKILL)
+    os.kill(leader, end)
     patch = encode({"spec": {"replicas": 99}})
     await client.send(calls.merge_patch(resources[workload.ECHO], NAMESPACE, name, patch))
     await written.event.wait()
@@ -101,11 +101,13 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.takeover", description=__doc__)
     parser.add_argument("--parents", type=int, default=1000, help="Echos, of two children each")
+    parser.add_argument("--stop", action="store_true", help="stop the leader in order (SIGTERM), instead of a kill")
     options = parser.parse_args()
-    until_acquired, until_written = asyncio.run(measure(options.parents))
+    end = signal.SIGTERM if options.stop else signal.SIGKILL
+    until_acquired, until_written = asyncio.run(measure(options.parents, end))
     print(f"{options.parents} Echos of 2 children, lease duration 15 s")
-    print(f"from the kill of the leader to the standby's Lease: {until_acquired:.2f} s")
-    print(f"from the standby's Lease to its first write:        {until_written:.3f} s")
+    print(f"from the leader's {end.name} to the standby's Lease: {until_acquired:.2f} s")
+    print(f"from the standby's Lease to its first write: {until_written:.3f} s")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def _is_custom(kind: GroupKind) -> bool:
 def _by_owner(objects: Iterable[LiveObject]) -> Mapping[str, list[LiveObject]]:
     owned: dict[str, list[LiveObject]] = defaultdict(list)
     for live in sorted(objects, key=lambda live: (live.identity, live.uid)):
-        references = live.metadata.owner_references
+        references = live.owner_references
         if references:
             owner = next((each for each in references if each.controller), references[0])
             owned[owner.uid].append(live)

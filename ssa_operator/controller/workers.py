@@ -31,6 +31,7 @@ from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.render_turns import SLOW
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning.child_history import without_empty
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.backoff import backoff
@@ -154,7 +155,7 @@ class Workers:
             return state
         # The outcomes are logged by now. With their manifests, they would need most of the state's memory.
         report = replace(state.status.report, outcomes=())
-        return replace(state, status=replace(state.status, report=report))
+        return replace(state, children=without_empty(state.children), status=replace(state.status, report=report))
 
     async def _write_status(self, key: ParentKey, parent: Parent, state: ParentState) -> ParentState:
         self._queue.cancel(key, Cause.STATUS_OVERDUE)

@@ -22,6 +22,7 @@ from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, only
 from tests.controller.permissions import allowed_everywhere, limited
 from tests.devcluster.audit import audited_after
 from tests.devcluster.waiting import until
+from tests.faults.proxy import Fault, FaultProxy, LateAnswer
 
 pytestmark = pytest.mark.cluster
 
@@ -221,6 +222,34 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_w
     assert "the operator exits" in first.lines[-1]
     assert replicas.writers() == ["a", "b"]
     assert not any("Traceback" in line for line in first.lines)
+
+
+@pytest.mark.slow
+async def test_a_leader_whose_answers_come_too_late_stops_writing_before_another_one_leads(
+    replicas: Replicas, cluster: Cluster, tmp_path: Path
+) -> None:
+    """The API server carries out each renewal, but the leader does not learn of it before its deadline."""
+    # The API server sees no write of the leader so long after its deadline as the rest of the Lease's duration.
+    timing = ("--lease-duration=16s", "--lease-renew-deadline=8s")
+    late = Fault(effect=LateAnswer(PATIENCE), verbs=frozenset({"update"}), resources=frozenset({"leases"}))
+    async with FaultProxy(cluster) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "late.kubeconfig")
+        async with replicas.started("a", *timing, kubeconfig=kubeconfig) as first:
+            await first.says(LEADS)
+            async with replicas.started("b", *timing) as second:
+                await second.says(STANDS_BY)
+                await replicas.written_by("a")
+                before = await replicas.lease()
+                await proxy.begin(late)
+                assert await first.ended() == 1
+                renewed = await replicas.lease()
+                await second.says(LEADS)
+                await replicas.written_by("b")
+    assert "lost Lease" in first.lines[-1]
+    assert "it was not renewed within 8 s" in first.lines[-1]
+    assert renewed["holderIdentity"] == before["holderIdentity"]
+    assert renewed["renewTime"] > before["renewTime"], "the API server has carried out no renewal"
+    assert replicas.writers() == ["a", "b"]
 
 
 @pytest.mark.slow

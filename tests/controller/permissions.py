@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,10 @@ def _granted(kind: str, user: str, rules: Rules, name: str) -> tuple[dict[str, A
 def limited(kubeconfig: Path, folder: Path, user: str) -> Path:
     """The administrator's kubeconfig with another user's permissions."""
     path = folder / f"{user}.kubeconfig"
-    path.write_text(re.sub(r"(?m)^( *)(?=client-certificate)", rf"\1as: {user}\n\1", kubeconfig.read_text(), count=1))
-    assert f"as: {user}" in path.read_text()
+    config = yaml.safe_load(kubeconfig.read_text())
+    (administrator,) = config["users"]
+    administrator["user"]["as"] = user
+    path.write_text(yaml.safe_dump(config))
     return path
 
 

@@ -113,6 +113,15 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """The API server carries out the request at once, and its answer takes so many seconds longer. Open watches go
+    on.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The proxy answers in place of the API server."""
 
@@ -141,7 +150,7 @@ class WatchError:
     status: str
 
 
-Effect = Refuse | ResetBefore | ResetAfter | Silence | Delay | Answer | Truncate | EndWatch | WatchError
+Effect = Refuse | ResetBefore | ResetAfter | Silence | Delay | LateAnswer | Answer | Truncate | EndWatch | WatchError
 
 
 def status_body(code: int, reason: str = "", message: str = "", **details: Any) -> str:
@@ -185,6 +194,9 @@ class Fault:
 
 # The proxy.
 
+_PASSED_ON = ("Accept", "Content-Type", "User-Agent", "Impersonate-User")
+"""The headers of a request that reach the API server."""
+
 
 @dataclass(slots=True, eq=False)
 class _OpenWatch:
@@ -197,7 +209,8 @@ class _OpenWatch:
 
 
 class FaultProxy:
-    """Passes requests to the API server of a cluster as its administrator. Use it as an async context manager.
+    """Passes requests to the API server of a cluster as its administrator, or as the user that the administrator
+    impersonates. Use it as an async context manager.
 
     With `tls` it serves https, else http. With `token` set it answers 401 to every other bearer token.
     """
@@ -299,7 +312,7 @@ class FaultProxy:
         if isinstance(fault.effect, Silence) and not fault.verbs and not fault.resources:
             self._dead.update(self._connections)
         for watch in self._watches:
-            if fault.selects(watch.call) and not isinstance(fault.effect, Delay):
+            if fault.selects(watch.call) and not isinstance(fault.effect, Delay | LateAnswer):
                 watch.effect = fault.effect
                 watch.interrupted.set()
 
@@ -379,15 +392,15 @@ class FaultProxy:
     async def _forward(self, request: web.BaseRequest, call: Call, effect: Effect | None) -> web.StreamResponse:
         assert self._session is not None
         transport = request.transport
-        sent = {
-            name: request.headers[name] for name in ("Accept", "Content-Type", "User-Agent") if name in request.headers
-        }
+        sent = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         url = self._cluster.url + request.raw_path
         body = await request.read()
         async with self._session.request(request.method, url, headers=sent, data=body or None) as answer:
             if call.verb == "watch" and answer.status == 200:
                 return await self._relay(request, call, answer, effect)
             content = await answer.read()
+        if isinstance(effect, LateAnswer):
+            await asyncio.sleep(effect.seconds)
         if transport is None or isinstance(effect, ResetAfter):
             return _reset(transport)
         if isinstance(effect, Truncate):
@@ -405,7 +418,7 @@ class FaultProxy:
         transport = request.transport
         assert transport is not None
         response = web.StreamResponse(headers={"Content-Type": answer.headers.get("Content-Type", "application/json")})
-        watch = _OpenWatch(call, effect if not isinstance(effect, Delay) else None)
+        watch = _OpenWatch(call, effect if not isinstance(effect, Delay | LateAnswer) else None)
         if watch.effect is not None and not isinstance(watch.effect, Truncate):
             watch.interrupted.set()
         await response.prepare(request)

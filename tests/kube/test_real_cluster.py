@@ -161,7 +161,7 @@ async def test_an_apply_creates_then_changes_then_changes_nothing(client: Client
     third = await client.apply(CONFIG_MAPS, namespace, "a", encode(config_map("a", {"x": "2"})))
     assert (first.created, second.created, third.created) == (True, False, False)
     assert first.live.resource_version != second.live.resource_version == third.live.resource_version
-    assert [each.manager for each in third.live.metadata.managed_fields] == [MANAGER]
+    assert [each.manager for each in third.live.managed_fields] == [MANAGER]
     assert (await client.get(CONFIG_MAPS, "a", namespace)).body == third.live.body
 
 

@@ -189,12 +189,15 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return contextlib.nullcontext()
         return informer.cache.writing(identity.namespace, identity.name)
 
-    def written(self, live: LiveObject) -> None:
-        """Update the cache with a live object that a request of the operator returned."""
+    def written(self, live: LiveObject) -> LiveObject:
+        """Update the cache with a live object that a request of the operator returned. Returns it, as the cache has
+        it.
+        """
         informer = self._informers.get(live.identity.group_kind)
         if informer is not None:
-            informer.cache.written(live)
+            live = informer.cache.written(live)
         self._listener.child_written(live)
+        return live
 
     def deleted(self, live: LiveObject) -> None:
         """Remove from the cache an object that a request of the operator deleted."""
@@ -243,4 +246,4 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:
-    return live.uid, live.parent_uid, live.metadata.owner_references
+    return live.uid, live.parent_uid, live.owner_references

@@ -99,6 +99,9 @@ class ParentListener(Protocol):
         """A parent has to be reconciled, for this cause."""
 
 
+_NEW = ParentState()
+
+
 class ParentInformer:
     """All parents of one template folder, watched from `start` until `close`.
 
@@ -212,7 +215,7 @@ class ParentInformer:
 
     def state(self, live: LiveObject) -> ParentState:
         """What the process remembers of this object: nothing of one that was recreated under the same name."""
-        return self._states.get(live.uid, ParentState())
+        return self._states.get(live.uid, _NEW)
 
     def save_state(self, live: LiveObject, state: ParentState) -> None:
         """Remember the state of a parent until its next reconcile, unless the parent is gone."""
@@ -241,7 +244,7 @@ class ParentInformer:
             return
         key = self._key(live)
         if new is not None and (old is None or new.uid != old.uid):
-            self._states[new.uid] = ParentState()
+            self._states[new.uid] = _NEW
             self._listener.parent_added(new, key)
         cause = cause_of_change(old, new)
         if cause:

@@ -59,7 +59,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
                 applied = created
-            cluster.written(applied.live)
+            applied = replace(applied, live=cluster.written(applied.live))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
@@ -111,7 +111,7 @@ async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resour
         return replace(applied, live=adopted)
     await _adopt_fields(live, manifest, resource, cluster)
     applied = await _send(manifest, manifest.encoded, resource, cluster)
-    if not live.metadata.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
+    if not live.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
         # The first apply gave a manager to the fields that had none.
         applied = await _send(manifest, manifest.encoded, resource, cluster)
     return applied

@@ -256,7 +256,6 @@ class Observer:
             return replace(history, requeues=Requeues())
         children = AppliedChildren(
             apply_records=history.apply_records,
-            last_applied=history.last_applied,
             live=self._cluster.children,
             synced=lambda kind: kind in kinds and kinds[kind].synced,
         )

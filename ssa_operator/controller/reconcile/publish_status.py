@@ -17,7 +17,7 @@ from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
-from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.json_encoding import EncodedMapping, encode
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.objects.status_diff import differs
 from ssa_operator.core.planning.child_history import next_revert_at
@@ -67,7 +67,7 @@ class Publisher:
             if not later:
                 await self.write_status(turn, now)
         report = replace(report, again_at=earliest(report.again_at, next_conflict_at(turn.state)))
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report)))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
         return report
 
     async def write_status(self, turn: Turn, now: float) -> None:
@@ -89,12 +89,12 @@ class Publisher:
                 applied = await self._cluster.client.apply(
                     parent.resource, identity.namespace, identity.name, encode(body), options
                 )
-                parent.cache.written(applied.live)
+                live = parent.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
                 self._cluster.recorder.emit(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
             raise
-        turn.state = replace(turn.state, status=after_write(turn.state.status, status, applied.live, now))
+        turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
 
     def _log_dropped(self, turn: Turn, report: Report) -> None:
         """Log the author's fields that are not written, once for each template line and reason."""
@@ -117,12 +117,20 @@ class Publisher:
         if before is None and parent.unreported:
             new = (status_undeclared(parent.unreported), *new)
         self._cluster.recorder.emit(parent.live, new)
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report)))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
 
 
-def _kept(report: Report) -> Report:
-    """The report without what the status template rendered, which may be large and may hold Secrets."""
-    return replace(report, own=OwnStatus(), rendered_status=StatusFields())
+def _kept(report: Report, state: ParentState) -> Report:
+    """The report without what the status template rendered, which may be large and may hold Secrets. Its status is
+    encoded, and it is the one that was written last if they are equal.
+    """
+    status, written = EncodedMapping(report.status), state.status.written
+    if written is not None and written.desired == status:
+        status = EncodedMapping(written.desired)
+    return replace(report, status=status, own=_NO_STATUS, rendered_status=_NO_FIELDS)
+
+
+_NO_STATUS, _NO_FIELDS = OwnStatus(), StatusFields()
 
 
 def next_conflict_at(state: ParentState) -> float | None:

@@ -128,7 +128,7 @@ class Repeater:
                 )
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED
-                cluster.written(applied.live)
+                applied = replace(applied, live=cluster.written(applied.live))
         except (ApiError, CredentialsError, UnknownKind, ValueError):
             # The render that follows sends it again, and reports the failure.
             return Result.FAILED
@@ -141,12 +141,8 @@ class Repeater:
     def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
         """Record what an apply left behind, as after any other apply."""
         history, identity, live = turn.state.children, apply.identity, applied.live
-        record = replace(history.apply_records[identity], uid=live.uid, own_entry=live.own_entry())
-        history = replace(
-            history,
-            apply_records={**history.apply_records, identity: record},
-            last_applied={**history.last_applied, identity: live},
-        )
+        record = replace(history.apply_records[identity], applied=live)
+        history = replace(history, apply_records={**history.apply_records, identity: record})
         turn.state = replace(turn.state, children=history)
 
 

@@ -123,7 +123,7 @@ _Field: TypeAlias = "tuple[FieldPath, Any, tuple[FieldOwner, ...], FieldPath | N
 
 
 def _latest_first(live: LiveObject) -> list[ManagedFields]:
-    return sorted(live.metadata.managed_fields, key=lambda entry: entry.time, reverse=True)
+    return sorted(live.managed_fields, key=lambda entry: entry.time, reverse=True)
 
 
 def _owner(entry: ManagedFields) -> FieldOwner:

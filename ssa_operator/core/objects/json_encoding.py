@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ counts as six. No key of Kubernetes' own kinds is longer than 317 characters.
 """
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _ESCAPED = re.compile("[\x7f-\uffff]")
 
 
@@ -37,6 +39,42 @@ class EncodingError(ValueError):
         super().__init__(f"{field or 'the object'} {reason}")
         self.field = field
         self.reason = reason
+
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""An empty mapping that many values share."""
+
+
+class EncodedMapping(Mapping[str, Any]):
+    """A mapping of JSON data that is kept for long and seldom read: it takes a fifth of the memory of the decoded
+    values. Each access decodes it.
+    """
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, mapping: Mapping[str, Any]) -> None:
+        """Raises msgspec.MsgspecError and TypeError where it is no JSON data."""
+        self.encoded: bytes = mapping.encoded if isinstance(mapping, EncodedMapping) else _encode(mapping)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, EncodedMapping) and self.encoded == other.encoded:
+            return True
+        return isinstance(other, Mapping) and self.decoded() == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def decoded(self) -> dict[str, Any]:
+        """The mapping with decoded values, which the caller may change."""
+        return _decode(self.encoded)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.decoded()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.decoded())
+
+    def __len__(self) -> int:
+        return len(self.decoded())
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

@@ -1,15 +1,22 @@
 """An object as the API server returned it: with its metadata decoded, and its body decoded on demand.
 
 Promises:
-- A watch event decodes only `metadata`; the first access to `body` decodes the rest.
+- A watch event decodes only `metadata`, without owner references and managedFields; the first access to `body` decodes
+  the rest.
 - A live object is a value: nothing changes it after it was read.
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
+- Those that were accessed earlier are compressed, each by what it shares with another object of its kind. Of a child
+  about a tenth is left, and decompressing takes less time than decoding. Secrets are not compressed, because that
+  other object stays in memory.
 """
 
 from __future__ import annotations
 
+import weakref
+import zlib
 from collections import deque
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -18,6 +25,15 @@ from ssa_operator.core.objects.identity import Identity, join_api_version, split
 
 DECODED_LIMIT = 256
 """Bodies of one client that stay decoded: more than the running reconciles read."""
+
+EXAMPLES_LIMIT = 4
+"""Objects of one kind that others are compressed by: the objects of different templates differ."""
+
+_WORTHWHILE = 3
+"""An object that does not become this many times smaller becomes another example."""
+
+_LARGEST = 64 * 1024
+"""Bytes of a larger object stay as they are: to compress them takes milliseconds."""
 
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
@@ -48,7 +64,7 @@ class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of `metadata` that the operator reads."""
+    """The part of `metadata` that the operator reads of every object."""
 
     name: str = ""
     namespace: str = ""
@@ -60,8 +76,17 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
+
+
+class _Owners(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of `metadata` that the operator reads of some objects."""
+
     owner_references: tuple[OwnerReference, ...] = ()
     managed_fields: tuple[ManagedFields, ...] = ()
+
+
+class _OwnersHead(msgspec.Struct):
+    metadata: _Owners
 
 
 class _Head(msgspec.Struct, rename="camel"):
@@ -71,29 +96,47 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 _decode_head = msgspec.json.Decoder(_Head).decode
+_decode_owners = msgspec.json.Decoder(_OwnersHead).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_body = msgspec.json.Encoder().encode
 
+# Raw deflate streams: what zlib's format adds is of no use here. A higher level costs more and saves little.
+_LEVEL, _WINDOW, _MEMORY = 3, -15, 5
+
 
 class DecodedBodies:
-    """The objects of one client whose body is decoded, in the order of decoding."""
+    """The objects of one client that are decoded, in the order of decoding."""
 
-    __slots__ = ("_objects",)
+    __slots__ = ("_examples", "_objects")
 
     def __init__(self) -> None:
-        self._objects: deque[LiveObject] = deque()
+        self._objects: deque[weakref.ref[LiveObject]] = deque()
+        self._examples: dict[tuple[str, str], list[bytes]] = {}
+        """By group and kind, the encoded objects that others were compressed by; the last one is in use."""
 
     def add(self, live: LiveObject) -> None:
-        """Keep a body decoded, and the oldest one no longer where there are too many."""
+        """Keep an object decoded, and the oldest one no longer where there are too many."""
         if len(self._objects) == DECODED_LIMIT:
-            self._objects.popleft().drop_body()
-        self._objects.append(live)
+            oldest = self._objects.popleft()()
+            if oldest is not None:
+                oldest.compress(self._examples)
+        self._objects.append(weakref.ref(live))
 
 
 class LiveObject:
     """A live object: `metadata` decoded, `body` on demand, `raw` as it came over the wire."""
 
-    __slots__ = ("_body", "_decoded_bodies", "identity", "metadata", "raw", "version")
+    __slots__ = (
+        "__weakref__",
+        "_body",
+        "_decoded_bodies",
+        "_encoded",
+        "_example",
+        "_owners",
+        "identity",
+        "metadata",
+        "version",
+    )
 
     def __init__(
         self,
@@ -109,14 +152,18 @@ class LiveObject:
 
         Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
         """
-        # Encoded parts of the metadata refer to the buffer that they were decoded from. A copy of `raw` prevents them
-        # from keeping the whole line of a watch in memory.
-        self.raw = bytes(raw)
-        head = _decode_head(self.raw)
+        # A copy of `raw`, which may be a part of a whole list or of a line of a watch.
+        self._encoded = bytes(raw)
+        self._example: bytes | None = None
+        head = _decode_head(self._encoded)
         self.metadata = head.metadata
-        group, self.version = split_api_version(head.api_version or api_version)
-        self.identity = Identity(group, head.kind or kind, head.metadata.namespace, head.metadata.name)
+        group, version = split_api_version(head.api_version or api_version)
+        # Many objects have the same of these.
+        self.version = intern(version)
+        namespace = intern(head.metadata.namespace)
+        self.identity = Identity(intern(group), intern(head.kind or kind), namespace, head.metadata.name)
         self._body: dict[str, Any] | None = None
+        self._owners: _Owners | None = None
         self._decoded_bodies = decoded_bodies
 
     @classmethod
@@ -125,20 +172,76 @@ class LiveObject:
         return cls(_encode_body(body))
 
     @property
+    def raw(self) -> bytes:
+        """The object as it came over the wire."""
+        if self._example is None:
+            return self._encoded
+        return zlib.decompressobj(_WINDOW, self._example).decompress(self._encoded)
+
+    @property
     def body(self) -> dict[str, Any]:
         """The whole object. Callers must not change it, because it stays decoded for a while."""
         if self._body is None:
             body = _decode_body(self.raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
-            if self._decoded_bodies is not None:
-                self._decoded_bodies.add(self)
+            self._decoded()
             self._body = body
         return self._body
 
-    def drop_body(self) -> None:
-        """Forget the decoded body; the next access decodes it again."""
-        self._body = None
+    @property
+    def owner_references(self) -> tuple[OwnerReference, ...]:
+        """`metadata.ownerReferences`."""
+        return self._decoded_owners().owner_references
+
+    @property
+    def managed_fields(self) -> tuple[ManagedFields, ...]:
+        """`metadata.managedFields`."""
+        return self._decoded_owners().managed_fields
+
+    def _decoded_owners(self) -> _Owners:
+        owners = self._owners
+        if owners is None:
+            owners = _decode_owners(self.raw).metadata
+            self._decoded()
+            self._owners = owners
+        return owners
+
+    def compress_later(self) -> None:
+        """Have the object compressed when many others were read since, although this one may never be."""
+        self._decoded()
+
+    def _decoded(self) -> None:
+        """Record that a part is going to be decoded, if none is."""
+        if self._decoded_bodies is not None and self._body is None and self._owners is None:
+            self._decoded_bodies.add(self)
+
+    def compress(self, examples: dict[tuple[str, str], list[bytes]]) -> None:
+        """Forget the decoded parts, which the next access decodes again, and compress the object by an example of its
+        kind. `examples` are by group and kind, the last used one at the end.
+        """
+        self._body = self._owners = None
+        kind = (self.identity.group, self.identity.kind)
+        if self._example is not None or kind == ("", "Secret") or len(self._encoded) > _LARGEST:
+            return
+        known = examples.setdefault(kind, [])
+        smallest: tuple[bytes, bytes] | None = None
+        for example in reversed(known):
+            compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, example)
+            compressed = compressor.compress(self._encoded) + compressor.flush()
+            if smallest is None or len(compressed) < len(smallest[0]):
+                smallest = compressed, example
+            if len(compressed) * _WORTHWHILE < len(self._encoded):
+                break
+        else:
+            if len(known) < EXAMPLES_LIMIT:
+                known.append(self._encoded)
+                return
+        assert smallest is not None
+        self._encoded, self._example = smallest
+        if known[-1] is not self._example:
+            known.remove(self._example)
+            known.append(self._example)
 
     @property
     def uid(self) -> str:
@@ -162,14 +265,14 @@ class LiveObject:
 
         The time tells another operator with the same field manager from this one.
         """
-        for entry in self.metadata.managed_fields:
+        for entry in self.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return entry.time.encode() + bytes(entry.fields_v1)
         return b""
 
     def owned_fields(self, subresource: str = "") -> bytes:
         """The encoded fieldsV1 of the operator's Apply entry; empty where the operator owns no field."""
-        for entry in self.metadata.managed_fields:
+        for entry in self.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return bytes(entry.fields_v1)
         return b""

@@ -47,7 +47,7 @@ def manager_of(live: LiveObject, path: Path, status: bool = False) -> ManagedFie
 
     `status` selects the entries of the subresource `status`; otherwise all others count.
     """
-    entries = [entry for entry in live.metadata.managed_fields if (entry.subresource == "status") is status]
+    entries = [entry for entry in live.managed_fields if (entry.subresource == "status") is status]
     owners = [entry for entry in entries if _has(_decode(bytes(entry.fields_v1)), path)]
     return max(owners, key=lambda entry: entry.time, default=None)
 

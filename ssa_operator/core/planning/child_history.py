@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.ordering import CHANGED, Requeues
@@ -33,31 +35,33 @@ from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
 from ssa_operator.core.readiness.pod_failures import PodCheck
 
 
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildHistory:
     """The memory of each feature that concerns children, by child."""
 
-    apply_records: Mapping[Identity, ApplyRecord] = field(default_factory=dict)
+    apply_records: Mapping[Identity, ApplyRecord] = field(default_factory=_nothing)
     """What the last apply of each child left behind."""
-    last_applied: Mapping[Identity, LiveObject] = field(default_factory=dict)
-    """Each child when it was last as its manifest wants it."""
-    recreations: Mapping[Identity, Recreation] = field(default_factory=dict)
+    recreations: Mapping[Identity, Recreation] = field(default_factory=_nothing)
     """The children that were deleted to be recreated."""
-    conflicts: Mapping[Identity, ConflictHistory] = field(default_factory=dict)
+    conflicts: Mapping[Identity, ConflictHistory] = field(default_factory=_nothing)
     """What other managers changed."""
     conflicts_observed_at: float = 0.0
     """When a reconcile last looked for foreign changes, in seconds since the epoch."""
-    shown_warnings: Mapping[Identity, frozenset[str]] = field(default_factory=dict)
+    shown_warnings: Mapping[Identity, frozenset[str]] = field(default_factory=_nothing)
     """The API server's warnings that were shown already."""
-    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=dict)
+    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=_nothing)
     """The children that change each time they are applied."""
-    new_names: Mapping[GroupKind, NewNames] = field(default_factory=dict)
+    new_names: Mapping[GroupKind, NewNames] = field(default_factory=_nothing)
     """The kinds whose children get other names again and again."""
     requeues: Requeues = field(default_factory=Requeues)
     """Reconciles in a row that each changed what templates read."""
-    pod_checks: Mapping[Identity, PodCheck] = field(default_factory=dict)
+    pod_checks: Mapping[Identity, PodCheck] = field(default_factory=_nothing)
     """The workloads that are not ready, with what their pods showed."""
-    hook_failures: Mapping[Identity, int] = field(default_factory=dict)
+    hook_failures: Mapping[Identity, int] = field(default_factory=_nothing)
     """How often the Job of a finalize hook was replaced."""
 
     @property
@@ -68,6 +72,20 @@ class ChildHistory:
             for identity, recreation in self.recreations.items()
             if recreation.old is not None and not recreation.made
         }
+
+
+def without_empty(history: ChildHistory) -> ChildHistory:
+    """The same history with one shared empty mapping for all features that remember nothing."""
+    return replace(
+        history,
+        recreations=history.recreations or NOTHING,
+        conflicts=history.conflicts or NOTHING,
+        shown_warnings=history.shown_warnings or NOTHING,
+        feedback_loops=history.feedback_loops or NOTHING,
+        new_names=history.new_names or NOTHING,
+        pod_checks=history.pod_checks or NOTHING,
+        hook_failures=history.hook_failures or NOTHING,
+    )
 
 
 def observe_loops(history: ChildHistory, now: float, *, reset: bool) -> ChildHistory:
@@ -126,21 +144,21 @@ def after_creations(history: ChildHistory, outcomes: Sequence[Outcome], now: flo
 def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
     """The history with what the applies left behind."""
     records: dict[Identity, ApplyRecord] = {}
-    last_applied: dict[Identity, LiveObject] = {}
     for outcome in outcomes:
         step, live = outcome.step, outcome.live
         if step.manifest is None or live is None:
             continue
         if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
-            records[step.identity], last_applied[step.identity] = apply_record(step.manifest, live), live
+            records[step.identity] = apply_record(step.manifest, live)
         elif step.identity in history.apply_records and (
             outcome.result is Result.WAITING or step.action is Action.UNCHANGED
         ):
             # It was not applied now; what an earlier apply left behind is as good as before.
-            records[step.identity] = history.apply_records[step.identity]
+            record = history.apply_records[step.identity]
             same = step.action is Action.UNCHANGED and step.history.foreign_change is None
-            last_applied[step.identity] = live if same else history.last_applied.get(step.identity, live)
-    return replace(history, apply_records=records, last_applied=last_applied)
+            # Of an object that is as it was applied, only the newest version is kept.
+            records[step.identity] = replace(record, applied=live) if same and record.applied is not live else record
+    return replace(history, apply_records=records)
 
 
 def after_reverts(history: ChildHistory, outcomes: Sequence[Outcome], now: float) -> ChildHistory:

@@ -289,8 +289,7 @@ def _conflict_is_paused(case: _Case) -> Step | None:
 
 def _needs_no_apply(case: _Case) -> Step | None:
     history, identity = case.observed.history, case.manifest.identity
-    record, last_applied = history.apply_records.get(identity), history.last_applied.get(identity)
-    if not is_unchanged(case.manifest, case.live, record, last_applied):
+    if not is_unchanged(case.manifest, case.live, history.apply_records.get(identity)):
         return None
     if case.observed.apply_scope is ApplyScope.CHANGED:
         return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged", unchanged=True)
@@ -409,7 +408,7 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
     if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
         return str(owner_of_label)
     me = observed.parent.identity
-    for owner in live.metadata.owner_references:
+    for owner in live.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):
             return f"{owner.kind} {owner.name}"
     return ""

@@ -81,7 +81,7 @@ def content(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[FieldChange, ...]:
     """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
-    keys = _list_keys((*before.metadata.managed_fields, *after.metadata.managed_fields))
+    keys = _list_keys((*before.managed_fields, *after.managed_fields))
     ours_before, ours_after = _owned_by(before, manager), _owned_by(after, manager)
     others = _other_entries(before, manager)
     changes = []
@@ -145,7 +145,7 @@ def _cause(
 
 def _owned_by(live: LiveObject, manager: str) -> frozenset[Path]:
     fields: set[Path] = set()
-    for entry in live.metadata.managed_fields:
+    for entry in live.managed_fields:
         if (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", ""):
             fields |= owned(bytes(entry.fields_v1))
     return frozenset(fields)
@@ -154,7 +154,7 @@ def _owned_by(live: LiveObject, manager: str) -> frozenset[Path]:
 def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, frozenset[Path]]]:
     return [
         (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), owned(bytes(entry.fields_v1)))
-        for entry in live.metadata.managed_fields
+        for entry in live.managed_fields
         if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
     ]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -82,7 +83,7 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
         converged=plan.rendered.digest if complete else history.converged,
         settled=rendered if complete else history.settled,
         hold=None if complete else plan.hold,
-        successors={step.identity: step.order.successors for step in plan.steps if step.order.successors},
+        successors={step.identity: step.order.successors for step in plan.steps if step.order.successors} or NOTHING,
     )
 
 

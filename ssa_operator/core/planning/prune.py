@@ -64,7 +64,7 @@ def plan_prune(
 
 def is_owned(live: LiveObject) -> bool:
     """Whether the garbage collector deletes the object with its parent."""
-    return any(owner.controller and owner.uid == live.parent_uid for owner in live.metadata.owner_references)
+    return any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
 
 
 def _by_identity(live: LiveObject) -> Identity:

@@ -50,7 +50,7 @@ def only_if_absent(manifest: Manifest) -> bytes:
 
 def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
     """The controller of an object, unless it is the parent, or a former parent of the same name."""
-    for owner in live.metadata.owner_references:
+    for owner in live.owner_references:
         if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent):
             return owner
     return None
@@ -60,7 +60,7 @@ def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:
     """Whether an object was created for a former parent of the same name: the garbage collector will delete it."""
     return live.parent_uid not in ("", parent.uid) and any(
         owner.controller and owner.uid == live.parent_uid and _has_name_of(owner, live, parent)
-        for owner in live.metadata.owner_references
+        for owner in live.owner_references
     )
 
 

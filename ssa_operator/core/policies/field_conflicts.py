@@ -188,17 +188,15 @@ class ConflictHistory:
         )
 
 
-def find_foreign_change(record: ApplyRecord, last_applied: LiveObject | None, live: LiveObject | None) -> ForeignChange:
-    """What others did to an object since the recorded apply. `last_applied` is the object that this apply returned
-    (None where unknown), `live` the object as it is now (None where it is gone).
-    """
+def find_foreign_change(record: ApplyRecord, live: LiveObject | None) -> ForeignChange:
+    """What others did to an object since the recorded apply. `live` is the object now, None where it is gone."""
     if live is None or live.uid != record.uid:
         return ForeignChange()
-    return ForeignChange(find_field_changes(record.own_entry, last_applied, live))
+    return ForeignChange(find_field_changes(record.own_entry, record.applied, live))
 
 
 def find_field_changes(
-    own_entry: bytes, last_applied: LiveObject | None, live: LiveObject, subresource: str = ""
+    own_entry: bytes, last_applied: LiveObject, live: LiveObject, subresource: str = ""
 ) -> tuple[FieldChange, ...]:
     """Which manager changed which of the fields in the operator's managedFields entry `own_entry`.
 
@@ -207,12 +205,12 @@ def find_field_changes(
     time_before, fields_before = split_entry(own_entry)
     time, fields = split_entry(live.own_entry(subresource))
     missing = lost_fields(fields_before, fields)
-    altered = changed_fields(fields, last_applied.body, live.body) if last_applied is not None else ()
+    altered = changed_fields(fields, last_applied.body, live.body)
     # A field that the operator still owns and that has another value was written under the operator's name.
     if fields and (time != time_before or altered or not missing):
         everything = _texts({*missing, *altered})
         return (FieldChange(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
-    if not live.metadata.managed_fields:
+    if not live.managed_fields:
         return (FieldChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
     for path in missing:
@@ -274,8 +272,6 @@ class AppliedChildren:
     """A parent's children as the last applies left them, and as they are now."""
 
     apply_records: Mapping[Identity, ApplyRecord]
-    last_applied: Mapping[Identity, LiveObject]
-    """The objects that the last applies returned."""
     live: Mapping[Identity, LiveObject]
     """The objects as they are now."""
     synced: Callable[[GroupKind], bool]
@@ -295,15 +291,15 @@ def update_histories(
     for identity, record in children.apply_records.items():
         if not children.synced(identity.group_kind):
             continue
-        live, last_applied = children.live.get(identity), children.last_applied.get(identity)
+        live = children.live.get(identity)
         history = found.get(identity)
-        if live is not None and (live.deleting or is_untouched(record, last_applied, live)):
+        if live is not None and (live.deleting or is_untouched(record, live)):
             if history is not None and not live.deleting:
                 found[identity] = with_revert(history, now)  # the other reverted its change itself
             continue
         if history is not None and history.reverted_at is None and history.digest == record.digest:
             continue
-        change = find_foreign_change(record, last_applied, live)
+        change = find_foreign_change(record, live)
         found[identity] = with_foreign_change(history, record.digest, change, now, conflict_policy)
     return found
 

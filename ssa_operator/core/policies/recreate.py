@@ -106,7 +106,7 @@ def was_left_by_former_parent(manifest: Manifest, live: LiveObject) -> bool:
     }
     return live.parent_uid != manifest.body["metadata"]["labels"][PARENT_UID_LABEL] and any(
         owner.controller and owner.uid == live.parent_uid and (owner.kind, owner.name) in parents
-        for owner in live.metadata.owner_references
+        for owner in live.owner_references
     )
 
 
@@ -117,7 +117,7 @@ def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
         return f"it was not created for this parent; {_deletion_advice(live.identity)}, or choose another name"
     if not live.owned_fields():
         return f"ssa-operator did not create it; {_deletion_advice(live.identity)}, or choose another name"
-    for owner in live.metadata.owner_references:
+    for owner in live.owner_references:
         if owner.controller and owner.uid != parent_uid:
             return f"it is controlled by {owner.kind} {owner.name}"
     if live.identity.group_kind == _STATEFUL_SET and manifest.instructions.recreate is not Recreate.ORPHAN:

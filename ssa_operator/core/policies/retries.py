@@ -25,7 +25,10 @@ class Retries:
 
 def after_report(retries: Retries, *, retryable: bool) -> Retries:
     """The retries after a reconcile that came to its end."""
-    return Retries(failed=retries.failed + 1 if retryable else 0)
+    return Retries(failed=retries.failed + 1) if retryable else _NONE
+
+
+_NONE = Retries()
 
 
 def after_error(retries: Retries, error: str, *, terminal: bool) -> Retries:

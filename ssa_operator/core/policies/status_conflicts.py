@@ -48,6 +48,8 @@ def update_status_history(
     if written is None or (history is not None and history.reverted_at is None):
         return history
     before = written.parent
+    if parent is before:
+        return history
     if parent.body.get("status") == before.body.get("status") or not differs(parent, written.desired):
         return history
     if differs(before, written.desired):

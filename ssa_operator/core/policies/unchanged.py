@@ -29,24 +29,28 @@ class ApplyRecord:
 
     digest: bytes
     """The digest of the manifest."""
-    uid: str
-    """The uid of the object."""
-    own_entry: bytes
-    """The operator's managedFields entry after the apply, as `LiveObject.own_entry` returns it."""
+    applied: LiveObject
+    """The object that the apply returned, or a later version with the same entry of the operator in managedFields."""
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        return self.applied.uid
+
+    @property
+    def own_entry(self) -> bytes:
+        """The operator's managedFields entry after the apply, as `LiveObject.own_entry` returns it."""
+        return self.applied.own_entry()
 
 
 def apply_record(manifest: Manifest, applied: LiveObject) -> ApplyRecord:
     """The record of an apply; `applied` is the object that the API server returned."""
-    return ApplyRecord(digest=manifest.digest, uid=applied.uid, own_entry=applied.own_entry())
+    return ApplyRecord(digest=manifest.digest, applied=applied)
 
 
-def is_unchanged(
-    manifest: Manifest, live: LiveObject, record: ApplyRecord | None, last_applied: LiveObject | None
-) -> bool:
-    """Whether applying the manifest now would change nothing. `last_applied` is the object that the recorded apply
-    returned.
-    """
-    return record is not None and record.digest == manifest.digest and is_untouched(record, last_applied, live)
+def is_unchanged(manifest: Manifest, live: LiveObject, record: ApplyRecord | None) -> bool:
+    """Whether applying the manifest now would change nothing."""
+    return record is not None and record.digest == manifest.digest and is_untouched(record, live)
 
 
 def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
@@ -75,12 +79,16 @@ def _content(live: LiveObject) -> dict[str, Any]:
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
-def is_untouched(record: ApplyRecord, last_applied: LiveObject | None, live: LiveObject) -> bool:
+def is_untouched(record: ApplyRecord, live: LiveObject) -> bool:
     """Whether all fields that the recorded apply wrote still have its values."""
-    if record.uid != live.uid or not record.own_entry or record.own_entry != live.own_entry():
+    applied = record.applied
+    if applied.uid != live.uid:
         return False
-    if last_applied is None or last_applied.resource_version == live.resource_version:
+    entry = applied.own_entry()
+    if not entry or (applied is not live and entry != live.own_entry()):
+        return False
+    if applied.resource_version == live.resource_version:
         return True
-    if live.metadata.generation and last_applied.metadata.generation == live.metadata.generation:
+    if live.metadata.generation and applied.metadata.generation == live.metadata.generation:
         return True
-    return not changed_fields(split_entry(record.own_entry)[1], last_applied.body, live.body)
+    return not changed_fields(split_entry(entry)[1], applied.body, live.body)

@@ -111,21 +111,27 @@ class Cache:
             del self._deferred[key]
             self._notify([change for change in deferred.changes if not _is_echo(change, deferred.own_versions)])
 
-    def written(self, live: LiveObject) -> None:
-        """Store the object that an own write returned, unless the cache has a newer one."""
+    def written(self, live: LiveObject) -> LiveObject:
+        """Store the object that an own write returned, unless the cache has a newer one. Returns it, as the cache has
+        it: an object that two hold is in memory once.
+        """
         key = _key(live)
         visible = self._objects.get(key)
         if key in self._deferred:
             self._deferred[key].own_versions.add(live.resource_version)
         if self._watch_has_passed(live) or (visible is not None and not _is_newer(live, visible)):
-            return
+            known = visible is not None and _is_same(visible, live) and visible.version == live.version
+            return visible if known and visible is not None else live
         pending = self._pending.get(key)
         self._writes += 1
         earlier = pending.earlier | {visible.resource_version} if pending and visible else frozenset[str]()
         self._pending[key] = _PendingEcho(pending.watched if pending else visible, self._writes, earlier=earlier)
         self._store(key, live)
+        # No rule reads the answer to the last write of a reconcile before the next one.
+        live.compress_later()
         for listener in self._write_listeners:
             listener(visible, live)
+        return live
 
     def deleted(self, live: LiveObject) -> None:
         """Remove an object that an own request has deleted; no finalizer keeps it."""

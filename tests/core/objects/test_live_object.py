@@ -6,8 +6,11 @@ import sys
 from typing import Any
 
 import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ssa_operator.core.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject
+from ssa_operator.core.objects.live_object import DECODED_LIMIT, EXAMPLES_LIMIT, DecodedBodies, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -41,3 +44,86 @@ def test_an_object_from_a_watch_does_not_keep_the_line_of_the_watch_in_memory() 
     live = LiveObject(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"])
     assert live.owned_fields() == b'{"f:data":{}}'
     assert sys.getrefcount(line) == references
+
+
+# Objects that were not read for a while are compressed by another one of their kind.
+
+TEXTS = st.text(max_size=200)
+
+
+def forgotten(*bodies: dict[str, Any]) -> list[LiveObject]:
+    """Objects of one client that are no longer decoded."""
+    examples: dict[tuple[str, str], list[bytes]] = {}
+    lives = [LiveObject(msgspec.json.encode(each)) for each in bodies]
+    for live in lives:
+        live.compress(examples)
+    return lives
+
+
+def deployment(name: str, kind: str = "Deployment", **fields: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": "echo", "app.kubernetes.io/instance": name}
+    managed = {"manager": "ssa-operator", "operation": "Apply", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:a": {}}}
+    owner = {"apiVersion": "example.com/v1", "kind": "Echo", "name": name, "uid": f"p-{name}", "controller": True}
+    metadata = {"name": name, "uid": name, "labels": labels, "managedFields": [managed], "ownerReferences": [owner]}
+    container = {"name": "echo", "image": "echo:1", "terminationMessagePath": "/dev/termination-log"}
+    spec = {"selector": {"matchLabels": labels}, "template": {"spec": {"containers": [container]}}, **fields}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@given(st.lists(TEXTS, min_size=2, max_size=2 * EXAMPLES_LIMIT))
+@settings(max_examples=30)
+def test_an_object_that_was_not_read_for_a_while_is_the_same(texts: list[str]) -> None:
+    bodies = [deployment(str(number), text=text) for number, text in enumerate(texts)]
+    for live, expected in zip(forgotten(*bodies), bodies, strict=True):
+        assert live.raw == msgspec.json.encode(expected)
+        assert live.owned_fields() == b'{"f:a":{}}'
+        assert [owner.uid for owner in live.owner_references] == [f"p-{expected['metadata']['name']}"]
+        assert live.body == expected
+
+
+def memory(live: LiveObject) -> int:
+    return sys.getsizeof(live._encoded)
+
+
+def test_an_object_is_compressed_when_so_many_others_were_read_since() -> None:
+    shared = DecodedBodies()
+    lives = [LiveObject(msgspec.json.encode(deployment(name)), decoded_bodies=shared) for name in ("a", "b")]
+    others = [LiveObject(msgspec.json.encode(body("other")), decoded_bodies=shared) for _ in range(DECODED_LIMIT)]
+    assert all(live.body for live in (*lives, *others))
+    assert memory(lives[1]) * 5 < len(lives[1].raw)
+
+
+def test_an_object_that_is_never_read_is_compressed_if_it_is_to_be_kept() -> None:
+    shared = DecodedBodies()
+    lives = [LiveObject(msgspec.json.encode(deployment(name)), decoded_bodies=shared) for name in ("a", "b")]
+    for live in lives:
+        live.compress_later()
+    others = [LiveObject(msgspec.json.encode(body("other")), decoded_bodies=shared) for _ in range(DECODED_LIMIT)]
+    assert all(live.body for live in others)
+    assert memory(lives[1]) * 5 < len(lives[1].raw)
+
+
+def test_an_object_like_another_one_of_its_kind_needs_a_fifth_of_its_bytes() -> None:
+    first, *others = forgotten(*(deployment(f"web-{number}") for number in range(10)))
+    assert memory(first) > len(first.raw)
+    assert all(memory(live) * 5 < len(live.raw) for live in others)
+
+
+def test_the_objects_of_two_templates_of_one_kind_are_compressed_each_by_its_own() -> None:
+    one, other = "".join(map(chr, range(33, 127))) * 9, "".join(map(chr, range(126, 32, -1))) * 9
+    lives = forgotten(*(deployment(f"web-{number}", text=one if number % 2 else other) for number in range(20)))
+    assert all(memory(live) * 5 < len(live.raw) for live in lives[EXAMPLES_LIMIT:])
+
+
+@pytest.mark.parametrize(("kind", "size"), [("Secret", 10), ("ConfigMap", 70_000)])
+def test_secrets_and_large_objects_stay_as_they_are(kind: str, size: int) -> None:
+    bodies = [{**body(str(number)), "kind": kind, "data": {"key": "x" * size}} for number in range(5)]
+    assert all(memory(live) > len(live.raw) for live in forgotten(*bodies))
+
+
+def test_an_object_that_is_no_longer_used_is_not_kept_decoded() -> None:
+    shared = DecodedBodies()
+    live = LiveObject(msgspec.json.encode(body("x")), decoded_bodies=shared)
+    assert live.body
+    references = sys.getrefcount(live)
+    assert references == 2, "only this function refers to it"

@@ -28,7 +28,6 @@ def _plan(*, problems: tuple[RenderProblem, ...] = (), live: LiveObject | None =
     live = child() if live is None else live
     known: dict[str, Any] = {
         "apply_records": {IDENTITY: apply_record(made(config_map()), live)},
-        "last_applied": {IDENTITY: live},
         "reconciled_before": True,
     }
     return make_plan(observed(live, **(known | changes)), rendered(config_map(), problems=problems))

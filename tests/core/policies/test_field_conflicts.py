@@ -73,11 +73,11 @@ def deployment(*entries: dict[str, Any], image: str = "i:1", uid: str = "d-1", v
 
 
 LAST_APPLIED = deployment(own_entry())
-RECORD = ApplyRecord(digest=b"m", uid="d-1", own_entry=LAST_APPLIED.own_entry())
+RECORD = ApplyRecord(digest=b"m", applied=LAST_APPLIED)
 
 
 def text_of(live: LiveObject | None) -> str:
-    return find_foreign_change(RECORD, LAST_APPLIED, live).text()
+    return find_foreign_change(RECORD, live).text()
 
 
 def test_a_scale_names_its_manager_the_subresource_and_the_field() -> None:
@@ -122,13 +122,13 @@ def test_another_operator_with_the_same_manager_is_detected_by_the_time_of_the_e
 
 def test_another_operator_with_the_same_manager_is_detected_by_the_values_if_it_wrote_within_the_same_second() -> None:
     live = deployment(own_entry(), image="i:2", version="8")
-    assert not is_untouched(RECORD, LAST_APPLIED, live)
+    assert not is_untouched(RECORD, live)
     assert text_of(live) == "another ssa-operator changed spec.template.spec.containers[name=web].image"
 
 
 def test_a_write_to_other_fields_leaves_the_object_untouched() -> None:
     live = deployment(own_entry(), other_entry("rival", {"f:spec": {"f:paused": {}}}), version="8")
-    assert is_untouched(RECORD, LAST_APPLIED, live)
+    assert is_untouched(RECORD, live)
 
 
 def test_a_status_entry_does_not_count_as_the_owner_of_a_field() -> None:
@@ -144,7 +144,7 @@ def test_an_object_that_is_gone_or_recreated_was_deleted() -> None:
 
 def test_the_message_about_a_confidential_parent_names_no_field() -> None:
     live = deployment(own_entry(replicas=False), other_entry("rival", {"f:spec": {"f:replicas": {}}}))
-    assert "replicas" not in find_foreign_change(RECORD, LAST_APPLIED, live).text(confidential=True)
+    assert "replicas" not in find_foreign_change(RECORD, live).text(confidential=True)
 
 
 def test_a_foreign_change_of_a_status_is_detected_by_the_status_entries() -> None:
@@ -294,11 +294,9 @@ def test_another_manifest_starts_without_history() -> None:
 
 def children(live: LiveObject | None) -> AppliedChildren:
     identity = child().identity
-    record = ApplyRecord(digest=b"m", uid="c-1", own_entry=child().own_entry())
+    record = ApplyRecord(digest=b"m", applied=child())
     objects = {identity: live} if live is not None else {}
-    return AppliedChildren(
-        apply_records={identity: record}, last_applied={}, live=objects, synced=lambda kind: kind == CONFIG_MAP
-    )
+    return AppliedChildren(apply_records={identity: record}, live=objects, synced=lambda kind: kind == CONFIG_MAP)
 
 
 def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles() -> None:

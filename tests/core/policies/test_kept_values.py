@@ -36,7 +36,7 @@ def test_a_record_reads_back_without_managed_fields() -> None:
 
 
 def test_the_parent_owns_the_record_and_the_operator_never_prunes_it() -> None:
-    (owner,) = stored().metadata.owner_references
+    (owner,) = stored().owner_references
     assert owner.uid == parent().uid
     assert not stored().owned_fields()
 

@@ -40,6 +40,16 @@ def names(objects: Iterator[LiveObject] | tuple[LiveObject, ...]) -> set[str]:
     return {each.identity.name for each in objects}
 
 
+def test_an_own_write_that_the_watch_has_delivered_already_is_in_memory_once(cache: Cache) -> None:
+    with cache.writing("default", "a"):
+        watched = live("a", 1)
+        cache.upsert(watched)
+        assert cache.written(live("a", 1)) is watched
+    answer = live("a", 2)
+    assert cache.written(answer) is answer
+    assert cache.get("default", "a") is answer
+
+
 def test_a_listener_gets_each_event_once_with_the_object_before_it(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 1))
     cache.upsert(live("a", 2))
