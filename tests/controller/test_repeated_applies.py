@@ -21,6 +21,7 @@ from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import make_plan
+from ssa_operator.core.policies.adoption import only_to_known
 from ssa_operator.core.policies.parent_records import read_parent_records
 from ssa_operator.rendering.render import render
 from tests.controller.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
@@ -97,8 +98,12 @@ class Oracle:
         assert not rendered.problems
         fresh = Turn(parent=turn.parent, state=turn.state, causes=turn.causes)
         observed = observer._observed(fresh, rendered, read_parent_records(turn.parent.live), NO_OBJECTS, NO_OBJECTS)
-        manifests = [step.manifest for step in make_plan(observed, rendered).steps]
-        return {(each.identity, each.version, each.encoded) for each in manifests if each is not None}
+        planned = [(step.manifest, step.live) for step in make_plan(observed, rendered).steps]
+        return {
+            (each.identity, each.version, only_to_known(each, live))
+            for each, live in planned
+            if each is not None and live is not None
+        }
 
     async def repeated(self, more: int = 1) -> None:
         """Return once so many further resyncs have repeated applies."""

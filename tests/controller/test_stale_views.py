@@ -4,11 +4,14 @@ view, and comes to the same result as any other when it catches up.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import base64
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome
@@ -216,6 +219,104 @@ async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_wat
         else:
             await desk.ready(ECHOES, "web")
             await desk.kubectl("delete", "echo", "web")
+
+
+CONDITIONAL_ROLE = f"{{% if spec.replicas < 2 %}}\n{ROLE}{{% endif %}}\n"
+
+
+@pytest.mark.parametrize(
+    ("withheld", "deletes_parent"),
+    [({"echoes"}, False), ({"echoes", "clusterroles"}, True)],
+    ids=["the template renders it no more", "the parent goes"],
+)
+async def test_a_child_that_the_parent_cannot_own_is_not_created_again_by_an_old_view_of_the_parent(
+    desk: Desk,
+    client: Client,
+    lagging: LaggingClient,
+    options: MakeOptions,
+    templates: Path,
+    withheld: set[str],
+    *,
+    deletes_parent: bool,
+) -> None:
+    """The parent has no record of it any more, so nothing would delete it."""
+    only(templates, role=CONDITIONAL_ROLE, plain=PLAIN)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    lagging.lag = Lag(frozenset(withheld))
+    lagging.lag.end()
+    name = f"{desk.namespace}-1"
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=templates)):
+            await desk.apply(echo("web", 2))
+            await desk.gone(ROLES, name)
+            await desk.ready(ECHOES, "web")
+            if deletes_parent:
+                await desk.kubectl("delete", "echo", "web")
+        behind.forget()
+        # A changed template applies everything. A reconcile has ended when the next one begins.
+        behind.write(f"{ECHOES}/more.yaml.j2", map_template("more", x="spec.replicas"))
+        await until(lambda: any(Cause.TEMPLATE in causes for _, causes in behind.reconciles[:-1]), PATIENCE)
+        assert await desk.find(ROLES, name) is None
+
+        lagging.lag.end()
+        if not deletes_parent:
+            await desk.ready(ECHOES, "web")
+            await desk.until(MAPS, "web-plain", holds(x="2"))
+        await until(lambda: not len(behind.operator.queue) and not behind.operator.queue.processing(), PATIENCE)
+        assert await desk.find(ROLES, name) is None
+
+
+PASSWORD = """\
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ name }}
+  annotations: {replicas: "{{ spec.replicas }}"}
+stringData:
+  password: {{ generated(20) }}
+"""
+
+
+def password(body: dict[str, Any]) -> str:
+    return base64.b64decode(body["data"]["password"]).decode()
+
+
+def has_replicas(number: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda body: body["metadata"].get("annotations", {}).get("replicas") == str(number)
+
+
+@pytest.mark.parametrize("change", ["changed", "deleted", "recreated"])
+async def test_an_old_view_of_an_object_does_not_give_it_its_former_generated_value_back(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path, change: str
+) -> None:
+    only(templates, secret=PASSWORD)
+    lagging.lag = Lag(frozenset({"secrets"}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=templates)):
+        await desk.apply_until_ready(echo("web", 1))
+        old = await desk.read("secrets", "web")
+        lagging.lag.begin()
+        if change == "changed":
+            await desk.patch("secret", "web", stringData={"password": "of the user"})
+        else:
+            await desk.kubectl("delete", "secret", "web")
+        if change == "recreated":
+            metadata = {field: old["metadata"][field] for field in ("name", "labels", "ownerReferences")}
+            await desk.create({**old, "metadata": metadata, "data": {}, "stringData": {"password": "of the user"}})
+        await desk.apply(echo("web", 2))
+        new = await desk.until("secrets", "web", has_replicas(2))
+        if change == "deleted":
+            assert password(new) not in ("of the user", password(old))
+        else:
+            assert password(new) == "of the user"
+        lagging.lag.end()
+        # The parent is ready, and a later change of the template's input keeps the value.
+        await desk.ready(ECHOES, "web")
+        await desk.apply(echo("web", 3))
+        last = await desk.until("secrets", "web", has_replicas(3))
+        assert (uid(last), password(last)) == (uid(new), password(new))
 
 
 @pytest.mark.slow

@@ -133,6 +133,14 @@ class Expectation:
                 differences.append(Difference(key, path, f"is {value!r} instead of {instead!r}"))
         return differences
 
+    def changes(self, before: Values, now: Values) -> list[Difference]:
+        """How the values that each run draws differ between two times of one step. They have to be the same."""
+        return [
+            Difference(key, path, "is another one than before")
+            for key, path in sorted(self.drawn - self.undecided)
+            if before.get((key, path)) != now.get((key, path))
+        ]
+
     def _comparable(self, steps: Sequence[Values]) -> dict[Leaf, object]:
         """The values of the last step, those that are drawn as the step since which they are the same."""
         last = steps[-1]

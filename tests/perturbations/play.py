@@ -32,7 +32,16 @@ from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.rendering.folder.installation import Installation
 from tests.controller.harness import Desk, administrator, is_ready, uid
-from tests.perturbations.history import KEPT, Difference, Expectation, History, Key, described, normalized
+from tests.perturbations.history import (
+    KEPT,
+    Difference,
+    Expectation,
+    History,
+    Key,
+    Values,
+    described,
+    normalized,
+)
 from tests.perturbations.perturbation import (
     Disturbance,
     EventPoint,
@@ -319,11 +328,15 @@ class Run:
         async with asyncio.timeout(PATIENCE):
             return await self._until(judge)
 
-    async def converged(self, expectation: Expectation) -> list[Difference]:
-        """How the objects differ from those of the unperturbed run, after PATIENCE; nothing as soon as they don't."""
+    async def converged(self, expectation: Expectation, before: Values | None = None) -> list[Difference]:
+        """How the objects differ from those of the unperturbed run, after PATIENCE; nothing as soon as they don't. What
+        this run drew has to be as `before`.
+        """
 
         def differences(objects: Objects) -> list[Difference]:
-            return expectation.differences(self.history.steps, self.history.values(objects))
+            values = self.history.values(objects)
+            found = expectation.differences(self.history.steps, values)
+            return found if before is None else [*found, *expectation.changes(before, values)]
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
@@ -425,8 +438,7 @@ async def _play(
             if not differences and isinstance(perturbation, OldView) and perturbation.step == number:
                 problems += await _restart_in_the_past(run, perturbation, before)
                 disturbance.played = True
-                run.history.steps.pop()
-                differences = await run.converged(known.expectation)
+                differences = await run.converged(known.expectation, run.history.steps.pop())
             if differences:
                 problems.append(f"after {story.steps[number].name!r}: {described(differences)}")
                 break

@@ -46,6 +46,12 @@ def test_a_value_that_each_run_draws_has_to_stay() -> None:
     assert lost[0].lost
 
 
+def test_what_a_run_draws_is_the_same_after_a_restart() -> None:
+    before, same, other = (secrets("b1", password).steps[0] for password in ("z", "z", "other"))
+    assert EXPECTATION.changes(before, same) == []
+    assert described(EXPECTATION.changes(before, other)) == "secrets web/data/password is another one than before"
+
+
 def test_an_object_that_is_recreated_has_a_uid_since_a_later_step() -> None:
     assert "secrets web/metadata/uid" in differences(secrets("b1", "z", "z", uids=["1", "2"]))
 

@@ -2,6 +2,10 @@
 
 Promises:
 - An object is created only where none exists. One that turns out to exist is returned, and planned as what it is.
+- Generated values are applied only to the object that they were read from, as it was then. If it has changed, the
+  operator reads it again, and the next reconcile renders its values.
+- What Kubernetes does not collect with the parent is not created while the operator's view of the parent is old: the
+  parent may have no record of it any more.
 - A refused field is reported with the template line that wrote it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
@@ -19,7 +23,13 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.adoption import adopt_fields_patch, only_if_absent, without_former_fields
+from ssa_operator.core.policies.adoption import (
+    adopt_fields_patch,
+    only_if_absent,
+    only_to_known,
+    without_former_fields,
+)
+from ssa_operator.core.policies.outdated_view import is_outdated
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.policies.unchanged import is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
@@ -28,6 +38,11 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
+
+ATTEMPTS = 3
+"""How often a reconcile sends an apply with a precondition to an object whose status others write meanwhile. After
+that, the next reconcile sends it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +68,13 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     try:
         with cluster.writing(manifest.identity):
             if step.live is not None:
-                applied = await _adopt_or_apply(step.live, manifest, resource, cluster)
+                changed = await _adopt_or_apply(step.live, manifest, resource, cluster)
+                if not isinstance(changed, Applied):
+                    return _after_change(step, step.live, changed, cluster)
+                applied = changed
             else:
+                if why := await _why_not_created(manifest, cluster):
+                    return _waits(step, None, why)
                 created = await _create(manifest, resource, cluster)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
@@ -99,9 +119,63 @@ async def _create(manifest: Manifest, resource: Resource, cluster: ClusterAccess
     return await _send(manifest, manifest.encoded, resource, cluster)
 
 
-async def _adopt_or_apply(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied:
-    """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are
-    removed."""
+async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
+    """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
+    if not manifest.needs_record or cluster.why_parent_outdated is None or cluster.dry_run:
+        return ""
+    return await cluster.why_parent_outdated()
+
+
+async def _apply_to_known(
+    live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied | LiveObject | None:
+    """Apply to an object as it was read. Returns the object as it is now where the manifest must not be applied to it,
+    None where it is gone.
+    """
+    known = live
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return await _send(manifest, only_to_known(manifest, known), resource, cluster)
+        except ApiError as error:
+            if not (error.conflict or _has_other_uid(error)):
+                raise
+            refused = error
+        current = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+        if current is None or is_outdated(live, current):
+            return current
+        if attempt == ATTEMPTS:
+            raise refused
+        known = current  # only its status has changed
+    raise AssertionError("unreachable")
+
+
+def _has_other_uid(error: ApiError) -> bool:
+    """Whether an object was recreated, and the apply had the uid of its predecessor."""
+    return error.invalid and any(cause.field == "metadata.uid" for cause in error.causes)
+
+
+def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
+    """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
+    if current is not None and current.parent_uid == known.parent_uid:
+        current = cluster.written(current)
+    elif current is None or current.uid != known.uid:
+        cluster.deleted(known)
+    what = "was deleted" if current is None else "was changed"
+    return _waits(step, current, f"{what} meanwhile, and its watch is behind; the operator has read it again")
+
+
+def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
+    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
+
+
+async def _adopt_or_apply(
+    live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied | LiveObject | None:
+    """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are removed.
+    Returns the object as it is now, or None, if it is not the one that the manifest may be applied to.
+    """
+    if live.owned_fields() and not cluster.dry_run:
+        return await _apply_to_known(live, manifest, resource, cluster)
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)
     if cluster.dry_run:

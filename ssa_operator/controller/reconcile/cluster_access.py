@@ -49,6 +49,8 @@ class ClusterAccess:
     """Returns why nothing may be deleted because the view of the parent is old, '' where it is not. None where the
     parent is being deleted, and outside of a reconcile. Raises ApiError.
     """
+    why_parent_outdated: Callable[[], Awaitable[str]] | None = None
+    """As `why_outdated`, of the parent alone. None outside of a reconcile."""
     keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
     """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
     reason of the deletion. Raises ApiError and ValueError.

@@ -1,9 +1,9 @@
 """Reads the parent and what its templates look up before the first deletion of a reconcile, to delete nothing by old
-knowledge.
+knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with it.
 
 Promises:
-- A reconcile that deletes nothing sends no such request. Any other sends one for the parent, and if the parent is not
-  outdated, one for each lookup of its templates.
+- A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
+  one that deletes and whose parent is not outdated, one for each lookup of its templates.
 - The answers come from etcd and not from a watch cache of the API server.
 """
 
@@ -29,14 +29,23 @@ class ViewCheck:
     turn: Turn
     plan: Plan
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _parent_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: str | None = None
+    _parent_answer: str | None = None
 
     async def why_outdated(self) -> str:
         """Why the operator must not delete by what it knows, '' where it may. Raises ApiError."""
         async with self._lock:
             if self._answer is None:
-                self._answer = await self._why_parent() or await self._why_read()
+                self._answer = await self.why_parent_outdated() or await self._why_read()
         return self._answer
+
+    async def why_parent_outdated(self) -> str:
+        """As `why_outdated`, of the parent alone."""
+        async with self._parent_lock:
+            if self._parent_answer is None:
+                self._parent_answer = await self._why_parent()
+        return self._parent_answer
 
     async def _why_parent(self) -> str:
         parent = self.turn.parent

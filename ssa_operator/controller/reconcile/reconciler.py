@@ -188,11 +188,13 @@ class Reconciler:
         return redacted_report(report, turn.state.redactor, ())
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
+        check = ViewCheck(self._cluster, turn, plan)
         cluster = replace(
             self._cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
-            why_outdated=None if turn.parent.live.deleting else ViewCheck(self._cluster, turn, plan).why_outdated,
+            why_outdated=None if turn.parent.live.deleting else check.why_outdated,
+            why_parent_outdated=check.why_parent_outdated,
             keep_values=ValueKeeper(self._cluster, turn).keep,
         )
         with stage(Stage.ACT):

@@ -18,6 +18,7 @@ from ssa_operator.core.planning.observed import ApplyScope
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.adoption import only_to_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +52,11 @@ def repeatable_applies(
         return None
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
         return None
-    manifests = (outcome.step.manifest for outcome in outcomes)
+    applied = ((outcome.step.manifest, outcome.live) for outcome in outcomes)
     return tuple(
-        RepeatableApply(identity=made.identity, version=made.version, encoded=made.encoded)
-        for made in manifests
-        if made is not None
+        RepeatableApply(identity=made.identity, version=made.version, encoded=only_to_known(made, live))
+        for made, live in applied
+        if made is not None and live is not None
     )
 
 

@@ -45,7 +45,23 @@ def only_if_absent(manifest: Manifest) -> bytes:
 
     The API server checks a resourceVersion only where the object exists.
     """
-    return encode({**manifest.body, "metadata": {**manifest.body["metadata"], "resourceVersion": _NEVER}})
+    return _with_precondition(manifest, resourceVersion=_NEVER)
+
+
+def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
+    """The body of an apply to an object as it was read, which conflicts where the manifest must not be applied to what
+    is there by now: generated values were read from the object, and what has to be recorded on the parent before it is
+    created must not be created by an old view.
+
+    The API server checks a uid also where the object is absent, and a resourceVersion only where it exists.
+    """
+    if manifest.document.holder:
+        return _with_precondition(manifest, uid=live.uid, resourceVersion=live.resource_version)
+    return _with_precondition(manifest, uid=live.uid) if manifest.needs_record else manifest.encoded
+
+
+def _with_precondition(manifest: Manifest, **fields: str) -> bytes:
+    return encode({**manifest.body, "metadata": {**manifest.body["metadata"], **fields}})
 
 
 def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
