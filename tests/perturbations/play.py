@@ -118,6 +118,8 @@ class Run:
     operators: dict[int, Operator] = field(default_factory=dict)
     restarts: dict[int, Process] = field(default_factory=dict)
     parents: set[Key] = field(default_factory=set)
+    made_by_old_view: set[str] = field(default_factory=set)
+    """The uids of objects that were created by an old view. They are deleted again once it is over."""
     _parent_keys: dict[str, Key] = field(default_factory=dict)
     """The parents by their uids."""
     _last_change: float = 0.0
@@ -248,7 +250,7 @@ class Run:
                 self._changed.set()
                 if resource in self.story.folders:
                     self._parent_keys[live.uid] = (resource, live.identity.name)
-                if old is None or (new is not None and new.uid == old.uid):
+                if old is None or (new is not None and new.uid == old.uid) or old.uid in self.made_by_old_view:
                     return
                 # What was created while its parent was deleted goes with it, and may be created and collected again.
                 if self._parent_keys.get(old.parent_uid) in {None, *self.parents}:
@@ -470,5 +472,6 @@ async def _restart_in_the_past(run: Run, perturbation: OldView, versions: dict[s
             await asyncio.sleep(0.02)
     await run.until_idle()
     after = {key: uid(body) for key, body in (await run.read()).items()}
+    run.made_by_old_view |= {*after.values()} - {*before.values()}
     run.disturbance.release()
     return [f"by its old view {' '.join(key)} was deleted" for key in before if after.get(key) != before[key]]
