@@ -2,6 +2,7 @@
 
 Promises:
 - Each size runs in a namespace of its own, with an operator of its own that watches only that namespace.
+- Resyncs are off. With --resyncs, each parent had some, so that the next one can be repeated without a render.
 - Memory is that of the operator after everything has converged, without what the allocator holds free. The cost of a
   parent is the slope between the first size and the last one.
 """
@@ -27,6 +28,9 @@ from benchmarks.bench import Bench, bench
 from benchmarks.process import Process, environment
 
 SIZES = (1000, 10000)
+INTERVAL = 10
+"""Seconds between two resyncs of a parent, where there are any."""
+
 SHOWN = 20
 """Types of objects that are printed."""
 
@@ -43,27 +47,29 @@ class Size:
     """The number of objects of each type, and their bytes."""
 
 
-async def measure(sizes: Sequence[int], apply: str) -> list[Size]:
+async def measure(sizes: Sequence[int], apply: str, *, resyncs: bool = False) -> list[Size]:
     """Measure every size; `apply` is the option of `run`."""
     with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
         templates = workload.write_templates(Path(folder) / "templates")
         async with bench(templates) as stage:
-            return [await _measure(stage, templates, parents, apply) for parents in sizes]
+            return [await _measure(stage, templates, parents, apply, resyncs=resyncs) for parents in sizes]
 
 
-async def _measure(stage: Bench, templates: Path, parents: int, apply: str) -> Size:
+async def _measure(stage: Bench, templates: Path, parents: int, apply: str, *, resyncs: bool) -> Size:
     namespace, census = f"memory-{parents}", templates.with_name(f"{parents}.json")
     await stage.server.create_namespace(namespace)
     await stage.create(namespace, [f"echo-{number:05}" for number in range(parents)])
     command = [sys.executable, "-m", "benchmarks.heap", "run", f"--templates={templates}", f"--namespace={namespace}"]
-    command += [f"--kubeconfig={stage.server.kubeconfig}", "--tick-rate=0", "--listen=", f"--apply={apply}"]
+    command += [f"--kubeconfig={stage.server.kubeconfig}", "--listen=", f"--apply={apply}"]
+    command += [f"--interval={INTERVAL}s", "--tick-rate=1000"] if resyncs else ["--tick-rate=0"]
     variables = environment() | {heap.CENSUS: str(census), "PYTHONPATH": str(workload.ROOT)}
     async with (
         stage.watched(namespace) as progress,
         Process(command, variables, templates.with_name(f"{namespace}.log"), stage.server.operators) as operator,
     ):
         await operator.until(progress.reach(parents), 3600)
-        await stage.server.settled()
+        # Resyncs write without an end.
+        await (asyncio.sleep(6 * INTERVAL) if resyncs else stage.server.settled())
         cpu, peak = machine.used(operator.pid), machine.peak_memory(operator.pid)
         os.kill(operator.pid, signal.SIGUSR2)
         await operator.until(_written(census))
@@ -104,9 +110,10 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("--apply", choices=("always", "changed"), default="always", help="the option of run")
+    parser.add_argument("--resyncs", action="store_true", help="measure after some resyncs")
     parser.add_argument("sizes", nargs="*", type=int, help="numbers of Echos (default: 1000 10000)")
     options = parser.parse_args()
-    show(asyncio.run(measure(options.sizes or SIZES, options.apply)), Console(width=100))
+    show(asyncio.run(measure(options.sizes or SIZES, options.apply, resyncs=options.resyncs)), Console(width=100))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Promises:
 - The same seed gives the same changes for the same templates and CRDs.
 - A failure is repeated before it is reported, and its sequence is made as short as possible and kept in a file.
 - Kept sequences are played first. The local control plane is stopped if it was started here.
+- SIGINT and SIGTERM end the command once it has deleted its parents and namespaces.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -37,11 +39,13 @@ from ssa_operator.controller.shortest_sequence import shortest_sequence
 from ssa_operator.core.objects.crd_sample import sample_object
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.messages import counted
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.spec_changes import SpecChange, draw_change
+from ssa_operator.core.redaction.child_comparison import ABSENT, ChildDifference
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -103,11 +107,16 @@ class FoundFailure:
         lines += [f"    {at}. {change}" for at, change in enumerate(self.changes, 1)]
         for each in self.failure.differences[:SHOWN_DIFFERENCES]:
             at = "" if each.location is None else f" ({each.location})"
-            name = f"{each.child} {each.field}".rstrip()
-            lines.append(f"    {name} is {_cut(each.found)}, and should be {_cut(each.expected)}{at}")
+            lines.append(f"    {_difference(each)}{at}")
         if (more := len(self.failure.differences) - SHOWN_DIFFERENCES) > 0:
             lines.append(f"    and {more} more")
         return [*lines, f"    kept in {self.path}"]
+
+
+def _difference(each: ChildDifference) -> str:
+    if each.field:
+        return f"{each.child} {each.field} is {_cut(each.found)}, and should be {_cut(each.expected)}"
+    return f"{each.child} is missing" if each.found == ABSENT else f"{each.child} exists, and should not"
 
 
 def _cut(text: str) -> str:
@@ -140,27 +149,33 @@ class ExploredFolder:
 
     def lines(self) -> list[str]:
         """The lines for a reader."""
-        if self.skipped:
+        if self.skipped and not self.sequences:
             return [f"{self.folder}: skipped: {self.skipped}"]
         counts = ", ".join(f"{self.phases[phase]} {phase}" for phase in Phase if self.phases[phase])
-        failed = f"{len(self.failures)} {'failure' if len(self.failures) == 1 else 'failures'}"
-        changes = f"{self.phases.total()} changes" + (f" ({counts})" if counts else "")
-        lines = [f"{self.folder}: {self.sequences} sequences, {changes}: {failed}"]
+        failed = counted(len(self.failures), "failure")
+        changes = counted(self.phases.total(), "change") + (f" ({counts})" if counts else "")
+        lines = [f"{self.folder}: {counted(self.sequences, 'sequence')}, {changes}: {failed}"]
         lines += [line for each in self.failures for line in each.lines()]
+        lines += [f"  no new sequences: {self.skipped}"] if self.skipped else []
         return lines + [f"  seen once, and not when it was played again: {each}" for each in self.unrepeated]
 
 
 async def explore(options: ExplorationOptions) -> list[ExploredFolder]:
     """Play the sequences. Raises CommandError, ApiError."""
+    if not (options.replay or options.sequences or options.seconds):
+        raise CommandError("--sequences 0 plays without an end; write --minutes, too", code=INVALID)
     _check_replayed(options)
     logging.getLogger("ssa_operator").setLevel(logging.CRITICAL)
+    if callable(interrupt := signal.getsignal(signal.SIGINT)):
+        # A CI job that is cancelled leaves no namespaces behind, either.
+        signal.signal(signal.SIGTERM, interrupt)
     token = f"{random.SystemRandom().randrange(16**6):06x}"
     results: list[ExploredFolder] = []
     try:
         async with _connected(options) as client:
             for number, suite in enumerate(options.suites):
                 results += await _explore_suite(client, suite, options, f"{token}{number:x}")
-    except ParentError as error:
+    except (ParentError, UnknownKind) as error:
         raise CommandError(str(error), code=INVALID) from error
     return results
 
@@ -293,8 +308,9 @@ class _FolderRun:
             over = options.seconds and time.monotonic() - began > options.seconds
             if over or (number >= options.sequences and (options.sequences or not options.seconds)):
                 return
+            start = starts[number % len(starts)]
             number += 1
-            subject = self._subject(kind, starts[(number - 1) % len(starts)], examples)
+            subject = self._subject(kind, start, examples)
             version = str(subject.parent.body["apiVersion"]).rpartition("/")[2]
             schema = object_schema(kind.definition, version) or {}
             # Not the hash of the text: Python's differs between processes.
@@ -306,18 +322,26 @@ class _FolderRun:
 
             played = await self._play(subject, draw, options.steps, f"{self._folder.name} {number}")
             if played.invalid and not played.changes:
-                self._found.skipped = f"{subject.parent.location} is refused: {played.invalid}"
-                return
+                reason = f"{start.location}: no sequence can begin with this parent: {played.invalid}"
+                starts = [each for each in starts if each is not start]
+                if not starts:
+                    self._found.skipped = reason
+                    return
+                typer.echo(f"{self._folder.name}: {reason}", err=True)
+                number -= 1
+                continue
             if played.failure is not None:
                 await self._report(subject, played, self._cases / f"explored-{options.seed}-{number}.yaml")
 
     async def _play(self, subject: Subject, draw: Callable[[Any], Any], steps: int, name: str) -> Played:
         played = await self._explorer.play(subject, draw, steps)
+        if played.invalid and not played.changes:
+            return played
         self._found.sequences += 1
         self._found.phases.update(played.phases)
         if not self._options.quiet:
             result = str(played.failure.rule) if played.failure else "ok"
-            typer.echo(f"{name}: {len(played.changes)} changes: {result}", err=True)
+            typer.echo(f"{name}: {counted(len(played.changes), 'change')}: {result}", err=True)
         return played
 
     async def _replay(self, subject: Subject, changes: Sequence[SpecChange], path: Path) -> None:

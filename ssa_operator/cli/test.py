@@ -121,7 +121,7 @@ def run_cases(
         typer.Option(
             "--explore",
             envvar="SSA_OPERATOR_EXPLORE",
-            help="Instead of cases, play random sequences of spec changes on the local control plane.",
+            help="Instead of running cases, play random sequences of spec changes on a cluster.",
         ),
     ] = False,
     replay: Annotated[
@@ -132,9 +132,7 @@ def run_cases(
             help="Play only this sequence, which --explore has kept (repeatable).",
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(envvar="SSA_OPERATOR_SEED", help="Draw the changes of --explore by this number.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(envvar="SSA_OPERATOR_SEED", help="Another seed draws other changes.")] = 1,
     sequences: Annotated[
         int,
         typer.Option(
@@ -172,6 +170,10 @@ def run_cases(
     if explore or replay:
         from ssa_operator.cli.connection import Target
 
+        of_cases = {"--case": case, "--update": update, "--coverage": coverage, "--watch": watch, "--junit": junit}
+        of_cases["--coverage-min"] = coverage_min is not None
+        if given := [option for option, value in of_cases.items() if value]:
+            raise CommandError(f"{given[0]} is for golden cases, which --explore and --replay don't run", code=2)
         named = kubeconfig is not None or context is not None
         exploration = Exploration(
             suites=suites,
@@ -293,7 +295,8 @@ class Exploration:
         if any(each.failures for each in results):
             raise CommandError("not all sequences of changes end as new parents do")
         if not any(each.sequences for each in results):
-            raise CommandError("no sequence was played; name a template folder with a CRD", code=2)
+            hint = "" if any(each.skipped for each in results) else "; name a template folder with a CRD"
+            raise CommandError(f"no sequence was played{hint}", code=2)
 
 
 async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:

@@ -197,7 +197,7 @@ class Explorer:
         try:
             good = subject.parent.body
             state = await self._apply(stand, subject, good)
-            if state.phase is Phase.REFUSED:
+            if state.phase is Phase.REFUSED or (state.phase is Phase.FAILED and not _own_failure(state, 0)):
                 played.invalid = state.message
                 return played
             played.failure = await self._check(stand, subject, state, good, 0)
@@ -325,11 +325,15 @@ class Explorer:
         name = f"explore-{self._token}-{self._count:04}"
         own = subject.parent.body["metadata"]["name"] if subject.namespaced else name
         stand = _Stand(key=ParentKey(subject.folder, name if subject.namespaced else "", own), namespace=name)
-        if subject.namespaced:
-            await self._create_namespace(name)
-            for document in subject.beside:
-                await self._apply_beside(document, name)
         self._stands[stand.key] = stand
+        try:
+            if subject.namespaced:
+                await self._create_namespace(name)
+                for document in subject.beside:
+                    await self._apply_beside(document, name)
+        except BaseException:
+            self._remove_later(stand)
+            raise
         return stand
 
     async def _create_namespace(self, name: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.process import run
+from tests.cli.process import run, started
 from tests.controller.harness import ECHOES, ROOT, Desk, map_template, only
 
 STICKY = """\
@@ -62,11 +62,11 @@ async def test_a_planted_bug_is_found_shortened_and_played_again(desk: Desk, tem
     assert f"    {shown}\n" in out
     # It passes once the template is mended, and it is played before new sequences.
     only(templates, sticky=map_template("sticky", replicas="spec.replicas"))
-    code, out, err = await run("test", "--explore", "--sequences=1", "--steps=2", *options)
+    code, out, err = await run("test", "--explore", "--sequences=1", "--steps=1", *options)
     assert code == 0, out + err
-    assert out.startswith(f"{ECHOES}: 2 sequences, 3 changes")
+    assert out.startswith(f"{ECHOES}: 2 sequences, 2 changes")
     assert out.endswith(": 0 failures\n")
-    assert f"{kept}: 1 changes: ok\n" in err
+    assert f"{kept}: 1 change: ok\n" in err
 
 
 async def test_a_file_that_holds_no_sequence_is_an_error(tmp_path: Path) -> None:
@@ -87,3 +87,58 @@ async def test_a_file_that_holds_no_sequence_is_an_error(tmp_path: Path) -> None
     code, out, err = await run("test", f"--replay={file}")
     assert (code, out) == (2, "")
     assert err == f"ssa-operator: {file}: there are no templates/webs.example.com; name them with --templates\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--explore", "--sequences=0"), "--sequences 0 plays without an end; write --minutes, too"),
+        (("--explore", "--update"), "--update is for golden cases, which --explore and --replay don't run"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+async def test_options_that_make_no_sense_together_are_an_error(options: tuple[str, ...], words: str) -> None:
+    assert await run("test", *options) == (2, "", f"ssa-operator: {words}\n")
+
+
+@pytest.mark.cluster
+async def test_an_example_that_cannot_be_rendered_is_no_success(desk: Desk, templates: Path) -> None:
+    options = project(only(templates, broken=map_template("broken", color="spec.color")))
+    code, out, err = await run("test", "--explore", f"--kubeconfig={desk.kubeconfig}", *options)
+    assert (code, err) == (2, "ssa-operator: no sequence was played\n")
+    (line,) = out.splitlines()
+    assert line.startswith(f"{ECHOES}: skipped: {templates.parent / 'echo.yaml'}:1: no sequence can begin with this")
+    assert f"{ECHOES}/broken.yaml.j2:6: " in line
+
+
+@pytest.mark.cluster
+async def test_an_example_of_a_kind_that_the_cluster_lacks_is_an_error(desk: Desk, templates: Path) -> None:
+    options = project(only(templates, reader=map_template("reader", a="lookup('nosuch.dev/v1', 'Gone', 'a').data")))
+    other = templates.parent / "gone.yaml"
+    other.write_text("apiVersion: nosuch.dev/v1\nkind: Gone\nmetadata:\n  name: a\n")
+    options += (f"--examples={other}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("test", "--explore", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("ssa-operator: the cluster ")
+    assert err.count("\n") == 1
+    assert "nosuch.dev" in err
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+async def test_sigterm_deletes_what_was_created(desk: Desk, templates: Path) -> None:
+    """A CI job that is cancelled leaves no namespaces of its own behind."""
+    options = project(only(templates, sticky=map_template("sticky", replicas="spec.replicas")))
+    options += ("--sequences=1000", "--steps=1", f"--kubeconfig={desk.kubeconfig}")
+    async with started("test", "--explore", *options) as command:
+        await command.says(f"{ECHOES} 1: 1 change")
+        command.process.terminate()
+        assert await command.ended() == 130
+    created = json.loads(await desk.kubectl("get", "namespaces,echoes", "--all-namespaces", "--output=json"))["items"]
+    left = [
+        each["metadata"]
+        for each in created
+        if "explore-" in f"{each['metadata'].get('namespace')} {each['metadata']['name']}"
+    ]
+    # The namespace controller deletes namespaces.
+    assert [each for each in left if "deletionTimestamp" not in each] == []

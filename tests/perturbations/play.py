@@ -60,6 +60,9 @@ from tests.perturbations.stories import RUN_LABEL, Apply, Body, Delete, Processe
 PATIENCE = 90.0
 """Seconds after which a run fails whose objects are not as they have to be."""
 
+RUN_LIMIT = 10 * PATIENCE
+"""Seconds after which a perturbed run fails, however far it is: one whose operator never becomes idle, for instance."""
+
 QUIET = 1.5
 """Seconds without a change after which a step of an unperturbed run is over."""
 
@@ -414,7 +417,8 @@ async def play(
 ) -> Outcome:
     """The outcome of a perturbed run. A run that raises is one that fails."""
     try:
-        return await _play(story, cluster, client, folder, known, perturbation)
+        async with asyncio.timeout(RUN_LIMIT):
+            return await _play(story, cluster, client, folder, known, perturbation)
     except Exception as error:  # noqa: BLE001 - the other runs go on
         return Outcome(story=story.name, perturbation=perturbation, played=True, problem=f"the run raised {error!r}")
 

@@ -47,6 +47,8 @@ PLACE = "echoes.example.com/a.yaml.j2:5: "
         "(spec.l | map('upper')).gi_frame",
         "['x'] | map(attribute='__class__') | list",
         "macro_text.__class__",
+        "spec | attr('__class__')",
+        "'' | attr('_x')",
     ],
 )
 def test_a_way_out_of_the_sandbox_is_refused_with_its_location(expression: str) -> None:

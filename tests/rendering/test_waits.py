@@ -565,6 +565,11 @@ def test_no_way_leads_out_of_the_answer_of_a_query(expression: str) -> None:
     assert "refused for security" in str(problem)
 
 
+def test_the_filter_attr_says_what_to_write() -> None:
+    (problem,) = one("child('Service', 's') | attr('spec')", CLUSTER).problems
+    assert "values have fields and no Python attributes; write x.field" in str(problem)
+
+
 def test_a_document_with_a_default_does_not_wait_and_has_the_dependency() -> None:
     result = one("child('Service', 's').spec.clusterIP | default('none')", EMPTY)
     assert result.documents[0].body["v"] == "none"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -47,6 +48,16 @@ class Parent:
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
 
 
+class KindInputs(NamedTuple):
+    """What a resync follows from that many parents have in common."""
+
+    kinds: frozenset[tuple[GroupKind, KindState]]
+    """What discovery and the watch know of the children's kinds."""
+    status_kinds: frozenset[GroupKind]
+    """Those kinds of children and of looked-up objects that are ready only once their status was written."""
+    kubernetes_version: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResyncInputs:
     """Everything that a resync follows from, but time and the answers to lookups, whose versions the informers of
@@ -54,13 +65,9 @@ class ResyncInputs:
     """
 
     parent: Parent
-    children: frozenset[tuple[str, str]]
-    """The uid and the resourceVersion of each child."""
-    kinds: frozenset[tuple[GroupKind, KindState]]
-    """What discovery and the watch know of the children's kinds."""
-    status_kinds: frozenset[GroupKind]
-    """Those kinds of children and of looked-up objects that are ready only once their status was written."""
-    kubernetes_version: str
+    children: tuple[LiveObject, ...]
+    """Each child, as the cache has it."""
+    kinds: KindInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
-from ssa_operator.core.objects.json_encoding import EncodedMapping, encode
+from ssa_operator.core.objects.json_encoding import encode, encoded_once
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.objects.status_diff import differs
 from ssa_operator.core.planning.child_history import next_revert_at
@@ -124,9 +124,8 @@ def _kept(report: Report, state: ParentState) -> Report:
     """The report without what the status template rendered, which may be large and may hold Secrets. Its status is
     encoded, and it is the one that was written last if they are equal.
     """
-    status, written = EncodedMapping(report.status), state.status.written
-    if written is not None and written.desired == status:
-        status = EncodedMapping(written.desired)
+    written = state.status.written
+    status = encoded_once(report.status, written.desired if written is not None else None)
     return replace(report, status=status, own=_NO_STATUS, rendered_status=_NO_FIELDS)
 
 

@@ -101,7 +101,7 @@ class Reconciler:
         self._cluster = cluster
         self._claims = claims
         self._observer = Observer(cluster, claims, options, now)
-        self._repeater = Repeater(cluster, claims, options, now)
+        self._repeater = Repeater(cluster, options, now)
         self._planner = Planner(cluster, claims, self._observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
         self._others_wait = others_wait

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import RepeatableResync, ResyncInputs
+from ssa_operator.controller.informers.parent_cache import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
+from ssa_operator.core.objects.compression import Examples
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.repeatable import RepeatableApply, repeatable_applies
@@ -35,21 +36,13 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 
-SIZE_LIMIT = 64 * 1024
-"""Bytes of manifests that are kept for a parent at most."""
-
-PARENTS_LIMIT = 5000
-"""With more parents, manifests would need much memory, and each parent's resyncs are rare."""
-
 
 class Repeater:
-    """Repeats the applies of resyncs. `claims` knows all parents."""
+    """Repeats the applies of resyncs."""
 
-    def __init__(
-        self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, cluster: ClusterAccess, options: Options, now: Callable[[], float]) -> None:
         self._cluster = cluster
-        self._claims = claims
+        self._examples: Examples = {}
         self._always = options.apply is ApplyMode.ALWAYS
         self._now = now
 
@@ -61,13 +54,12 @@ class Repeater:
         own = children.by_parent(turn.uid)
         kinds, states = {live.identity.group_kind for live in own}, children.kinds
         status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(turn.uid))
-        return ResyncInputs(
-            parent=turn.parent,
-            children=frozenset((live.uid, live.resource_version) for live in own),
+        kind_inputs = KindInputs(
             kinds=frozenset((kind, states[kind]) for kind in kinds if kind in states),
             status_kinds=frozenset(status_kinds),
             kubernetes_version=lookups.served.kubernetes_version,
         )
+        return ResyncInputs(parent=turn.parent, children=own, kinds=_shared(kind_inputs))
 
     def repeatable(
         self,
@@ -83,12 +75,10 @@ class Repeater:
         status = turn.state.status
         if status.deferred is not None or status.conflict is not None or turn.state.unrecorded_once:
             return None
-        applies = repeatable_applies(plan, outcomes, turn.state.children)
-        if applies is None or sum(len(each.encoded) for each in applies) > SIZE_LIMIT:
+        if not self._are_current(turn, inputs):
             return None
-        if len(self._claims.parents) > PARENTS_LIMIT or not self._are_current(turn, inputs):
-            return None
-        return RepeatableResync(inputs=inputs, applies=applies)
+        applies = repeatable_applies(plan, outcomes, turn.state.children, self._examples)
+        return None if applies is None else RepeatableResync(inputs=inputs, applies=applies)
 
     async def repeat(self, turn: Turn) -> bool:
         """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
@@ -144,6 +134,12 @@ class Repeater:
         record = replace(history.apply_records[identity], applied=live)
         history = replace(history, apply_records={**history.apply_records, identity: record})
         turn.state = replace(turn.state, children=history)
+
+
+@lru_cache(maxsize=1000)
+def _shared(inputs: KindInputs) -> KindInputs:
+    """The same value, which is in memory once for many parents."""
+    return inputs
 
 
 def with_repeated(outcomes: Sequence[Outcome], turn: Turn) -> tuple[Outcome, ...]:

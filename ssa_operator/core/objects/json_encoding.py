@@ -57,8 +57,8 @@ class EncodedMapping(Mapping[str, Any]):
         self.encoded: bytes = mapping.encoded if isinstance(mapping, EncodedMapping) else _encode(mapping)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, EncodedMapping) and self.encoded == other.encoded:
-            return True
+        if isinstance(other, EncodedMapping):
+            return self.encoded == other.encoded or self.decoded() == other.decoded()
         return isinstance(other, Mapping) and self.decoded() == dict(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -75,6 +75,12 @@ class EncodedMapping(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.decoded())
+
+
+def encoded_once(mapping: Mapping[str, Any], known: Mapping[str, Any] | None) -> EncodedMapping:
+    """The mapping as it is kept: `known` itself where that is encoded the same, so that it is in memory once."""
+    encoded = EncodedMapping(mapping)
+    return known if isinstance(known, EncodedMapping) and known.encoded == encoded.encoded else encoded
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

@@ -6,34 +6,23 @@ Promises:
 - A live object is a value: nothing changes it after it was read.
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
-- Those that were accessed earlier are compressed, each by what it shares with another object of its kind. Of a child
-  about a tenth is left, and decompressing takes less time than decoding. Secrets are not compressed, because that
-  other object stays in memory.
+- Those that were accessed earlier are compressed.
 """
 
 from __future__ import annotations
 
 import weakref
-import zlib
 from collections import deque
 from sys import intern
 from typing import Any
 
 import msgspec
 
+from ssa_operator.core.objects.compression import Examples, compress, decompress
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
 
 DECODED_LIMIT = 256
 """Bodies of one client that stay decoded: more than the running reconciles read."""
-
-EXAMPLES_LIMIT = 4
-"""Objects of one kind that others are compressed by: the objects of different templates differ."""
-
-_WORTHWHILE = 3
-"""An object that does not become this many times smaller becomes another example."""
-
-_LARGEST = 64 * 1024
-"""Bytes of a larger object stay as they are: to compress them takes milliseconds."""
 
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
@@ -100,9 +89,6 @@ _decode_owners = msgspec.json.Decoder(_OwnersHead).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_body = msgspec.json.Encoder().encode
 
-# Raw deflate streams: what zlib's format adds is of no use here. A higher level costs more and saves little.
-_LEVEL, _WINDOW, _MEMORY = 3, -15, 5
-
 
 class DecodedBodies:
     """The objects of one client that are decoded, in the order of decoding."""
@@ -111,8 +97,7 @@ class DecodedBodies:
 
     def __init__(self) -> None:
         self._objects: deque[weakref.ref[LiveObject]] = deque()
-        self._examples: dict[tuple[str, str], list[bytes]] = {}
-        """By group and kind, the encoded objects that others were compressed by; the last one is in use."""
+        self._examples: Examples = {}
 
     def add(self, live: LiveObject) -> None:
         """Keep an object decoded, and the oldest one no longer where there are too many."""
@@ -174,9 +159,7 @@ class LiveObject:
     @property
     def raw(self) -> bytes:
         """The object as it came over the wire."""
-        if self._example is None:
-            return self._encoded
-        return zlib.decompressobj(_WINDOW, self._example).decompress(self._encoded)
+        return decompress(self._encoded, self._example)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -216,32 +199,11 @@ class LiveObject:
         if self._decoded_bodies is not None and self._body is None and self._owners is None:
             self._decoded_bodies.add(self)
 
-    def compress(self, examples: dict[tuple[str, str], list[bytes]]) -> None:
-        """Forget the decoded parts, which the next access decodes again, and compress the object by an example of its
-        kind. `examples` are by group and kind, the last used one at the end.
-        """
+    def compress(self, examples: Examples) -> None:
+        """Forget the decoded parts, which the next access decodes again, and compress the object."""
         self._body = self._owners = None
-        kind = (self.identity.group, self.identity.kind)
-        if self._example is not None or kind == ("", "Secret") or len(self._encoded) > _LARGEST:
-            return
-        known = examples.setdefault(kind, [])
-        smallest: tuple[bytes, bytes] | None = None
-        for example in reversed(known):
-            compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, example)
-            compressed = compressor.compress(self._encoded) + compressor.flush()
-            if smallest is None or len(compressed) < len(smallest[0]):
-                smallest = compressed, example
-            if len(compressed) * _WORTHWHILE < len(self._encoded):
-                break
-        else:
-            if len(known) < EXAMPLES_LIMIT:
-                known.append(self._encoded)
-                return
-        assert smallest is not None
-        self._encoded, self._example = smallest
-        if known[-1] is not self._example:
-            known.remove(self._example)
-            known.append(self._example)
+        if self._example is None:
+            self._encoded, self._example = compress(self._encoded, self.identity.group_kind, examples)
 
     @property
     def uid(self) -> str:

@@ -155,9 +155,9 @@ def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildH
         ):
             # It was not applied now; what an earlier apply left behind is as good as before.
             record = history.apply_records[step.identity]
-            same = step.action is Action.UNCHANGED and step.history.foreign_change is None
             # Of an object that is as it was applied, only the newest version is kept.
-            records[step.identity] = replace(record, applied=live) if same and record.applied is not live else record
+            newer = step.unchanged and record.applied is not live
+            records[step.identity] = replace(record, applied=live) if newer else record
     return replace(history, apply_records=records)
 
 

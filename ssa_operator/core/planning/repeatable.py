@@ -3,6 +3,7 @@
 Promises:
 - Every manifest of such a reconcile is applied again. Only the render, the plan and the report are saved.
 - A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
+- Nothing is kept of manifests that are large together.
 - A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a recreation, new names,
   a warning of the API server) is not repeated.
 """
@@ -11,14 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import intern
 
+from ssa_operator.core.objects.compression import Examples, compress, decompress
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.observed import ApplyScope
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.adoption import only_to_known
+
+SIZE_LIMIT = 64 * 1024
+"""Bytes of a parent's manifests, which are compressed, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +36,22 @@ class RepeatableApply:
     identity: Identity
     version: str
     """The version in which the object is applied, without the group."""
-    encoded: bytes = field(repr=False)
-    """The request's body."""
+    compressed: bytes = field(repr=False)
+    """The request's body, compressed by the example."""
+    example: bytes | None = field(repr=False)
+
+    @property
+    def encoded(self) -> bytes:
+        """The request's body."""
+        return decompress(self.compressed, self.example)
 
 
 def repeatable_applies(
-    plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory
+    plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory, examples: Examples
 ) -> tuple[RepeatableApply, ...] | None:
-    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile."""
+    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile. They are
+    compressed by `examples`, which learn from them.
+    """
     observed = plan.observed
     if (
         observed.apply_scope is not ApplyScope.ALL
@@ -52,12 +68,19 @@ def repeatable_applies(
         return None
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
         return None
-    applied = ((outcome.step.manifest, outcome.live) for outcome in outcomes)
-    return tuple(
-        RepeatableApply(identity=made.identity, version=made.version, encoded=only_to_known(made, live))
-        for made, live in applied
-        if made is not None and live is not None
-    )
+    manifests = [
+        (outcome.step.manifest, outcome.live)
+        for outcome in outcomes
+        if outcome.step.manifest is not None and outcome.live is not None
+    ]
+    if sum(len(made.encoded) for made, _ in manifests) > SIZE_LIMIT:
+        return None
+    return tuple(_repeatable(made, live, examples) for made, live in manifests)
+
+
+def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> RepeatableApply:
+    compressed, example = compress(only_to_known(made, live), made.identity.group_kind, examples)
+    return RepeatableApply(identity=made.identity, version=intern(made.version), compressed=compressed, example=example)
 
 
 def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssa_operator.core.objects.json_encoding import EncodedMapping
+from ssa_operator.core.objects.json_encoding import encoded_once
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.field_conflicts import ConflictHistory, ConflictPolicy, with_revert
 from ssa_operator.core.policies.status_conflicts import WrittenStatus, update_status_history
@@ -59,9 +59,7 @@ def after_match(history: StatusHistory, now: float) -> StatusHistory:
 
 def after_write(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
     """The history after this process wrote a status; `live` is the parent that the API server returned."""
-    desired = EncodedMapping(status)
-    if history.report is not None and history.report.status == desired:
-        desired = EncodedMapping(history.report.status)
+    desired = encoded_once(status, history.report.status if history.report is not None else None)
     return after_match(replace(history, deferred=None, written=WrittenStatus(desired, live)), now)
 
 

@@ -26,7 +26,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
-from ssa_operator.rendering.jinja.functions import REMOVED
+from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
 from ssa_operator.rendering.jinja.strategic_merge import merge
 from ssa_operator.rendering.jinja.string_formatting import percent_format
@@ -433,7 +433,17 @@ def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
     return tested
 
 
+@pass_environment
+def _attr(environment: Environment, value: Any, name: Any) -> Any:
+    """Jinja's `attr` reads attributes of Python only, and values of manifests have none."""
+    name = text_as_string(untracked(name))
+    if isinstance(name, str) and name.startswith("_"):
+        environment.unsafe_undefined(value, name)  # type: ignore[attr-defined]
+    fail("values have fields and no Python attributes; write x.field, or x[name] for a name that is computed")
+
+
 _ACCEPT_TRACKED: Mapping[str, Callable[..., Any]] = {
+    "attr": _attr,
     "d": _default,
     "default": _default,
     "from_yaml": _from_yaml,

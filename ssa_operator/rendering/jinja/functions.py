@@ -76,7 +76,6 @@ ACCEPTS_TRACKED = "accepts_tracked"
 """The attribute of a function that accepts tracked values as its arguments."""
 
 REMOVED: Mapping[str, str] = {
-    "attr": "values have fields and no Python attributes; write x.field, or x[name] for a name that is computed",
     "do": "values can't be changed in a template, so there is nothing to do; write list + [item] or "
     "dict(mapping, **other); to accumulate in a loop, use namespace()",
     "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",

@@ -62,7 +62,7 @@ class Lagging:
     async def delete(self, *_: object, **__: object) -> None:
         raise self._refusal
 
-    async def get(self, *_: object, **__: object) -> LiveObject:
+    async def find(self, *_: object, **__: object) -> LiveObject:
         return child(uid="another")
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.live_object import DECODED_LIMIT, EXAMPLES_LIMIT, DecodedBodies, LiveObject
+from ssa_operator.core.objects.compression import EXAMPLES_LIMIT, Examples
+from ssa_operator.core.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -53,7 +54,7 @@ TEXTS = st.text(max_size=200)
 
 def forgotten(*bodies: dict[str, Any]) -> list[LiveObject]:
     """Objects of one client that are no longer decoded."""
-    examples: dict[tuple[str, str], list[bytes]] = {}
+    examples: Examples = {}
     lives = [LiveObject(msgspec.json.encode(each)) for each in bodies]
     for live in lives:
         live.compress(examples)

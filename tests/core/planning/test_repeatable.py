@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.compression import Examples
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.planning.observed import ApplyScope
 from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.core.planning.repeatable import repeatable_applies
+from ssa_operator.core.planning.repeatable import SIZE_LIMIT, repeatable_applies
 from ssa_operator.core.policies.field_conflicts import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.policies.recreate import Recreation
@@ -24,13 +24,13 @@ IDENTITY = config_map_identity()
 CHANGE = DatedChange(0.0, ForeignChange())
 
 
-def _plan(*, problems: tuple[RenderProblem, ...] = (), live: LiveObject | None = None, **changes: Any) -> Plan:
-    live = child() if live is None else live
+def _plan(*, problems: tuple[RenderProblem, ...] = (), body: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    live, body = child(), body or config_map()
     known: dict[str, Any] = {
-        "apply_records": {IDENTITY: apply_record(made(config_map()), live)},
+        "apply_records": {IDENTITY: apply_record(made(body), live)},
         "reconciled_before": True,
     }
-    return make_plan(observed(live, **(known | changes)), rendered(config_map(), problems=problems))
+    return make_plan(observed(live, **(known | changes)), rendered(body, problems=problems))
 
 
 def _outcomes(plan: Plan, **changes: Any) -> list[Outcome]:
@@ -41,11 +41,24 @@ def _outcomes(plan: Plan, **changes: Any) -> list[Outcome]:
 
 def test_an_apply_that_changed_nothing_is_repeated_as_it_was_sent() -> None:
     plan = _plan()
-    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.history)
+    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.history, {})
     assert applies is not None
     assert [(each.identity, each.version, each.encoded) for each in applies] == [
         (IDENTITY, "v1", made(config_map()).encoded)
     ]
+
+
+def test_the_applies_of_a_parent_like_another_one_need_little_memory() -> None:
+    plan, examples = _plan(), Examples()
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, examples)
+    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.history, examples)
+    assert applies is not None
+    assert len(applies[0].compressed) * 5 < len(applies[0].encoded)
+
+
+def test_large_manifests_are_not_kept() -> None:
+    plan = _plan(body=config_map(data={"a": "x" * SIZE_LIMIT}))
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -68,13 +81,13 @@ def test_an_apply_that_changed_nothing_is_repeated_as_it_was_sent() -> None:
 )
 def test_a_reconcile_that_followed_from_more_than_the_render_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan(**changes)
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
 
 
 def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_being_repeated() -> None:
     reverted = ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0)
     plan = _plan(conflicts={IDENTITY: reverted})
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history) is not None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is not None
 
 
 @pytest.mark.parametrize(
@@ -90,16 +103,16 @@ def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_bein
 )
 def test_a_reconcile_that_changed_an_object_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan()
-    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.history) is None
+    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.history, {}) is None
 
 
 def test_a_reconcile_that_kept_or_pruned_an_object_is_not_repeated() -> None:
     live = child("obsolete", uid="c-2")
     plan = make_plan(observed(child(), live), rendered(config_map()))
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
 
 
 def test_an_object_of_another_parent_is_not_applied_again_without_a_plan() -> None:
     plan = _plan()
     other = replace(plan, steps=tuple(replace(step, live=child(owner="other")) for step in plan.steps))
-    assert repeatable_applies(other, _outcomes(other), plan.observed.history) is None
+    assert repeatable_applies(other, _outcomes(other), plan.observed.history, {}) is None
