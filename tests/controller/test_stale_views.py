@@ -96,6 +96,39 @@ async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
         assert uid(await desk.read(MAPS, "web-frozen")) == uid(frozen)
 
 
+RECORDED_ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-more
+rules: []
+"""
+
+
+async def test_a_record_on_the_parent_does_not_make_an_old_view_of_it_a_current_one(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, versions: Path
+) -> None:
+    """The API server answers the write of the record with the parent as it is now."""
+    (versions / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    async with operating(lagging, options(templates=versions)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=versions)):
+            await desk.apply_until_ready(echo("web", 2))
+            named = await desk.read(MAPS, "web-named-2")
+            frozen = await desk.until(MAPS, "web-frozen", holds(x="2"))
+        behind.write(f"{ECHOES}/more.yaml.j2", RECORDED_ROLE)
+        await desk.read(ROLES, f"{desk.namespace}-more")
+        assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
+        assert uid(await desk.until(MAPS, "web-frozen", holds(x="2"))) == uid(frozen)
+        lagging.lag.end()
+        await desk.gone(MAPS, "web-named-1")
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
+        assert uid(await desk.read(MAPS, "web-frozen")) == uid(frozen)
+        await desk.kubectl("delete", "echo", "web")
+
+
 async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
     desk: Desk, lagging: LaggingClient, options: MakeOptions, versions: Path
 ) -> None:

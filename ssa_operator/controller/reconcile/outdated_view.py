@@ -18,7 +18,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.policies.outdated_view import is_outdated
+from ssa_operator.core.policies.outdated_view import is_outdated, is_outdated_but_for_records
 
 
 @dataclass(slots=True)
@@ -53,7 +53,8 @@ class ViewCheck:
         current = await self.cluster.client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
-        if is_outdated(parent.live, current):
+        rendered = self.plan.observed.parent
+        if is_outdated_but_for_records(rendered, parent.live) or is_outdated(parent.live, current):
             return f"{identity} has changed, and its watch is behind"
         return ""
 

@@ -6,6 +6,8 @@ an old parent is corrected by the next reconcile. A deletion is not.
 Promises:
 - A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
   alone does not, because every reconcile writes it.
+- The parent that the templates rendered is the known one, also where the operator has recorded something on it since
+  and so received a newer state.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.parent_records import FINALIZER, RECORD_ANNOTATIONS
 
 _WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
 
@@ -20,6 +23,20 @@ _WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
 def is_outdated(known: LiveObject, current: LiveObject) -> bool:
     """Whether a parent that was read is another one than the current one of its name, or an older state of it."""
     return known.uid != current.uid or _acted_on(known) != _acted_on(current)
+
+
+def is_outdated_but_for_records(rendered: LiveObject, recorded: LiveObject) -> bool:
+    """As `is_outdated`, where the operator has written its own annotations and finalizer in between."""
+    return rendered.uid != recorded.uid or _without_records(rendered) != _without_records(recorded)
+
+
+def _without_records(parent: LiveObject) -> dict[str, Any]:
+    body = _acted_on(parent)
+    metadata = dict(body["metadata"])
+    annotations, finalizers = parent.metadata.annotations, parent.metadata.finalizers
+    metadata["annotations"] = {name: annotations[name] for name in annotations.keys() - RECORD_ANNOTATIONS}
+    metadata["finalizers"] = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+    return {**body, "metadata": metadata}
 
 
 def _acted_on(parent: LiveObject) -> dict[str, Any]:

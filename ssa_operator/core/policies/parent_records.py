@@ -38,6 +38,11 @@ GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
 names the children only.
 """
 
+RECORD_ANNOTATIONS = frozenset(
+    {INVENTORY_ANNOTATION, ONCE_ANNOTATION, HELD_PRUNE_ANNOTATION, GENERATED_VALUES_ANNOTATION}
+)
+"""The annotations in which the operator records something on a parent."""
+
 FINALIZER = f"{PREFIX}cleanup"
 """The finalizer of a parent whose children Kubernetes can't delete, or that has finalize hooks."""
 

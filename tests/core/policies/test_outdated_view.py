@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.outdated_view import is_outdated
+from ssa_operator.core.policies.outdated_view import is_outdated, is_outdated_but_for_records
 from tests.core.example_objects import parent
 
 
@@ -35,3 +35,18 @@ def test_a_parent_without_a_generation_is_compared_by_its_content() -> None:
 
     assert is_outdated(settings("1"), settings("2"))
     assert not is_outdated(settings("1"), settings("1"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "outdated"),
+    [
+        ({"annotations": {"ssa-operator.dev/inventory": "[]", "ssa-operator.dev/once": "{}"}}, False),
+        ({"finalizers": ["ssa-operator.dev/cleanup"], "resourceVersion": "6"}, False),
+        ({"finalizers": ["example.com/own"]}, True),
+        ({"annotations": {"ssa-operator.dev/suspend": "true"}}, True),
+        ({"generation": 2}, True),
+        ({"uid": "another"}, True),
+    ],
+)
+def test_records_of_the_operator_make_no_view_outdated(changes: dict[str, Any], outdated: bool) -> None:
+    assert is_outdated_but_for_records(parent(), parent(**changes)) is outdated
