@@ -401,7 +401,7 @@ async def test_files_and_folders_are_rendered_in_order_with_the_line_of_each_doc
 
 
 class Recording(Client):
-    """A client that remembers what it applies to children."""
+    """A client that remembers what it applies to children, without the preconditions of a request."""
 
     def __init__(self, found: Credentials) -> None:
         super().__init__(found)
@@ -411,7 +411,10 @@ class Recording(Client):
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
     ) -> Applied:
         if options.manager == "ssa-operator" and not options.subresource:
-            self.applied[f"{resource.kind}/{name}"] = body
+            manifest = json.loads(body)
+            for precondition in ("uid", "resourceVersion"):
+                manifest["metadata"].pop(precondition, None)
+            self.applied[f"{resource.kind}/{name}"] = encode(manifest)
         return await super().apply(resource, namespace, name, body, options)
 
 
