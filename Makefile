@@ -74,7 +74,7 @@ $(PROMTOOL_BIN):
 		-ldflags "-s -w" -o $@.new github.com/prometheus/prometheus/cmd/promtool
 	mv $@.new $@
 
-test-alerts: $(PROMTOOL_BIN) ## Test when each alert of deploy/monitoring fires (needs go; builds promtool once, 4 minutes)
+test-alerts: $(PROMTOOL_BIN) ## Test when each alert of deploy/monitoring fires (needs go; builds promtool once)
 	$(PROMTOOL_BIN) check rules deploy/monitoring/alerts.yaml
 	$(PROMTOOL_BIN) test rules $(ARGS) tests/monitoring/alerts/*.yaml
 

@@ -246,7 +246,7 @@ async def _tasks(pid: int, log: Path) -> int:
 
 
 async def _converged(stage: Bench) -> bool:
-    """Whether all Echos converge now that nobody changes anything."""
+    """Whether all Echos converge after the changes have ended."""
     with suppress(TimeoutError):
         async with asyncio.timeout(180):
             while True:
