@@ -83,7 +83,7 @@ compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's,
 
 GALLERY = $(sort $(dir $(wildcard examples/*/templates)))
 
-explore: $(INSTALLED) ## Play sequences of spec changes over all templates and examples (an hour); ARGS="--seed 2 --sequences 10" for others
+explore: $(INSTALLED) ## Play sequences of spec changes over all templates and examples; ARGS="--seed 2 --sequences 10" for others
 	$(BIN)/ssa-operator test --explore . $(GALLERY) --examples examples $(addprefix --examples ,$(GALLERY)) $(ARGS)
 
 smoke-neon: ## Run Neon's smoke test in kubectl's current cluster (needs real nodes and a running operator); ARGS="16 17" for these versions
