@@ -25,7 +25,7 @@ from ssa_operator.devcluster.processes import ProcessError
 from ssa_operator.devcluster.progress import Progress
 from tests.conftest import Kubectl
 from tests.devcluster.audit import audited
-from tests.devcluster.waiting import until
+from tests.devcluster.waiting import stop_process, until
 
 pytestmark = pytest.mark.cluster
 
@@ -269,9 +269,10 @@ async def test_a_cluster_that_lost_a_component_is_reported_and_replaced(own: Clu
     await replaced.stop()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_silent_cluster_is_unhealthy_and_replaced(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "_HEALTH_SECONDS", 1.0)
-    os.kill(own.pids["kube-apiserver"], signal.SIGSTOP)
+    await stop_process(own.pids["kube-apiserver"])
     found = await clusters.status("own")
     assert found.state == "unhealthy"
     assert "/readyz has not been ok" in found.message
