@@ -50,7 +50,7 @@ class LaggingClient(Client):
                 yield pieces
                 return
             lines: asyncio.Queue[bytes] = asyncio.Queue()
-            reading = asyncio.create_task(_read(pieces, lines))
+            reading = asyncio.create_task(read_lines(pieces, lines))
             try:
                 yield self._coalesced(lines)
             finally:
@@ -69,7 +69,8 @@ class LaggingClient(Client):
             yield b"".join(line + b"\n" for line in last_of_each(waiting))
 
 
-async def _read(pieces: AsyncIterator[bytes], lines: asyncio.Queue[bytes]) -> None:
+async def read_lines(pieces: AsyncIterator[bytes], lines: asyncio.Queue[bytes]) -> None:
+    """Puts the lines of a watch into a queue, and at its end an empty one."""
     splitter = LineSplitter()
     try:
         async for piece in pieces:

@@ -20,8 +20,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response, Transport
-from ssa_operator.kube.watch.watch_lines import LineSplitter
-from tests.controller.lagging_client import last_of_each
+from tests.controller.lagging_client import last_of_each, read_lines
 from tests.perturbations.history import normalized
 
 
@@ -216,7 +215,7 @@ class PerturbedClient(Client):
             raise ApiError(request.subject, ErrorStatus(code=422, reason="Invalid", message=message))
         async with super().stream(request) as pieces:
             lines: asyncio.Queue[bytes] = asyncio.Queue()
-            reading = asyncio.create_task(_read(pieces, lines))
+            reading = asyncio.create_task(read_lines(pieces, lines))
             try:
                 yield self._shown(resource, lines, object())
             finally:
@@ -281,13 +280,3 @@ async def _next(lines: asyncio.Queue[bytes], current: asyncio.Event | None) -> b
     finally:
         line.cancel()
         caught_up.cancel()
-
-
-async def _read(pieces: AsyncIterator[bytes], lines: asyncio.Queue[bytes]) -> None:
-    splitter = LineSplitter()
-    try:
-        async for piece in pieces:
-            for line in splitter.feed(piece):
-                lines.put_nowait(line)
-    finally:
-        lines.put_nowait(b"")
