@@ -25,6 +25,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
 from ssa_operator.core.policies.adoption import (
     adopt_fields_patch,
+    depends_on_known,
     only_if_absent,
     only_to_known,
     without_former_fields,
@@ -174,7 +175,7 @@ async def _adopt_or_apply(
     """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are removed.
     Returns the object as it is now, or None, if it is not the one that the manifest may be applied to.
     """
-    if live.owned_fields() and not cluster.dry_run:
+    if live.owned_fields() and depends_on_known(manifest) and not cluster.dry_run:
         return await _apply_to_known(live, manifest, resource, cluster)
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)

@@ -55,9 +55,16 @@ def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
 
     The API server checks a uid also where the object is absent, and a resourceVersion only where it exists.
     """
+    if not depends_on_known(manifest):
+        return manifest.encoded
     if manifest.document.holder:
         return _with_precondition(manifest, uid=live.uid, resourceVersion=live.resource_version)
-    return _with_precondition(manifest, uid=live.uid) if manifest.needs_record else manifest.encoded
+    return _with_precondition(manifest, uid=live.uid)
+
+
+def depends_on_known(manifest: Manifest) -> bool:
+    """Whether a manifest must be applied only to the object that the operator knows."""
+    return manifest.document.holder or manifest.needs_record
 
 
 def _with_precondition(manifest: Manifest, **fields: str) -> bytes:
