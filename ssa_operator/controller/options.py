@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.leader_election import LeaseTiming
@@ -25,8 +26,7 @@ class ApplyMode(StrEnum):
     """Only the manifests that may have changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options of `ssa-operator run`."""
 
     templates: tuple[Path, ...] = (Path("templates"),)

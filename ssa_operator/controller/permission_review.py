@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.core.objects.crd_schema import field_options
@@ -58,8 +59,7 @@ _OTHER = Resource(
 _EVERYTHING = Permission(group="*", resource="*", verb="*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """Another account than that of the client."""
 
     user: str

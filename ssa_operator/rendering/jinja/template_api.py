@@ -14,13 +14,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from types import FrameType
 from typing import Any
 
 from jinja2 import Template, TemplateRuntimeError
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
