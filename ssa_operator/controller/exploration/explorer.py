@@ -72,8 +72,10 @@ class Explorer:
         try:
             after = await self._parents.apply(explored, subject, body)
             played.phases.append(after.phase)
+            became_unready = after.phase is Phase.UNREADY and before.phase is Phase.READY
             if after.phase in (Phase.READY, Phase.UNREADY):
-                played.failure = await self._check(explored, subject, after, body, number)
+                # Until the new children are ready, a template may keep the old ones in service.
+                played.failure = await self._check(explored, subject, after, body, number, compare=not became_unready)
             else:
                 played.failure = own_failure(after, number) or broken_by_invalid(before, after, number)
         finally:
@@ -81,8 +83,7 @@ class Explorer:
             await asyncio.gather(new, return_exceptions=True)
         if after.phase is Phase.REFUSED:
             return good, replace(after, phase=before.phase)
-        is_error = after.phase is Phase.FAILED or (after.phase is Phase.UNREADY and before.phase is Phase.READY)
-        if not is_error:
+        if after.phase is not Phase.FAILED and not became_unready:
             return body, after
         if played.failure is None:
             after = await self._parents.apply(explored, subject, good)
@@ -108,9 +109,16 @@ class Explorer:
         return replace(found, rule=Rule.ROLLBACK, message=f"after the last good spec is back: {found.message}")
 
     async def _check(
-        self, explored: ExploredParent, subject: Subject, state: Settled, body: Mapping[str, Any], number: int
+        self,
+        explored: ExploredParent,
+        subject: Subject,
+        state: Settled,
+        body: Mapping[str, Any],
+        number: int,
+        *,
+        compare: bool = True,
     ) -> Failure | None:
-        """Compare a settled parent with a new one, and reconcile it again."""
+        """Compare a settled parent with a new one, its children only with `compare`, and reconcile it again."""
         if found := own_failure(state, number):
             return found
         new = await self._new.state(subject, body)
@@ -124,7 +132,7 @@ class Explorer:
         if state.phase is not new.phase:
             message = f"it is {state.phase}: {state.message}; a new parent is {new.phase}: {new.message}"
             return Failure(rule=Rule.STUCK, step=number, message=message)
-        if differences := await self._new.differences(subject, body, state.children):
+        if compare and (differences := await self._new.differences(subject, body, state.children)):
             message = f"its children differ from those of a new {subject.parent.body['kind']} with the same spec"
             return Failure(rule=Rule.DIFFERS, step=number, message=message, differences=tuple(differences))
         if again := await self._parents.reconcile_again(explored):
