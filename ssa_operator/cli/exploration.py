@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import signal
@@ -46,15 +47,16 @@ class ExplorationOptions:
 
 
 async def explore(options: ExplorationOptions) -> list[ExploredFolder]:
-    """Play the sequences. Raises CommandError, ApiError."""
+    """Play the sequences. Raises CommandError, ApiError, and CancelledError after SIGTERM."""
     sequences = options.sequences
     if not (sequences.replay or sequences.sequences or sequences.seconds):
         raise CommandError("--sequences 0 plays without an end; write --minutes, too", code=INVALID)
     _check_replayed(options)
     logging.getLogger("ssa_operator").setLevel(logging.CRITICAL)
-    if callable(interrupt := signal.getsignal(signal.SIGINT)):
-        # A CI job that is cancelled leaves no namespaces behind, either.
-        signal.signal(signal.SIGTERM, interrupt)
+    task = asyncio.current_task()
+    assert task is not None
+    # A CI job that is cancelled leaves no namespaces behind.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     token = f"{random.SystemRandom().randrange(16**6):06x}"
     results: list[ExploredFolder] = []
     try:

@@ -306,7 +306,10 @@ class Exploration:
             quiet=self.output is CaseFormat.JSON,
         )
         options = ExplorationOptions(suites=self.suites, target=self.target, name=self.name, sequences=sequences)
-        results = connection.run(explore(options), code=2)
+        try:
+            results = connection.run(explore(options), code=2)
+        except asyncio.CancelledError as error:
+            raise KeyboardInterrupt from error
         if self.output is CaseFormat.JSON:
             printing.data(exploration_data(results), OutputFormat.JSON)
         else:

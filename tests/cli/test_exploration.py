@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -193,8 +194,14 @@ async def test_an_example_of_a_kind_that_the_cluster_lacks_is_an_error(desk: Des
 
 @pytest.mark.cluster
 @pytest.mark.slow
-async def test_sigterm_deletes_what_was_created(desk: Desk, templates: Path) -> None:
-    """A CI job that is cancelled leaves no namespaces of its own behind."""
+@pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["in a terminal", "in the background"])
+async def test_sigterm_deletes_what_was_created(
+    desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, sigint: signal.Handlers
+) -> None:
+    """A CI job that is cancelled leaves no namespaces of its own behind. A shell starts what runs in the background
+    with SIGINT ignored.
+    """
+    monkeypatch.setattr("tests.cli.process.SIGINT", sigint)
     options = project(only(templates, sticky=map_template("sticky", replicas="spec.replicas")))
     options += ("--sequences=1000", "--steps=1", f"--kubeconfig={desk.kubeconfig}")
     async with started("test", "--explore", *options) as command:
