@@ -22,13 +22,16 @@ from ssa_operator.controller.file_parents import FileParents
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.reconcile.reconciler import Reconciled
 from ssa_operator.controller.shared_informers import ParentError
+from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.redaction.child_comparison import Names, child_state
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -192,6 +195,7 @@ class ExploredParents:
             failed=frozenset(each.step.identity for each in outcomes if each.result is Result.FAILED),
             rendered=frozenset(identity for identity, step in steps.items() if step.location is not None),
             unnamed=unnamed_failures(report) if report is not None and parent.failed else (),
+            once_unready=_is_once_unready(report) if report is not None else False,
             comparable=not (claimed or timed),
             crash=explored.crash,
         )
@@ -254,6 +258,16 @@ class ExploredParents:
         while self._removals:
             await asyncio.gather(*self._removals)
         await self._namespaces.close()
+
+
+def _is_once_unready(report: Report) -> bool:
+    unready = {child.identity for child in report.children if child.readiness.state is not ReadinessState.CURRENT}
+    return any(
+        outcome.step.identity in unready
+        and outcome.step.manifest is not None
+        and outcome.step.manifest.instructions.apply is not ApplyPolicy.ALWAYS
+        for outcome in report.outcomes
+    )
 
 
 def _is_endless(writes: int) -> bool:

@@ -126,6 +126,9 @@ class Explorer:
             return replace(found, message=f"a new parent of this spec: {found.message}")
         if not (state.comparable and new.comparable) or state.phase is Phase.FAILED:
             return None
+        if state.phase is not new.phase and (state.once_unready or new.once_unready):
+            # A Job that ran for an earlier spec is not run again; that of a new parent may not end.
+            return None
         if state.phase is not new.phase:
             state = await self._with_more_time(explored, subject, state, new.phase)
             new = await self._new.state(subject, body, than=state.phase)

@@ -97,6 +97,8 @@ class Settled:
     """The children that the templates render."""
     unnamed: tuple[str, ...] = ()
     """What the status doesn't name of a failure."""
+    once_unready: bool = False
+    """Whether an object that is applied only once, or only if it is absent, is not ready."""
     comparable: bool = True
     """False if the children depend on the time, or belong to another parent."""
     crash: str = ""
