@@ -120,7 +120,7 @@ async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_nam
         running.write(f"{ECHOES}/_status.yaml.j2", f"readyReplicas: {{{{ {count} }}}}\n")
         await desk.apply(echo("web-a", 0), echo("web-b", 0))
         for one, reads in (("web-a", "web-b"), ("web-b", "web-a")):
-            words = f"because it reads Echo.example.com {desk.namespace}/{reads}, which is derived from it"
+            words = f"because it reads Echo {desk.namespace}/{reads}, which is derived from it"
             await desk.until(ECHOES, one, says(f"ConfigMap {desk.namespace}/{one}-e changes each time"))
             await desk.until(ECHOES, one, says(words))
         applied = [each.step.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]

@@ -20,7 +20,7 @@ _LABEL_LIMIT = 63
 _NAME_LIMIT = 253
 
 _TEXTS = ("", "Not A Name", "a_b", "-a", "x" * (_LABEL_LIMIT + 1), "x" * (_NAME_LIMIT + 1))
-"""No names of objects. All but the first are no label values, or no names of labels."""
+"""Texts for a field whose name says nothing: none is the name of an object, and most are no label values."""
 
 _NUMBERS = (-1, 0)
 
@@ -35,7 +35,7 @@ class _FieldRisk:
 
 
 _RISKS = (
-    _FieldRisk(words=frozenset({"image"}), texts=(" ", " image", "image:")),
+    _FieldRisk(words=frozenset({"image"}), texts=(" image",)),
     _FieldRisk(words=frozenset({"port"}), texts=("70000", "no-such-port-at-all", "1-"), numbers=(65_536, 70_000)),
     _FieldRisk(
         words=frozenset({"capacity", "cpu", "disk", "limit", "memory", "quota", "request", "size", "storage"}),
@@ -79,10 +79,11 @@ def _values(name: str, schema: Schema, before: Any) -> Iterator[Any]:
     words = {word.lower() for word in _WORD.findall(name)}
     words |= {word.removesuffix("s") for word in words}
     risks = [risk for risk in _RISKS if risk.words & words]
-    texts = (*(text for risk in risks for text in risk.texts), *_TEXTS)
+    texts = tuple(text for risk in risks for text in risk.texts) or _TEXTS
+    texts = tuple(dict.fromkeys(("", *texts)))
     numbers = (*(number for risk in risks for number in risk.numbers), *_NUMBERS)
     if schema.get("x-kubernetes-int-or-string"):
-        yield from (-1, *numbers, *texts)
+        yield from (*numbers, *texts)
         return
     match schema.get("type"):
         case "integer" | "number":
