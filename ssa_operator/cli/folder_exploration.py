@@ -34,7 +34,6 @@ from ssa_operator.core.objects.messages import counted
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.spec_changes import SpecChange, draw_change
-from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -125,10 +124,12 @@ class FolderExploration:
         )
 
     def _is_shared(self, document: Document) -> bool:
-        """Whether the templates look an object up in a namespace that they name."""
-        namespace = document.body["metadata"].get("namespace")
-        named = [each for each in self._contents.lookups if each.namespace not in (None, "", PARENT_NAMESPACE)]
-        return any((each.group_kind, each.namespace) == (group_kind(document), namespace) for each in named)
+        """Whether the templates look an object up in a namespace that they name, or in all namespaces. Each parent would
+        see the objects beside all others there.
+        """
+        own = document.body["metadata"].get("namespace")
+        namespaces = {each.namespace for each in self._contents.lookups if each.group_kind == group_kind(document)}
+        return own is not None and (own in namespaces or namespaces == {""})
 
     def _starts(self, kind: ExploredKind, examples: Sequence[Document]) -> list[Document]:
         """The parents that sequences begin with: those of the examples, else of the golden cases, else a sample."""

@@ -170,6 +170,59 @@ async def test_the_parents_of_a_built_in_kind_are_explored_and_what_is_not_is_no
     assert code == 0, out + err
 
 
+DOOR = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "doors.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Door", "plural": "doors"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {"port": {"type": "integer"}}}},
+                    }
+                },
+            }
+        ],
+    },
+}
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+spec:
+  selector: {app: {{ name }}}
+  ports:
+    - port: {{ spec.port | default(80) }}
+"""
+
+
+@pytest.mark.cluster
+async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(desk: Desk, tmp_path: Path) -> None:
+    await desk.define(DOOR)
+    templates = tmp_path / "templates"
+    (templates / "doors.example.com").mkdir(parents=True)
+    (templates / "doors.example.com" / "service.yaml.j2").write_text(SERVICE)
+    example = tmp_path / "door.yaml"
+    door = {"apiVersion": "example.com/v1", "kind": "Door", "metadata": {"name": "front"}, "spec": {"port": 80}}
+    example.write_text(yaml.safe_dump(door))
+    options = (f"--templates={templates}", f"--examples={example}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("test", "--explore", "--sequences=2", "--steps=4", "--output=json", *options)
+    assert code == 0, out + err
+    (folder,) = json.loads(out)["folders"]
+    # The port 70000, for instance: the API server accepts the Door, and refuses the Service.
+    assert folder["changes"]["failed"] > 0
+    assert sum(folder["changes"].values()) == 8
+
+
 @pytest.mark.cluster
 async def test_a_crd_that_only_the_cluster_has_is_enough(desk: Desk, templates: Path) -> None:
     only(templates, sized=map_template("sized", replicas="spec.replicas"))

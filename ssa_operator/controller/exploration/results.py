@@ -55,7 +55,7 @@ class Subject:
     beside: tuple[Document, ...] = ()
     """Objects that the templates look up; each parent gets its own."""
     shared: tuple[Document, ...] = ()
-    """Objects that the templates look up in a namespace that they name; all parents have the same."""
+    """Objects that the templates look up in a namespace that they name, or in all; all parents have the same."""
     namespaced: bool = True
 
 
