@@ -124,8 +124,8 @@ class FolderExploration:
         )
 
     def _is_shared(self, document: Document) -> bool:
-        """Whether the templates look an object up in a namespace that they name, or in all namespaces. Each parent would
-        see the objects beside all others there.
+        """Whether the templates look an object up in a namespace that they name, or in all namespaces, where each parent
+        would see the objects beside all others.
         """
         own = document.body["metadata"].get("namespace")
         namespaces = {each.namespace for each in self._contents.lookups if each.group_kind == group_kind(document)}
