@@ -124,7 +124,7 @@ class FolderExploration:
         )
 
     def _is_shared(self, document: Document) -> bool:
-        """Whether the templates look an object up in a namespace that they name, or in all namespaces, where each parent
+        """Whether the templates look an object up in a namespace that they name, or in all, where each parent
         would see the objects beside all others.
         """
         own = document.body["metadata"].get("namespace")
