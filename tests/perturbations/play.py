@@ -122,7 +122,9 @@ class Run:
     restarts: dict[int, Process] = field(default_factory=dict)
     parents: set[Key] = field(default_factory=set)
     made_by_old_view: set[str] = field(default_factory=set)
-    """The uids of objects that were created by an old view. They are deleted again once it is over."""
+    """The uids of objects that did not exist and were created by an old view. Once it is over they have to be deleted,
+    before the step ends.
+    """
     _parent_keys: dict[str, Key] = field(default_factory=dict)
     """The parents by their uids."""
     _last_change: float = 0.0
@@ -445,6 +447,7 @@ async def _play(
                 problems += await _restart_in_the_past(run, perturbation, before)
                 disturbance.played = True
                 differences = await run.converged(known.expectation, run.history.steps.pop())
+                run.made_by_old_view.clear()
             if differences:
                 problems.append(f"after {story.steps[number].name!r}: {described(differences)}")
                 break
@@ -476,6 +479,6 @@ async def _restart_in_the_past(run: Run, perturbation: OldView, versions: dict[s
             await asyncio.sleep(0.02)
     await run.until_idle()
     after = {key: uid(body) for key, body in (await run.read()).items()}
-    run.made_by_old_view |= {*after.values()} - {*before.values()}
+    run.made_by_old_view = {after[key] for key in after.keys() - before.keys()}
     run.disturbance.release()
     return [f"by its old view {' '.join(key)} was deleted" for key in before if after.get(key) != before[key]]

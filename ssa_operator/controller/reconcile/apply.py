@@ -157,7 +157,7 @@ def _has_other_uid(error: ApiError) -> bool:
 
 def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
     """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
-    if current is not None and current.parent_uid == known.parent_uid:
+    if current is not None and current.parent_uid == known.parent_uid != "":
         current = cluster.written(current)
     elif current is None or current.uid != known.uid:
         cluster.deleted(known)
@@ -175,7 +175,9 @@ async def _adopt_or_apply(
     """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are removed.
     Returns the object as it is now, or None, if it is not the one that the manifest may be applied to.
     """
-    if live.owned_fields() and depends_on_known(manifest) and not cluster.dry_run:
+    if depends_on_known(manifest) and not cluster.dry_run:
+        if not live.owned_fields():
+            await _adopt_fields(live, manifest, resource, cluster)
         return await _apply_to_known(live, manifest, resource, cluster)
     if live.owned_fields():
         return await _send(manifest, manifest.encoded, resource, cluster)
