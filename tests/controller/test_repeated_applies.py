@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 
 from ssa_operator.controller.informers.parent_cache import ResyncInputs
-from ssa_operator.controller.informers.parents import ParentKey
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS
 from ssa_operator.core.objects.identity import Identity
@@ -26,24 +24,8 @@ from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.policies.adoption import only_to_known
 from ssa_operator.core.policies.parent_records import read_parent_records
-from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth import credentials
 from ssa_operator.rendering.render import render
-from tests.controller.harness import (
-    ECHOES,
-    PATIENCE,
-    Desk,
-    MakeOptions,
-    Operate,
-    Running,
-    echo,
-    holds,
-    only,
-    operating,
-)
-from tests.devcluster.waiting import until
-from tests.faults.proxy import Fault, FaultProxy, refusal
+from tests.controller.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
 
 pytestmark = pytest.mark.cluster
 
@@ -268,28 +250,3 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
     results = [outcome.result for report in running.reports for outcome in report.outcomes]
     assert results.count(Result.CREATED) == 2
     assert oracle.differences == []
-
-
-async def test_a_throttled_repeat_waits_as_long_as_the_api_server_asks(
-    cluster: Cluster, desk: Desk, templates: Path, options: MakeOptions, tmp_path: Path
-) -> None:
-    """A render that followed at once would send the apply again."""
-    only(templates, settings="apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  a: b\n")
-    throttled = refusal(429, "TooManyRequests", "too many requests", (("Retry-After", "100"),))
-    async with FaultProxy(cluster) as proxy:
-        path = proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")
-        async with (
-            Client(await credentials.load(str(path), None)) as client,
-            operating(client, options(templates=templates, interval=0.05, tick_rate=1000.0)) as running,
-        ):
-            oracle = Oracle(running)
-            await desk.apply_until_ready(echo("one"))
-            await oracle.repeated()
-            await proxy.begin(Fault(effect=throttled, verbs=frozenset({"apply"})))
-            key = ParentKey(ECHOES, desk.namespace, "one")
-            await until(lambda: running.operator.queue.is_scheduled(key, Cause.RETRY), PATIENCE)
-            assert [call.resource for call in proxy.met] == [CONFIG_MAPS]
-            await proxy.end()
-            # The user's change does not wait.
-            await desk.patch("echo", "one", spec={"replicas": 2})
-            await desk.ready(ECHOES, "one")

@@ -7,8 +7,7 @@ Promises:
 - Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
 - If the API server's answer differs from the cache, the change is recorded as after any other apply, and the reconcile
   goes on with a render.
-- If a request fails, the reconcile goes on as if nothing had been repeated. If the API server is overloaded or away, it
-  ends, so that nothing is sent twice before the pause.
+- If a request fails, the reconcile goes on as if nothing had been repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 
 
@@ -83,8 +82,7 @@ class Repeater:
 
     async def repeat(self, turn: Turn) -> bool:
         """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
-        changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server can't take any
-        request now.
+        changed nothing; if it returns False, a render has to follow.
         """
         known, report = turn.state.repeatable, turn.state.status.report
         if known is None or report is None or (report.again_at is not None and report.again_at <= self._now()):
@@ -93,10 +91,7 @@ class Repeater:
             return False
         with stage(Stage.ACT):
             results = await run_all(self._repeat(turn, each) for each in known.applies)
-        unavailable = next((result for result in results if isinstance(result, ApiError)), None)
-        if unavailable is not None and not turn.repeated:
-            raise unavailable
-        if turn.repeated and all(isinstance(result, Result) and result is not Result.FAILED for result in results):
+        if turn.repeated and Result.FAILED not in results:
             # Every manifest is applied, so that the render that follows applies only what it changes.
             turn.causes = Cause.CHILD
         return all(result is Result.UNCHANGED for result in results) and not turn.repeated
@@ -105,10 +100,8 @@ class Repeater:
         """Whether everything that a resync follows from is as in `inputs`."""
         return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
 
-    async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result | ApiError:
-        """Repeat one apply. What the process has to learn from the answer goes to the turn. Returns an error that
-        another request would meet, too.
-        """
+    async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
+        """Repeat one apply. What the process has to learn from the answer goes to the turn."""
         cluster, identity = self._cluster, apply.identity
         before = cluster.children.get(identity)
         if before is None:
@@ -126,9 +119,7 @@ class Repeater:
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED
                 applied = replace(applied, live=cluster.written(applied.live))
-        except (ApiError, CredentialsError, UnknownKind, ValueError) as error:
-            if isinstance(error, ApiError) and (error.throttled or isinstance(error, Unreachable)):
-                return error
+        except (ApiError, CredentialsError, UnknownKind, ValueError):
             # The render that follows sends it again, and reports the failure.
             return Result.FAILED
         self._record(turn, apply, applied)
