@@ -43,6 +43,7 @@ from ssa_operator.core.policies.permissions import (
     PermissionNeed,
     ServedKind,
     folder_needs,
+    http_needs,
     lease_needs,
     operator_needs,
 )
@@ -93,7 +94,7 @@ def needed_permissions(
         raise CommandError("\n".join(map(str, problems)))
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
-    needs = [*operator_needs(), *lease_needs(operator_namespace)]
+    needs = [*operator_needs(), *http_needs(), *lease_needs(operator_namespace)]
     needs += shard_lease_needs(operator_namespace, range(shards)) if shards else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):

@@ -169,7 +169,8 @@ def _check(
     """Print the missing permissions. Raises CommandError if there are any."""
     from ssa_operator.cli import connection
     from ssa_operator.cli.needed_permissions import needed_permissions
-    from ssa_operator.controller.permission_review import Subject, missing_permissions, served_kind
+    from ssa_operator.controller.permission_review import missing_permissions, served_kind
+    from ssa_operator.kube.api.access_reviews import Subject
     from ssa_operator.kube.api.discovery import RESTMapper
 
     async def work() -> None:

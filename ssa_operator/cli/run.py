@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +30,9 @@ from ssa_operator.cli.options import (
     installation_of,
     namespaces_of,
 )
+
+if TYPE_CHECKING:
+    from ssa_operator.controller.serving_certificate import CertificateFiles
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +82,21 @@ def run(
         ),
     ] = "",
     listen: Listen = LISTEN,
+    tls_cert_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_TLS_CERT_FILE",
+            metavar="FILE",
+            help="Certificate of the HTTP server, with its intermediates, in PEM. The operator reads it again when it "
+            "changes. Default: no TLS.",
+        ),
+    ] = None,
+    tls_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_TLS_KEY_FILE", metavar="FILE", help="Private key of --tls-cert-file, in PEM."
+        ),
+    ] = None,
     install_crds: Annotated[
         bool,
         typer.Option(
@@ -161,6 +180,7 @@ def run(
         workers=workers,
         apply=ApplyMode(apply),
         listen=address(listen),
+        certificate=_certificate(tls_cert_file, tls_key_file),
         leader_election=timing if leader_elect else None,
     )
     asyncio.run(
@@ -168,6 +188,17 @@ def run(
             options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
         )
     )
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
+    """The files of the two options. Raises CommandError if only one is given."""
+    from ssa_operator.controller.serving_certificate import CertificateFiles
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise CommandError("--tls-cert-file and --tls-key-file belong together; write both or none", code=2)
+    return CertificateFiles(certificate=certificate, key=key)
 
 
 def _duration(option: str, text: str) -> float:

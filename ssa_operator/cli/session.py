@@ -30,6 +30,7 @@ from ssa_operator.controller import crd_installation
 from ssa_operator.controller.leadership import Leadership, LeadershipLost
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
+from ssa_operator.controller.serving_certificate import CertificateError
 from ssa_operator.controller.shard_leases import shard_lease_labels
 from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.permissions import LEASE
@@ -112,11 +113,20 @@ async def _serve_http(operator: Operator) -> None:
     async with AsyncExitStack() as stack:
         try:
             server: Server = await stack.enter_async_context(http.Server(operator, host, port))
+        except CertificateError as error:
+            raise CommandError(f"--tls-cert-file, --tls-key-file: {error}") from error
         except OSError as error:
             raise CommandError(
                 f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
             ) from error
-        log.info("listening on http://%s:%d", host or "*", server.port)
+        scheme = "http" if operator.options.certificate is None else "https"
+        log.info("listening on %s://%s:%d", scheme, host or "*", server.port)
+        if operator.options.exposes_http and operator.options.certificate is None:
+            log.warning(
+                "other hosts send their tokens to %s:%d without encryption; set --tls-cert-file and --tls-key-file",
+                host or "*",
+                server.port,
+            )
         await asyncio.Event().wait()
 
 

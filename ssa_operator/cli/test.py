@@ -43,7 +43,8 @@ ExploredKubeconfig = Annotated[
     str | None,
     typer.Option(
         envvar="SSA_OPERATOR_KUBECONFIG",
-        help="Explore on the cluster of this kubeconfig file. Default: the local control plane.",
+        help="Explore on the cluster of this kubeconfig file. Default: the local control plane. The environment "
+        "variable alone is an error, because exploring creates and deletes objects.",
     ),
 ]
 
@@ -61,6 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_cases(
+    call: typer.Context,
     folders: Annotated[
         list[str] | None,
         typer.Argument(
@@ -174,7 +176,7 @@ def run_cases(
         of_cases["--coverage-min"] = coverage_min is not None
         if given := [option for option, value in of_cases.items() if value]:
             raise CommandError(f"{given[0]} is for golden cases, which --explore and --replay don't run", code=2)
-        named = kubeconfig is not None or context is not None
+        named = _names_cluster(call)
         exploration = Exploration(
             suites=suites,
             examples=examples,
@@ -201,6 +203,24 @@ def run_cases(
     if watch:
         asyncio.run(_watch(run, coverage_min))
     _check(*run.run(), coverage_min)
+
+
+def _names_cluster(call: typer.Context) -> bool:
+    """Whether the command line names the cluster to explore. Raises CommandError if only the environment does."""
+    given = ((name, call.get_parameter_source(name)) for name in ("kubeconfig", "context"))
+    sources = {name: source.name for name, source in given if source is not None}
+    if "COMMANDLINE" in sources.values():
+        return True
+    for name, source in sources.items():
+        if source == "ENVIRONMENT":
+            variable = f"SSA_OPERATOR_{name.upper()}"
+            raise CommandError(
+                f"{variable} names a cluster, and exploring creates and deletes objects in it: write "
+                f"--{name}={call.params[name]} to explore there, or unset {variable} to explore on the local control "
+                "plane",
+                code=2,
+            )
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,14 +291,13 @@ class Exploration:
     def run(self) -> None:
         """Play the sequences and print the results. Raises CommandError with the exit code."""
         from ssa_operator.cli import connection, printing
-        from ssa_operator.cli.exploration import ExplorationOptions, exploration_data, explore
+        from ssa_operator.cli.exploration import ExplorationOptions, explore
+        from ssa_operator.cli.explored_folder import exploration_data, exploration_lines
+        from ssa_operator.cli.folder_exploration import SequenceOptions
         from ssa_operator.cli.options import OutputFormat
 
-        options = ExplorationOptions(
-            suites=self.suites,
+        sequences = SequenceOptions(
             examples=self.examples,
-            target=self.target,
-            name=self.name,
             seed=self.seed,
             sequences=self.sequences,
             steps=self.steps,
@@ -286,17 +305,22 @@ class Exploration:
             replay=self.replay,
             quiet=self.output is CaseFormat.JSON,
         )
-        results = connection.run(explore(options), code=2)
+        options = ExplorationOptions(suites=self.suites, target=self.target, name=self.name, sequences=sequences)
+        try:
+            results = connection.run(explore(options), code=2)
+        except asyncio.CancelledError as error:
+            raise KeyboardInterrupt from error
         if self.output is CaseFormat.JSON:
             printing.data(exploration_data(results), OutputFormat.JSON)
         else:
-            for line in (line for each in results for line in each.lines()):
+            for line in exploration_lines(results):
                 typer.echo(line)
         if any(each.failures for each in results):
             raise CommandError("not all sequences of changes end as new parents do")
         if not any(each.sequences for each in results):
-            hint = "" if any(each.skipped for each in results) else "; name a template folder with a CRD"
-            raise CommandError(f"no sequence was played{hint}", code=2)
+            raise CommandError("no sequence was played", code=2)
+        if skipped := [each.folder for each in results if each.skipped]:
+            raise CommandError(f"not all template folders were explored: {', '.join(skipped)}", code=2)
 
 
 async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:

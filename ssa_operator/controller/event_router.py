@@ -38,8 +38,8 @@ class EventRouter:
 
     def parent_deleted(self, uid: str) -> None:
         self._keys.pop(uid, None)
-        self._identities.pop(uid, None)
         self.claims.forget(uid)
+        self._identities.pop(uid, None)
         self.lookups.forget(uid)
 
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:

@@ -28,6 +28,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.policies.permissions import http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -66,6 +67,7 @@ class FolderControllers:
         namespace = options.installation.namespace or client.credentials.namespace
         self._installation = replace(options.installation, namespace=namespace)
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
+        own_needs += http_needs() if options.exposes_http else ()
         self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
         self._router = router
         self._metrics = metrics

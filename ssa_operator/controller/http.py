@@ -6,12 +6,13 @@ Promises:
 - `/readyz` is ok once the informer of every folder whose resource exists has synced. Its text names the other folders,
   and missing permissions, which don't change its code.
 - `/objects` shows caches and last reports, sends no request to the cluster, and never shows a Secret's content.
-- `/objects` answers only requests from the operator's own host, because requests are not authenticated.
+- Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
 - No request changes the operator or the cluster.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -19,20 +20,31 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from ssa_operator.controller.http_access import AccessControl
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.permission_review import describe
+from ssa_operator.controller.serving_certificate import ServingCertificate
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.kube.clock import SYSTEM
 
 
 class Server:
-    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on."""
+    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on.
+
+    Raises CertificateError if the options name files that hold no certificate.
+    """
 
     def __init__(self, operator: Operator, host: str | None, port: int) -> None:
         self._operator = operator
         self._host = host
         self._port = port
-        app = web.Application(middlewares=[_local_objects])
+        files = operator.options.certificate
+        self._certificate = ServingCertificate(files) if files is not None else None
+        self._renewing: asyncio.Task[None] | None = None
+        self._access = AccessControl(operator.client, host, SYSTEM)
+        app = web.Application(middlewares=[self._authorized])
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -53,11 +65,22 @@ class Server:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        context = None
+        if self._certificate is not None:
+            context = self._certificate.context
+            self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
+        await web.TCPSite(self._runner, self._host, self._port, ssl_context=context).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
         await self._runner.cleanup()
+
+    @web.middleware
+    async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        await self._access.authorize(request)
+        return await handler(request)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         problems = self._operator.health_problems()
@@ -87,11 +110,13 @@ class Server:
 
     async def _objects(self, request: web.Request) -> web.Response:
         parents = self._parents(request)
+        await self._access.authorize_read(request, _permission(parents, "list"))
         return _json({"items": {_name(live): _view(parents, live) for live in parents}})
 
     async def _object(self, request: web.Request) -> web.Response:
         parents = self._parents(request)
         namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
+        await self._access.authorize_read(request, _permission(parents, "get", namespace, name))
         live = parents.find(namespace, name)
         if live is None:
             raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
@@ -105,17 +130,9 @@ class Server:
         raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
 
 
-LOCAL = ("127.0.0.1", "::1")
-"""The addresses of requests from this host, also through `kubectl port-forward`. A service mesh uses other ones."""
-
-
-@web.middleware
-async def _local_objects(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path.startswith("/objects") and request.remote not in LOCAL:
-        raise web.HTTPForbidden(
-            text="/objects answers requests from the operator's own host only; use kubectl port-forward\n"
-        )
-    return await handler(request)
+def _permission(parents: ParentInformer, verb: str, namespace: str = "", name: str = "") -> Permission:
+    resource = parents.served.resource
+    return Permission(group=resource.group, resource=resource.plural, namespace=namespace, name=name, verb=verb)
 
 
 def _name(live: LiveObject) -> str:

@@ -65,6 +65,7 @@ class Operator:
         leadership: Leadership | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self.client = client
         self.options = options
         self.leadership = leadership
         self._prepare = prepare

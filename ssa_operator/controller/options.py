@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from ssa_operator.controller.serving_certificate import CertificateFiles
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.shards import Shard
@@ -49,7 +51,24 @@ class Options(Struct, frozen=True, kw_only=True):
     """Which manifests a change of a parent or a resync applies: all of them, or only those that may have changed."""
     listen: tuple[str | None, int] | None = ("127.0.0.1", 8080)
     """Host and port of the HTTP server (host None: all addresses). None: no HTTP server."""
+    certificate: CertificateFiles | None = None
+    """The certificate of the HTTP server. None: it serves without TLS."""
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)
     """When changes of other field managers are a conflict, and how long the operator backs off."""
+
+    @property
+    def exposes_http(self) -> bool:
+        """Whether other hosts can reach the HTTP server."""
+        return self.listen is not None and not listens_to_this_host(self.listen[0])
+
+
+def listens_to_this_host(host: str | None) -> bool:
+    """Whether a server that listens on `host` (None: all addresses) gets requests of this host alone."""
+    if host is None:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -12,16 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
-
-import msgspec
-from msgspec import Struct
 
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.core.objects.crd_schema import field_options
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.template_contents import TemplateContents
 from ssa_operator.core.policies.permissions import (
     ParentKind,
@@ -32,11 +27,10 @@ from ssa_operator.core.policies.permissions import (
     operator_needs,
     without_covered,
 )
-from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.access_reviews import Subject, is_allowed
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -48,42 +42,7 @@ RETRY = 60.0
 _PARALLEL = 8
 """Reviews in parallel."""
 
-_GROUP = "authorization.k8s.io"
-_SELF = Resource(
-    group=_GROUP, version="v1", kind="SelfSubjectAccessReview", plural="selfsubjectaccessreviews", namespaced=False
-)
-_OTHER = Resource(
-    group=_GROUP, version="v1", kind="SubjectAccessReview", plural="subjectaccessreviews", namespaced=False
-)
-
 _EVERYTHING = Permission(group="*", resource="*", verb="*")
-
-
-class Subject(Struct, frozen=True, kw_only=True):
-    """Another account than that of the client."""
-
-    user: str
-    groups: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, user: str) -> Subject:
-        """The account with this user name, in the groups that the API server adds to its requests."""
-        groups: tuple[str, ...] = ("system:authenticated",)
-        parts = user.split(":")
-        if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
-            groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}", *groups)
-        return cls(user=user, groups=groups)
-
-
-class _ReviewStatus(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus = _ReviewStatus()
-
-
-_decode_review = msgspec.json.Decoder(_Review).decode
 
 
 async def missing_permissions(
@@ -91,7 +50,7 @@ async def missing_permissions(
 ) -> tuple[PermissionNeed, ...]:
     """Those needs whose permission the client's account, or another one, does not have. Raises ApiError."""
     permissions = {need.permission for need in needs}
-    if not permissions or await _is_allowed(client, _EVERYTHING, subject):
+    if not permissions or await is_allowed(client, _EVERYTHING, subject):
         return ()
     widest = without_covered(permissions)
     answers = await _review(client, widest, subject)
@@ -108,34 +67,11 @@ async def _review(client: Client, permissions: Iterable[Permission], subject: Su
 
     async def one(permission: Permission) -> bool:
         async with slots:
-            return await _is_allowed(client, permission, subject)
+            return await is_allowed(client, permission, subject)
 
     asked = list(permissions)
     answers = await asyncio.gather(*map(one, asked))
     return dict(zip(asked, answers, strict=True))
-
-
-async def _is_allowed(client: Client, permission: Permission, subject: Subject | None) -> bool:
-    resource, _, subresource = permission.resource.partition("/")
-    attributes = {
-        "verb": permission.verb,
-        "group": permission.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": permission.namespace,
-        "name": permission.name,
-    }
-    who = {} if subject is None else {"user": subject.user, "groups": list(subject.groups)}
-    review = _SELF if subject is None else _OTHER
-    body = {
-        "apiVersion": review.api_version,
-        "kind": review.kind,
-        "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}, **who},
-    }
-    # A review changes nothing, so it may be repeated.
-    request = replace(calls.create(review, "", encode(body)), idempotent=True, review=True)
-    response = await client.send(request)
-    return _decode_review(response.body).status.allowed
 
 
 class PermissionReviewer:

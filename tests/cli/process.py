@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import os
 import pty
+import signal
 import sys
 import termios
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from tests.controller.harness import PATIENCE, ROOT
+
+SIGINT = signal.SIG_DFL
+"""What SIGINT does to a command before it has a handler of its own."""
 
 
 @dataclass(slots=True)
@@ -113,4 +117,5 @@ async def _start(arguments: tuple[str, ...], environment: dict[str, str]) -> asy
         stderr=pipe,
         cwd=ROOT,
         env=os.environ | environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, SIGINT),
     )

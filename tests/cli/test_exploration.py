@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,126 @@ async def test_an_example_that_cannot_be_rendered_is_no_success(desk: Desk, temp
     assert f"{ECHOES}/broken.yaml.j2:6: " in line
 
 
+@pytest.mark.parametrize(
+    ("environment", "option"),
+    [({"SSA_OPERATOR_KUBECONFIG": "/no/such/file"}, "kubeconfig"), ({"SSA_OPERATOR_CONTEXT": "production"}, "context")],
+    ids=["kubeconfig", "context"],
+)
+async def test_an_environment_variable_alone_chooses_no_cluster(environment: dict[str, str], option: str) -> None:
+    ((variable, value),) = environment.items()
+    words = (
+        f"ssa-operator: {variable} names a cluster, and exploring creates and deletes objects in it: write "
+        f"--{option}={value} to explore there, or unset {variable} to explore on the local control plane\n"
+    )
+    assert await run("test", "--explore", **environment) == (2, "", words)
+    # The command line names it: the command tries to connect.
+    code, out, err = await run("test", "--explore", f"--{option}={value}", **environment)
+    assert (code, out) == (2, "")
+    assert "kubeconfig" in err
+    assert "names a cluster" not in err
+
+
+PLAIN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-copy
+data:
+  level: {{ labels["example.com/level"] | default("none") }}
+  size: {{ object.data.size | default("none") }}
+"""
+
+
+@pytest.mark.cluster
+async def test_the_parents_of_a_built_in_kind_are_explored_and_what_is_not_is_no_success(
+    desk: Desk, tmp_path: Path
+) -> None:
+    templates = tmp_path / "templates"
+    for folder in ("configmaps", "gones.example.com", "nodes"):
+        (templates / folder).mkdir(parents=True)
+        (templates / folder / "copy.yaml.j2").write_text(PLAIN)
+    example = tmp_path / "settings.yaml"
+    metadata = {"name": "settings", "labels": {"example.com/level": "high"}}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "1"}}
+    example.write_text(yaml.safe_dump(body))
+    options = (f"--templates={templates}", f"--examples={example}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("test", "--explore", "--sequences=2", "--steps=3", "--output=json", *options)
+    assert (code, err) == (2, "ssa-operator: not all template folders were explored: gones.example.com, nodes\n")
+    found = {each["folder"]: each for each in json.loads(out)["folders"]}
+    assert found["configmaps"]["sequences"] == 2
+    assert found["configmaps"]["failures"] == []
+    assert found["gones.example.com"]["skipped"] == (
+        "neither --crds nor the cluster has a CRD gones.example.com; name the folder of the CRD with --crds"
+    )
+    assert found["nodes"]["skipped"].startswith("a Node belongs to the whole cluster")
+    assert json.loads(out)["summary"]["skipped"] == 2
+    # One folder alone is a success.
+    code, out, err = await run("test", "--explore", "--sequences=1", "--steps=1", *options, "configmaps")
+    assert code == 0, out + err
+
+
+DOOR = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "doors.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Door", "plural": "doors"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {"port": {"type": "integer"}}}},
+                    }
+                },
+            }
+        ],
+    },
+}
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+spec:
+  selector: {app: {{ name }}}
+  ports:
+    - port: {{ spec.port | default(80) }}
+"""
+
+
+@pytest.mark.cluster
+async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(desk: Desk, tmp_path: Path) -> None:
+    await desk.define(DOOR)
+    templates = tmp_path / "templates"
+    (templates / "doors.example.com").mkdir(parents=True)
+    (templates / "doors.example.com" / "service.yaml.j2").write_text(SERVICE)
+    example = tmp_path / "door.yaml"
+    door = {"apiVersion": "example.com/v1", "kind": "Door", "metadata": {"name": "front"}, "spec": {"port": 80}}
+    example.write_text(yaml.safe_dump(door))
+    options = (f"--templates={templates}", f"--examples={example}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("test", "--explore", "--sequences=2", "--steps=4", "--output=json", *options)
+    assert code == 0, out + err
+    (folder,) = json.loads(out)["folders"]
+    # The port 70000, for instance: the API server accepts the Door, and refuses the Service.
+    assert folder["changes"]["failed"] > 0
+    assert sum(folder["changes"].values()) == 8
+
+
+@pytest.mark.cluster
+async def test_a_crd_that_only_the_cluster_has_is_enough(desk: Desk, templates: Path) -> None:
+    only(templates, sized=map_template("sized", replicas="spec.replicas"))
+    options = (f"--templates={templates}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("test", "--explore", "--sequences=1", "--steps=2", *options)
+    assert code == 0, out + err
+    assert out.startswith(f"{ECHOES}: 1 sequence, 2 changes")
+
+
 @pytest.mark.cluster
 async def test_an_example_of_a_kind_that_the_cluster_lacks_is_an_error(desk: Desk, templates: Path) -> None:
     options = project(only(templates, reader=map_template("reader", a="lookup('nosuch.dev/v1', 'Gone', 'a').data")))
@@ -126,8 +247,14 @@ async def test_an_example_of_a_kind_that_the_cluster_lacks_is_an_error(desk: Des
 
 @pytest.mark.cluster
 @pytest.mark.slow
-async def test_sigterm_deletes_what_was_created(desk: Desk, templates: Path) -> None:
-    """A CI job that is cancelled leaves no namespaces of its own behind."""
+@pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["in a terminal", "in the background"])
+async def test_sigterm_deletes_what_was_created(
+    desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, sigint: signal.Handlers
+) -> None:
+    """A CI job that is cancelled leaves no namespaces of its own behind. A shell starts what runs in the background
+    with SIGINT ignored.
+    """
+    monkeypatch.setattr("tests.cli.process.SIGINT", sigint)
     options = project(only(templates, sticky=map_template("sticky", replicas="spec.replicas")))
     options += ("--sequences=1000", "--steps=1", f"--kubeconfig={desk.kubeconfig}")
     async with started("test", "--explore", *options) as command:

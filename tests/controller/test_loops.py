@@ -107,6 +107,29 @@ async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_nam
         await desk.until("configmaps", "web-a-plain", holds(x="3"))
 
 
+async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_named(
+    desk: Desk, operate: Operate
+) -> None:
+    async with operate() as running:
+        running.remove(f"{ECHOES}/deployment.yaml.j2")
+        running.write(f"{ECHOES}/plain.yaml.j2", map_template("plain", x="spec.replicas"))
+        other = "'web-b' if name == 'web-a' else 'web-a'"
+        read = f"lookup('example.com/v1', 'Echo', {other}, optional=true).status.readyReplicas"
+        running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x=f"({read} | default(0)) + 1"))
+        count = "child('ConfigMap', name ~ '-e').data.x | default('0') | int"
+        running.write(f"{ECHOES}/_status.yaml.j2", f"readyReplicas: {{{{ {count} }}}}\n")
+        await desk.apply(echo("web-a", 0), echo("web-b", 0))
+        for one, reads in (("web-a", "web-b"), ("web-b", "web-a")):
+            words = f"because it reads Echo {desk.namespace}/{reads}, which is derived from it"
+            await desk.until(ECHOES, one, says(f"ConfigMap {desk.namespace}/{one}-e changes each time"))
+            await desk.until(ECHOES, one, says(words))
+        applied = [each.step.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
+        assert applied.count("web-a-e") < 20
+
+        await desk.apply(echo("web-a", 3))
+        await desk.until("configmaps", "web-a-plain", holds(x="3"))
+
+
 def versioned(name: str, annotations: str = "{}") -> str:
     """A template of a ConfigMap whose name changes with each change of a ConfigMap of the parent's namespace."""
     lines = ("apiVersion: v1", "kind: ConfigMap", "metadata:", f"  name: {name}", f"  annotations: {annotations}")

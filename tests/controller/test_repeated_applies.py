@@ -24,6 +24,8 @@ from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.policies.adoption import only_to_known
 from ssa_operator.core.policies.parent_records import read_parent_records
+from ssa_operator.kube.api.client import Applied
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.rendering.render import render
 from tests.controller.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
 
@@ -249,4 +251,33 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
         await desk.until(CONFIG_MAPS, "one", holds(a="b"))
     results = [outcome.result for report in running.reports for outcome in report.outcomes]
     assert results.count(Result.CREATED) == 2
+    assert oracle.differences == []
+
+
+async def test_a_repeated_resync_that_gets_a_429_sends_each_apply_once(
+    desk: Desk, templates: Path, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(templates, settings="apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  a: b\n")
+    refused: list[int] = []
+    """The reconcile in which each apply was refused."""
+    refused_twice = asyncio.Event()
+
+    async with operate(interval=0.05, tick_rate=1000.0) as running:
+        oracle = Oracle(running)
+        await desk.apply_until_ready(echo("one"))
+        await oracle.repeated()
+
+        async def refuse(*_: object) -> Applied:
+            refused.append(len(running.reconciles))
+            if len(refused) == 2:
+                refused_twice.set()
+            raise ApiError("apply", ErrorStatus(code=429, message="too many requests", retry_after=0.05))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(running.operator._reconciler._cluster.client, "apply", refuse)
+            async with asyncio.timeout(PATIENCE):
+                await refused_twice.wait()
+        assert refused[0] != refused[1]
+        # Once the API server accepts requests again, resyncs go on as before.
+        await oracle.repeated(2)
     assert oracle.differences == []

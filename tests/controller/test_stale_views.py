@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.controller.options import ApplyMode
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
@@ -206,9 +207,73 @@ async def test_nothing_is_deleted_by_an_old_view_of_a_looked_up_object(
         await desk.gone("secrets", "web-extra")
 
 
+@pytest.mark.parametrize("apply", ApplyMode)
+@pytest.mark.parametrize("function", ["child", "live"])
+async def test_nothing_is_deleted_by_an_old_view_of_a_child_that_templates_read(
+    desk: Desk,
+    client: Client,
+    lagging: LaggingClient,
+    options: MakeOptions,
+    templates: Path,
+    function: str,
+    apply: ApplyMode,
+) -> None:
+    """With `always`, the operator applies the child first, and the answer is newer than the render."""
+    condition = f"{function}('ConfigMap', name ~ '-plain').metadata.labels.switch | default('off') == 'on'"
+    only(templates, plain=PLAIN, extra=EXTRA.format(condition=condition))
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=templates, apply=apply)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=templates)):
+            await desk.patch("configmap", "web-plain", metadata={"labels": {"switch": "on"}})
+            extra = await desk.read("secrets", "web-extra")
+            await desk.ready(ECHOES, "web")
+        behind.forget()
+        await desk.patch("echo", "web", metadata={"annotations": {"reconcile": "again"}})
+        await until(lambda: any(is_kept_extra(each) for report in behind.reports for each in report.outcomes), PATIENCE)
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+
+        lagging.lag.end()
+        await desk.apply(echo("web", 2))
+        await desk.until(MAPS, "web-plain", holds(x="2"))
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+        # What is true by now is honoured.
+        await desk.patch("configmap", "web-plain", metadata={"labels": {"switch": None}})
+        await desk.gone("secrets", "web-extra")
+
+
+async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    only(templates, plain=PLAIN, extra=EXTRA.format(condition="live('ConfigMap', name ~ '-plain')"))
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        plain = LiveObject(encode(await desk.read(MAPS, "web-plain")))
+        async with held(behind.operator):
+            await desk.kubectl("delete", "configmap", "web-plain")
+            await until(lambda: plain.identity not in behind.operator.controllers.children, PATIENCE)
+            lagging.lag.begin()
+            async with operating(client, options(templates=templates)):
+                await desk.until(MAPS, "web-plain", lambda found: uid(found) != plain.uid)
+                await desk.ready(ECHOES, "web")
+            extra = await desk.read("secrets", "web-extra")
+        behind.forget()
+        await desk.patch("echo", "web", metadata={"annotations": {"reconcile": "again"}})
+        await until(lambda: any(is_kept_extra(each) for report in behind.reports for each in report.outcomes), PATIENCE)
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+        lagging.lag.end()
+        await desk.ready(ECHOES, "web")
+        assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
+
+
 def is_kept_extra(outcome: Outcome) -> bool:
     step = outcome.step
-    return step.action is Action.PRUNE and step.identity.name == "web-extra" and "watch is behind" in outcome.message
+    return step.action is Action.PRUNE and step.identity.name == "web-extra" and "has changed since" in outcome.message
 
 
 ROLE = """\

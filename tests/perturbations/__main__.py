@@ -19,9 +19,9 @@ from ssa_operator.controller import operator
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster.cluster import ClusterSpec, start
 from tests.controller.harness import ROOT
-from tests.perturbations.matrix import PARALLEL, Kind, play_story, prepared
+from tests.perturbations.matrix import PARALLEL, Kind, perturbations, play_story, prepared
 from tests.perturbations.perturbation import Perturbation
-from tests.perturbations.play import Outcome
+from tests.perturbations.play import Outcome, reference
 from tests.perturbations.stories import Story, stories
 from tests.perturbations.table import Row, replaced_table
 
@@ -32,6 +32,28 @@ def show(outcome: Outcome) -> None:
     """Print a run that failed."""
     if outcome.problem:
         print(f"FAILED {outcome.story}: {outcome.perturbation}: {outcome.problem}", flush=True)
+
+
+async def count(chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], parallel: int) -> None:
+    """Print how many points each story has for each kind of perturbation."""
+    limit = asyncio.Semaphore(parallel)
+    cluster = await start(ClusterSpec(name="perturbations"))
+    try:
+        async with prepared(cluster, chosen) as client:
+
+            async def one(story: Story) -> None:
+                try:
+                    async with limit:
+                        known = await reference(story, cluster, client, folder)
+                except Exception as error:  # noqa: BLE001 - the other stories go on
+                    print(f"FAILED {story.name}: without a perturbation: {error!r}", flush=True)
+                    return
+                for kind in kinds:
+                    print(f"| {story.name} | {kind.value} | {len(perturbations(story, known, kind))} |", flush=True)
+
+            await asyncio.gather(*map(one, chosen))
+    finally:
+        await cluster.stop()
 
 
 async def run(chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], parallel: int, only: str) -> list[Row]:
@@ -70,6 +92,7 @@ def main() -> None:
         "--only", default="", help="play perturbations with this text in their description, and write nothing"
     )
     parser.add_argument("--parallel", type=int, default=PARALLEL, help="runs at the same time")
+    parser.add_argument("--count", action="store_true", help="print how many points there are, and play none")
     arguments = parser.parse_args()
     # The processes that die log that their requests fail, and drain nothing.
     logging.disable(logging.CRITICAL)
@@ -82,10 +105,13 @@ def main() -> None:
             parser.error(f"there is no story {unknown[0]!r}; the stories are: {'; '.join(names)}")
         chosen = [story for story in every if story.name in (arguments.story or names)]
         played = [kind for kind in Kind if kind.value in (arguments.kind or kinds)]
+        if arguments.count:
+            asyncio.run(count(chosen, Path(folder), played, arguments.parallel))
+            return
         rows = asyncio.run(run(chosen, Path(folder), played, arguments.parallel, arguments.only))
     failed = [outcome for row in rows for outcome in row.failed]
-    count = sum(len(row.outcomes) for row in rows)
-    print(f"{count} runs, {len(failed)} failed")
+    runs = sum(len(row.outcomes) for row in rows)
+    print(f"{runs} runs, {len(failed)} failed")
     if not arguments.only:
         today = dt.datetime.now(dt.UTC).date().isoformat()
         head = f"ssa-operator {ssa_operator.__version__}, Kubernetes {KUBERNETES_VERSION}, {today}"

@@ -33,7 +33,7 @@ class ObjectClaims(Mapping[Identity, str]):
         self.all_parents_known = all_parents_known
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
-        """What each rendered object reads by name."""
+        """What each rendered object reads by name, and what each parent's status follows from: its children."""
         self._owners: dict[Identity, str] = {}
         self._claimed: dict[str, frozenset[Identity]] = {}
         self._refused: dict[str, frozenset[Identity]] = {}
@@ -69,6 +69,11 @@ class ObjectClaims(Mapping[Identity, str]):
             for identity in claimed - reads.keys():
                 self.read_by.pop(identity, None)
             self.read_by.update(reads)
+            if plan.rendered.asked:
+                # Only templates that look something up can be part of a loop through a status.
+                self.read_by[self.parents[uid]] = claimed
+            else:
+                self.read_by.pop(self.parents[uid], None)
         self._claimed[uid] = claimed
         self._release(released)
 
@@ -76,6 +81,8 @@ class ObjectClaims(Mapping[Identity, str]):
         """Release what a deleted parent claimed."""
         self._set_refused(uid, _NONE)
         self._release(self._claimed.pop(uid, _NONE))
+        if uid in self.parents:
+            self.read_by.pop(self.parents[uid], None)
 
     def free(self, identity: Identity) -> None:
         """Requeue the parents that were refused an object that was deleted or has another owner now."""

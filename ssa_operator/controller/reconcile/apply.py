@@ -133,6 +133,8 @@ async def _apply_to_known(
     """Apply to an object as it was read. Returns the object as it is now where the manifest must not be applied to it,
     None where it is gone.
     """
+    if cluster.dry_run or not depends_on_known(manifest):
+        return await _send(manifest, manifest.encoded, resource, cluster)
     known = live
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -157,7 +159,7 @@ def _has_other_uid(error: ApiError) -> bool:
 
 def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
     """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
-    if current is not None and current.parent_uid == known.parent_uid:
+    if current is not None and current.parent_uid == known.parent_uid != "":
         current = cluster.written(current)
     elif current is None or current.uid != known.uid:
         cluster.deleted(known)
@@ -175,21 +177,21 @@ async def _adopt_or_apply(
     """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are removed.
     Returns the object as it is now, or None, if it is not the one that the manifest may be applied to.
     """
-    if live.owned_fields() and depends_on_known(manifest) and not cluster.dry_run:
-        return await _apply_to_known(live, manifest, resource, cluster)
     if live.owned_fields():
-        return await _send(manifest, manifest.encoded, resource, cluster)
+        return await _apply_to_known(live, manifest, resource, cluster)
     if cluster.dry_run:
         # The dry run of a patch would have no effect on the dry run of the apply.
         applied = await _send(manifest, manifest.encoded, resource, cluster)
         adopted = without_former_fields(live, applied.live, manifest, cluster.former_managers)
         return replace(applied, live=adopted)
     await _adopt_fields(live, manifest, resource, cluster)
-    applied = await _send(manifest, manifest.encoded, resource, cluster)
-    if not live.managed_fields and await _adopt_fields(applied.live, manifest, resource, cluster):
+    done = await _apply_to_known(live, manifest, resource, cluster)
+    if not isinstance(done, Applied) or live.managed_fields:
+        return done
+    if await _adopt_fields(done.live, manifest, resource, cluster):
         # The first apply gave a manager to the fields that had none.
-        applied = await _send(manifest, manifest.encoded, resource, cluster)
-    return applied
+        return await _apply_to_known(done.live, manifest, resource, cluster)
+    return done
 
 
 async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> bool:

@@ -75,8 +75,9 @@ class Observer:
             if records.kept_values:
                 await restore_kept_values(self._cluster, turn)
             recorded = await self._get_recorded(turn, records)
-            rendered, unlabelled = await self._render(turn, recorded.objects)
-            return self._observed(turn, rendered, records, unlabelled, recorded), rendered
+            rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
+            observed = self._observed(turn, rendered, records, unlabelled, recorded)
+            return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
@@ -157,9 +158,12 @@ class Observer:
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         return UnlabelledObjects(own, found.unreadable)
 
-    async def _render(self, turn: Turn, recorded: Mapping[Identity, LiveObject]) -> tuple[Rendered, UnlabelledObjects]:
-        """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
-        up; objects that hold generated values are read first, because the values are kept.
+    async def _render(
+        self, turn: Turn, recorded: Mapping[Identity, LiveObject]
+    ) -> tuple[Rendered, UnlabelledObjects, Mapping[Identity, LiveObject | None]]:
+        """The folder, rendered for the parent, and `ObservedChildren.as_rendered`. The operator watches every kind that
+        it renders and all that it looks up; objects that hold generated values are read first, because the values are
+        kept.
         """
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
         unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
@@ -174,6 +178,8 @@ class Observer:
                     rendered = render(parent.folder, parent.live.body, view)
                 if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
                     rendered = verified(parent.folder, parent.live.body, view, rendered)
+                # The caches change while the operator waits.
+                as_rendered = _as_rendered(rendered, view, {**recorded, **unlabelled.objects})
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
             versions = lookups.watch(rendered.asked, view.parent_lookup, redactor)
             kinds = _kinds(rendered)
@@ -192,7 +198,7 @@ class Observer:
             if not more.objects:
                 break
         self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
-        return rendered, unlabelled
+        return rendered, unlabelled, as_rendered
 
     def _observed(
         self,
@@ -288,6 +294,21 @@ class Observer:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
         always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
+
+
+def _as_rendered(
+    rendered: Rendered, view: ParentView, unlabelled: Mapping[Identity, LiveObject]
+) -> dict[Identity, LiveObject | None]:
+    """What a render has just read: `ObservedChildren.as_rendered`."""
+    references = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}
+    read: dict[Identity, LiveObject | None] = {
+        live.identity: live
+        for live in view.children
+        if references and (live.identity.kind, live.identity.name) in references
+    }
+    for identity in rendered.generated:
+        read[identity] = view.objects.get(identity) or unlabelled.get(identity)
+    return read
 
 
 def _kinds(rendered: Rendered) -> set[GroupKind]:

@@ -1,15 +1,18 @@
-"""Reads the parent and what its templates look up before the first deletion of a reconcile, to delete nothing by old
-knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with it.
+"""Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, to delete
+nothing by old knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with
+it.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
-  one that deletes and whose parent is not outdated, one for each lookup of its templates.
+  one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates.
+- A child that this reconcile itself has changed is another one than the templates read: the next reconcile deletes.
 - The answers come from etcd and not from a watch cache of the API server.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ssa_operator.controller.informers.lookup_index import Dependent
@@ -17,8 +20,12 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.cluster_view import Query
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.outdated_view import is_outdated, is_outdated_but_for_records
+from ssa_operator.kube.api.discovery import UnknownKind
 
 
 @dataclass(slots=True)
@@ -59,10 +66,46 @@ class ViewCheck:
         return ""
 
     async def _why_read(self) -> str:
-        lookups = [query for query in self.plan.rendered.asked if not isinstance(query, Reference)]
-        dependent = Dependent(self.turn.uid, Cause.TEMPLATE)
-        outdated = await asyncio.gather(*(self.cluster.lookups.is_outdated(query, dependent) for query in lookups))
-        found = next((query for query, is_old in zip(lookups, outdated, strict=True) if is_old), None)
+        asked = self.plan.rendered.asked
+        outdated = await asyncio.gather(*(self._is_outdated(query) for query in asked))
+        found = next((query for query, is_old in zip(asked, outdated, strict=True) if is_old), None)
         if found is None:
             return ""
-        return self.turn.state.redactor.redact(f"{found} has changed, and its watch is behind")
+        return self.turn.state.redactor.redact(f"{found} has changed since the templates read it")
+
+    async def _is_outdated(self, query: Query) -> bool:
+        """Whether the API server has another answer than the one that the templates read."""
+        if not isinstance(query, Reference):
+            return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
+        read = self.plan.observed.children.as_rendered
+        answers = [live for live in read.values() if live is not None and _is_named(live.identity, query)]
+        identities = {live.identity for live in answers} or self._possible_identities(query)
+        current = await asyncio.gather(*(self._find(identity) for identity in identities))
+        return _versions(answers) != _versions(live for live in current if live is not None)
+
+    def _possible_identities(self, reference: Reference) -> set[Identity]:
+        """The children that an unanswered `child` or `live` may have meant."""
+        children, namespace = self.plan.observed.children, self.turn.parent.live.identity.namespace
+        planned = {step.identity for step in self.plan.steps if _is_named(step.identity, reference)}
+        return planned | {
+            Identity(*kind, namespace if state.namespaced else "", reference.name)
+            for kind, state in children.kinds.items()
+            if kind.kind == reference.kind and state.synced
+        }
+
+    async def _find(self, identity: Identity) -> LiveObject | None:
+        """The parent's child of that name as it is now. Raises ApiError."""
+        try:
+            resource = await self.cluster.children.resource(identity.group_kind)
+        except UnknownKind:
+            return None
+        live = await self.cluster.client.find(resource, identity.name, identity.namespace)
+        return live if live is not None and live.parent_uid == self.turn.uid else None
+
+
+def _is_named(identity: Identity, reference: Reference) -> bool:
+    return (identity.kind, identity.name) == (reference.kind, reference.name)
+
+
+def _versions(lives: Iterable[LiveObject]) -> set[tuple[str, str]]:
+    return {(live.uid, live.resource_version) for live in lives}

@@ -7,7 +7,8 @@ Promises:
 - Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
 - If the API server's answer differs from the cache, the change is recorded as after any other apply, and the reconcile
   goes on with a render.
-- If a request fails, the reconcile goes on as if nothing had been repeated.
+- If a request fails, the reconcile goes on as if nothing had been repeated. If the API server answers 429, the
+  reconcile ends, and its retry waits as long as the server asks: a render at once would send the same applies again.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Repeater:
 
     async def repeat(self, turn: Turn) -> bool:
         """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
-        changed nothing; if it returns False, a render has to follow.
+        changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
         known, report = turn.state.repeatable, turn.state.status.report
         if known is None or report is None or (report.again_at is not None and report.again_at <= self._now()):
@@ -92,6 +93,8 @@ class Repeater:
             return False
         with stage(Stage.ACT):
             results = await run_all(self._repeat(turn, each) for each in known.applies)
+        if turn.throttled is not None and not turn.repeated:
+            raise turn.throttled
         if turn.repeated and Result.FAILED not in results:
             # Every manifest is applied, so that the render that follows applies only what it changes.
             turn.causes = Cause.CHILD
@@ -120,7 +123,9 @@ class Repeater:
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED
                 applied = replace(applied, live=cluster.written(applied.live))
-        except (ApiError, CredentialsError, UnknownKind, ValueError):
+        except (ApiError, CredentialsError, UnknownKind, ValueError) as error:
+            if isinstance(error, ApiError) and error.throttled:
+                turn.throttled = error
             # The render that follows sends it again, and reports the failure.
             return Result.FAILED
         self._record(turn, apply, applied)

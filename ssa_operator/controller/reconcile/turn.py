@@ -21,6 +21,7 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.redaction.known_secrets import with_secrets
 from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.status_redaction import public_text
 
 
@@ -38,6 +39,8 @@ class Turn:
     """The results of applies that were sent before the render and did not leave everything as it was, and the API
     server's warnings.
     """
+    throttled: ApiError | None = None
+    """The API server's answer 429 to one of these applies."""
 
     @property
     def uid(self) -> str:

@@ -1,9 +1,10 @@
-"""Changes of a parent's spec, drawn from its CRD's schema: valid ones, and ones that the API server or the templates
-refuse.
+"""Changes of a parent, drawn from its schema: valid ones, ones that the API server refuses, and ones that it accepts
+and that make a child invalid.
 
 Promises:
 - The same parent, schema and chance give the same change.
-- A drawn number is small: a change of `replicas` never starts a thousand pods.
+- A number that a valid change draws is small: a change of `replicas` never starts a thousand pods.
+- A change of metadata changes only the labels and annotations that the schema declares.
 - Every change is an operation of a JSON patch (RFC 6902), as `kubectl patch --type=json` takes it.
 """
 
@@ -13,6 +14,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from ssa_operator.core.objects.crd_schema import Schema
@@ -24,6 +26,7 @@ from ssa_operator.core.objects.crd_variants import (
     minimal_value,
     smallest_number,
 )
+from ssa_operator.core.objects.risky_values import risky_values
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
 T = TypeVar("T")
@@ -34,13 +37,13 @@ REMOVED = object()
 SMALL = 10
 """The largest number that is drawn, unless the schema's minimum or the present value is larger."""
 
-_VALID_SHARE = 0.75
-"""How many of the changes the schema allows."""
+_NOT_CHANGED = frozenset({"apiVersion", "kind", "status"})
+"""Fields of a parent that are no user's input."""
 
 _DEPTH_LIMIT = 8
 
-_TEXTS = ("b", "other", "Not A Name", "x" * 64, "-", SPECIAL, "")
-"""Strings that a schema often allows, and that a template or the API server may refuse in a child."""
+_TEXTS = ("b", "other", SPECIAL)
+"""Strings beside the samples. A template that prints values as text breaks at the last one."""
 
 _POSITION = re.compile("0|[1-9][0-9]*", re.ASCII)
 """A position of a list in a JSON pointer."""
@@ -53,9 +56,6 @@ class Chance(Protocol):
 
     def choice(self, seq: Sequence[T], /) -> T:
         """One of these."""
-
-    def random(self) -> float:
-        """A number from 0 to 1."""
 
 
 class PatchError(ValueError):
@@ -118,30 +118,64 @@ def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
     return found
 
 
+class _Kind(StrEnum):
+    """What a drawn change is meant to be."""
+
+    VALID = "valid"
+    RISKY = "risky"
+    """The schema allows it, and Kubernetes may refuse the children."""
+    INVALID = "invalid"
+    """The schema refuses it."""
+
+
+_DRAWN = (*[_Kind.VALID] * 5, *[_Kind.RISKY] * 3, *[_Kind.INVALID] * 2)
+"""Of ten changes, how many are meant to be of a kind."""
+
+
 def draw_change(parent: Mapping[str, Any], schema: Schema, chance: Chance) -> SpecChange | None:
-    """A change of the parent's spec, None if the schema declares no field that can change. Most are valid."""
-    spec = (schema.get("properties") or {}).get("spec")
-    if not isinstance(spec, Mapping):
-        return None
-    wanted = chance.random() < _VALID_SHARE
-    options = [
-        (path, values)
-        for path, inner, before, required in _fields(spec, ("spec",), parent.get("spec"), 0)
-        if (values := _candidates(inner, before, required=required, valid=wanted))
-    ]
-    if not options:
-        return None
-    path, values = chance.choice(options)
-    return SpecChange(path=path, value=chance.choice(values))
+    """A change of a parent, None if the schema declares no field that can change."""
+    fields = list(changeable_fields(parent, schema))
+    for kind in dict.fromkeys((chance.choice(_DRAWN), *_Kind)):
+        options = [
+            (path, values)
+            for path, inner, before, required in fields
+            if (values := _candidates(path, inner, before, required=required, kind=kind))
+        ]
+        if options:
+            path, values = chance.choice(options)
+            return SpecChange(path=path, value=chance.choice(values))
+    return None
 
 
-def _candidates(schema: Schema, before: Any, *, required: bool, valid: bool) -> list[Any]:
+def changeable_fields(parent: Mapping[str, Any], schema: Schema) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
+    """The fields that a user changes, as `_fields` gives them."""
+    for name, inner in (schema.get("properties") or {}).items():
+        if name in _NOT_CHANGED:
+            continue
+        if name != "metadata" and (inner.get("type") != "object" or inner.get("additionalProperties")):
+            yield (name,), inner, parent.get(name), name in (schema.get("required") or ())
+        for field in _fields(inner, (name,), parent.get(name), 0):
+            if name != "metadata" or field[0][1:-1] in (("labels",), ("annotations",)):
+                yield field
+
+
+def _candidates(path: FieldPath, schema: Schema, before: Any, *, required: bool, kind: _Kind) -> list[Any]:
     """The values that a field can have instead of the present one; REMOVED if it can be left out."""
-    values = list(_valid_values(schema, before) if valid else _invalid_values(schema))
-    found = [value for value in values if type(value) is not type(before) or value != before]
-    if before is not None and required is not valid:
+    match kind:
+        case _Kind.VALID:
+            found = [value for value in _valid_values(schema, before) if _differs(value, before)]
+        case _Kind.RISKY:
+            name = next((part for part in reversed(path) if isinstance(part, str)), "")
+            return list(risky_values(name, schema, before))
+        case _Kind.INVALID:
+            found = [value for value in _invalid_values(schema) if _differs(value, before)]
+    if before is not None and required is (kind is _Kind.INVALID):
         found.append(REMOVED)
     return found
+
+
+def _differs(value: Any, before: Any) -> bool:
+    return type(value) is not type(before) or value != before
 
 
 def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
@@ -178,7 +212,8 @@ def _valid_values(schema: Schema, before: Any) -> Iterator[Any]:
         case "integer" | "number":
             yield from _numbers(schema, before)
         case "string":
-            yield from (text for text in dict.fromkeys((*SAMPLES, *_TEXTS)) if fits(text, schema))
+            default = (schema["default"],) if isinstance(schema.get("default"), str) else ()
+            yield from (text for text in dict.fromkeys((*default, *SAMPLES, *_TEXTS)) if fits(text, schema))
         case "array":
             yield from _lists(schema, before)
         case "object":

@@ -60,12 +60,11 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if made.identity in observed.children.unreadable:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
-    live = observed.children.objects.get(made.identity) or observed.children.unlabelled.get(made.identity)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
         manifest=made,
-        live=live,
+        live=_live(observed, made),
         location=document.location,
         history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
         reports_status=kind.reports_status,
@@ -73,6 +72,16 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if not kind.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
     return decide_step(observed, step)
+
+
+def _live(observed: Observed, made: Manifest) -> LiveObject | None:
+    """The object of a manifest. One with generated values is that which they were read from, so that the API server
+    refuses to apply them if it has changed since.
+    """
+    children = observed.children
+    if made.document.holder and made.identity in children.as_rendered:
+        return children.as_rendered[made.identity]
+    return children.get(made.identity)
 
 
 def _gets_bucket_label(observed: Observed, identity: Identity) -> bool:

@@ -54,6 +54,13 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
     """Objects that exist without our label, and that no watch shows."""
     unreadable: Mapping[Identity, str] = field(default_factory=dict)
     """Why other objects could not be read."""
+    as_rendered: Mapping[Identity, LiveObject | None] = field(default_factory=dict)
+    """What the render read of these objects, as they were then: those with generated values, None where there was none,
+    and those that templates read by `child` or `live`."""
+
+    def get(self, identity: Identity) -> LiveObject | None:
+        """An object as it is now, with our label or without."""
+        return self.objects.get(identity) or self.unlabelled.get(identity)
 
 
 class ObservedParents(Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 Promises:
 - The operator slows down only a child that is part of a loop: it is made of what templates render, and they read it, or
   it reads itself. A chain of children is no loop, and neither are repeated changes by others.
-- A loop may lead through the children of several parents of this process, if their templates read each other's children
-  by name.
+- A loop may lead through several parents of this process, if their templates read each other's children or each other's
+  parents by name: a parent's status follows from its children.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
 - During a pause no event of the parent applies that child. The parent's other children don't wait for it.
 - A loop is over when the child hasn't changed for twice its last pause, and at least for SETTLED_AFTER.

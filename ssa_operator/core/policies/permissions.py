@@ -130,6 +130,18 @@ def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     return tuple(PermissionNeed(permission=each, purpose="the Lease of leader election") for each in (lease, *named))
 
 
+def http_needs() -> tuple[PermissionNeed, ...]:
+    """The permissions that the HTTP server needs to find out who asks, if other hosts may."""
+    reviews = (("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews"))
+    return tuple(
+        PermissionNeed(
+            permission=Permission(group=group, resource=resource, verb="create"),
+            purpose="who may read /metrics and /objects",
+        )
+        for group, resource in reviews
+    )
+
+
 def folder_needs(
     parent: ParentKind, contents: TemplateContents, kinds: Mapping[GroupKind, ServedKind], namespaces: Sequence[str]
 ) -> tuple[tuple[PermissionNeed, ...], tuple[UnknownPart, ...]]:

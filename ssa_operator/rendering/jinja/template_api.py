@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import lru_cache
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jinja2 import Template, TemplateRuntimeError
 from msgspec.structs import replace
@@ -410,10 +410,16 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-@lru_cache(maxsize=1024)
+# Weak keys: a template that was saved anew is of no use any more, and refers to all others of its folder.
+_template_lines: WeakKeyDictionary[Template, dict[int, SourceLocation]] = WeakKeyDictionary()
+
+
 def _template_line(template: Template, name: str, line: int) -> SourceLocation:
-    """The template line of a line of compiled code; cached, because jinja2 computes it on each call."""
-    return SourceLocation(name, template.get_corresponding_lineno(line))
+    """The template line of a line of compiled code; kept, because jinja2 computes it on each call."""
+    known = _template_lines.setdefault(template, {})
+    if line not in known:
+        known[line] = SourceLocation(name, template.get_corresponding_lineno(line))
+    return known[line]
 
 
 def _calling_line() -> SourceLocation | None:

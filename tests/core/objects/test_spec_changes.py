@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.new_object import new_object
+from ssa_operator.core.objects.risky_values import risky_values
 from ssa_operator.core.objects.spec_changes import (
     REMOVED,
     SMALL,
     PatchError,
     SpecChange,
+    changeable_fields,
     changed,
     draw_change,
     simpler,
@@ -82,13 +84,40 @@ def test_drawn_numbers_are_small() -> None:
         change = draw_change(body, schema, chance)
         assert change is not None
         if isinstance(change.value, int):
-            assert 0 <= change.value <= SMALL
-            body = changed(body, change)
+            # A negative number is one that the API server refuses in a Deployment.
+            assert -1 <= change.value <= SMALL
+            body = changed(body, change) if change.value >= 0 else body
 
 
 def test_a_spec_without_fields_has_no_change() -> None:
     assert draw_change({"spec": {}}, {"properties": {"spec": {"type": "object"}}}, random.Random(1)) is None
     assert draw_change({"data": {}}, {"properties": {"data": {"type": "object"}}}, random.Random(1)) is None
+
+
+def test_labels_and_annotations_change_where_the_schema_declares_them_and_no_other_metadata() -> None:
+    labels = {"type": "object", "properties": {"tier": {"type": "string", "default": "gold"}}}
+    metadata = {"type": "object", "properties": {"labels": labels, "name": {"type": "string"}}}
+    body = {"metadata": {"name": "a", "labels": {}}, "data": {"a": "b"}}
+    data = {"type": "object", "additionalProperties": {"type": "string"}}
+    schema = {"properties": {"metadata": metadata, "data": data, "status": {"type": "string"}}}
+    chance = random.Random(1)
+    found = [draw_change(body, schema, chance) for _ in range(200)]
+    assert {each.path for each in found if each} == {("metadata", "labels", "tier"), ("data",), ("data", "a")}
+    assert "gold" in [each.value for each in found if each and each.path == ("metadata", "labels", "tier")]
+
+
+@pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
+def test_some_changes_pass_the_crd_and_may_break_a_child(path: Path) -> None:
+    definition = yaml.safe_load(path.read_text())
+    version = definition["spec"]["versions"][0]["name"]
+    body = EXAMPLES[definition["spec"]["names"]["kind"]]
+    risky = [
+        value
+        for field, inner, before, _ in changeable_fields(body, object_schema(definition, version) or {})
+        for value in risky_values(str(field[-1]), inner, before)
+    ]
+    # An Echo has nothing but replicas of 0 and more.
+    assert risky or path.stem in ("echoes.example.com", "tempnamespaces.example.roperator.com")
 
 
 def test_a_map_s_entries_and_list_items_change() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,22 @@ def problems(sources: Sources) -> list[str]:
 def rendered_values(folder: Folder) -> list[object]:
     assert folder.templates is not None
     return [document.body["v"] for document in render(folder.templates, parent({"x": 1})).documents]
+
+
+def test_nothing_remembers_templates_that_were_saved_anew(tmp_path: Path) -> None:
+    """Otherwise each save would cost the operator memory."""
+    write(
+        tmp_path,
+        {f"{ECHOES}/a.yaml.j2": HEAD + "v: {{ lookup('v1', 'ConfigMap', 'a', optional=true).x | default(1) }}"},
+    )
+    old = load(tmp_path)
+    assert rendered_values(echoes(old)) == [1]
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 2"})
+    assert rendered_values(echoes(load(tmp_path, old))) == [2]
+    templates = weakref.ref(echoes(old).templates)
+    del old
+    gc.collect()
+    assert templates() is None
 
 
 def test_the_name_of_a_folder_says_which_resource_it_is_for(tmp_path: Path) -> None:

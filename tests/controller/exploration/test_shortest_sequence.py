@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ssa_operator.controller.exploration import Failure, Played, Rule
-from ssa_operator.controller.shortest_sequence import shortest_sequence
+from ssa_operator.controller.exploration.results import Failure, Played, Rule
+from ssa_operator.controller.exploration.shortest_sequence import shortest_sequence
 from ssa_operator.core.objects.spec_changes import SpecChange
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ssa_operator.controller.exploration import Played, Rule
+from ssa_operator.controller.exploration.results import Played, Rule
 from ssa_operator.core.objects.spec_changes import REMOVED, SpecChange, simpler
 
 Play = Callable[[Sequence[SpecChange]], Awaitable[Played]]

@@ -1,0 +1,115 @@
+"""Who may read the HTTP server of an operator.
+
+Promises:
+- The probes are open. Everything else is open only to this host, and only if the server listens to this host alone.
+- Every other request needs a bearer token, which the API server authenticates, and whose account may `get` the path.
+- Who reads an object has to be allowed to read it in the cluster, too.
+- Answers of the API server count for ANSWER_LIFETIME seconds. Without an answer nobody reads anything.
+- No log line or answer has a token.
+
+Paths are non-resource URLs, as for the components of Kubernetes, so that one ClusterRole fits them all:
+https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from aiohttp import web
+
+from ssa_operator.controller.options import listens_to_this_host
+from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.kube.api.access_reviews import Subject, authenticate, is_allowed, may_get_path
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
+
+ANSWER_LIFETIME = 10.0
+"""Seconds for which an answer of the API server counts. A withdrawn permission ends after them."""
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+
+LOCAL = frozenset({"127.0.0.1", "::1"})
+"""The addresses of requests from this host, also through `kubectl port-forward`. A service mesh uses other ones."""
+
+_KEPT = 1000
+"""Answers. Beyond them, all are asked for again."""
+
+_PARALLEL = 4
+"""Reviews in parallel, so that unknown tokens cost the API server little."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Answer = TypeVar("_Answer")
+
+
+class AccessControl:
+    """Decides about requests. `host` is the address that the server listens on."""
+
+    def __init__(self, client: Client, host: str | None, clock: Clock) -> None:
+        self._client = client
+        self._trusts_this_host = listens_to_this_host(host)
+        self._accounts: _Answers[bytes, Subject | None] = _Answers(clock)
+        self._paths: _Answers[tuple[Subject, str], bool] = _Answers(clock)
+        self._permissions: _Answers[tuple[Subject, Permission], bool] = _Answers(clock)
+
+    async def authorize(self, request: web.Request) -> None:
+        """Raise HTTPUnauthorized, HTTPForbidden or HTTPServiceUnavailable unless the request may `get` its path."""
+        if request.path in OPEN_PATHS or self._is_trusted(request):
+            return
+        account, path = await self._account(request), request.path
+        if not await self._paths.get((account, path), lambda: may_get_path(self._client, path, account)):
+            raise web.HTTPForbidden(text=f"{account.user} may not get the nonResourceURL {path}\n")
+
+    async def authorize_read(self, request: web.Request, permission: Permission) -> None:
+        """Raise as `authorize` unless the request's account has the permission in the cluster."""
+        if self._is_trusted(request):
+            return
+        account = await self._account(request)
+        if not await self._permissions.get(
+            (account, permission), lambda: is_allowed(self._client, permission, account)
+        ):
+            raise web.HTTPForbidden(text=f"{account.user} may not {permission}\n")
+
+    def _is_trusted(self, request: web.Request) -> bool:
+        return self._trusts_this_host and request.remote in LOCAL
+
+    async def _account(self, request: web.Request) -> Subject:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        token, account = token.strip(), None
+        if scheme.lower() == "bearer" and token:
+            digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+            account = await self._accounts.get(digest, lambda: authenticate(self._client, token))
+        if account is None:
+            raise web.HTTPUnauthorized(
+                headers={"WWW-Authenticate": "Bearer"},
+                text=f"{request.path} needs a bearer token of this cluster, such as `kubectl create token` prints\n",
+            )
+        return account
+
+
+class _Answers(Generic[_Key, _Answer]):
+    """What the API server answered, for ANSWER_LIFETIME seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answers: dict[_Key, tuple[float, _Answer]] = {}
+        self._slots = asyncio.Semaphore(_PARALLEL)
+
+    async def get(self, key: _Key, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """The answer to a question. Raises HTTPServiceUnavailable."""
+        known = self._answers.get(key)
+        if known is not None and self._clock.monotonic() < known[0]:
+            return known[1]
+        try:
+            async with self._slots:
+                answer = await ask()
+        except (ApiError, CredentialsError) as error:
+            raise web.HTTPServiceUnavailable(text=f"the API server can't be asked: {error}\n") from error
+        if len(self._answers) >= _KEPT:
+            self._answers.clear()
+        self._answers[key] = self._clock.monotonic() + ANSWER_LIFETIME, answer
+        return answer
