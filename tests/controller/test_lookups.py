@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers import lookups
 from ssa_operator.controller.informers.crds import RESOURCE, CRDInformer
