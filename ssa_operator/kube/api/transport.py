@@ -176,7 +176,8 @@ class Transport:
         return answer
 
     async def _send_limited(self, request: Request) -> Response:
-        if not request.writes:
+        # Whoever asks for reviews limits them: other people's requests must not take the operator's turns.
+        if not request.writes or request.review:
             return await self._send_authenticated(request)
         waiting = self._clock.monotonic()
         async with self.write_limiter.slot() as number:
