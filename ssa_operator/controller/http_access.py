@@ -4,7 +4,7 @@ Promises:
 - The probes are open. Everything else is open only to this host, and only if the server listens to this host alone.
 - Every other request needs a bearer token, which the API server authenticates, and whose account may `get` the path.
 - Who reads an object has to be allowed to read it in the cluster, too.
-- Answers of the API server count for ANSWER_LIFETIME seconds. Without an answer nobody reads anything.
+- Answers of the API server count for ANSWER_LIFETIME seconds. Without an answer, every request is refused.
 - No log line or answer has a token.
 
 Paths are non-resource URLs, as for the components of Kubernetes, so that one ClusterRole fits them all:

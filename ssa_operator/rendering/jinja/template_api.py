@@ -410,7 +410,7 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-# Weak keys: a template that was saved anew is of no use any more, and refers to all others of its folder.
+# Weak keys, because a template that was replaced refers to all others of its old folder.
 _template_lines: WeakKeyDictionary[Template, dict[int, SourceLocation]] = WeakKeyDictionary()
 
 
