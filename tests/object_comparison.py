@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import random
@@ -19,9 +20,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.controller import crd_installation
 from ssa_operator.core.objects.identity import GroupKind
@@ -64,7 +67,7 @@ async def compare(
         query = (("dryRun", "All"), ("fieldManager", "test"), ("fieldValidation", "Ignore"))
         found = new_object(body, definition, version)
         try:
-            response = await client.send(replace(create, query=query, dry_run=True))
+            response = await client.send(dataclasses.replace(create, query=query, dry_run=True))
             answer = json.loads(response.body)
         except ApiError as error:
             result.refused += 1

@@ -183,7 +183,7 @@ def _metadata() -> Iterator[str]:
     yield "They are instructions for the operator, which doesn't send them to the cluster."
     docs = _attribute_docs(Instructions)
     yield _table(
-        ("annotation", "meaning", "values", "default"), map(_instruction, Instructions.__dataclass_fields__, docs)
+        ("annotation", "meaning", "values", "default"), map(_instruction, Instructions.__struct_fields__, docs)
     )
     yield "## Annotations of a parent"
     yield _table(("annotation", "meaning"), map(_constant, PARENT_ANNOTATIONS))

@@ -6,8 +6,9 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from docs.generate.transcripts import ROOT
 from ssa_operator.cli.connection import Target

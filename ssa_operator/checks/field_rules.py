@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.checks.findings import Finding
 from ssa_operator.core.objects.source_location import SourceLocation, field_text
@@ -26,8 +27,7 @@ _METHODS = frozenset({"get", "items", "keys", "values"})
 SHARED = "_shared/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderFields:
+class FolderFields(Struct, frozen=True, kw_only=True):
     """The fields that the templates of one folder read, and what its CRD declares."""
 
     folder: str
@@ -36,8 +36,7 @@ class FolderFields:
     fields: Sequence[PossibleField]
 
 
-@dataclass(frozen=True, slots=True)
-class _Undeclared:
+class _Undeclared(Struct, frozen=True):
     """A field that a schema doesn't declare."""
 
     path: tuple[str, ...]

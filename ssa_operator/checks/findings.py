@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.source_location import SourceLocation
 
 
@@ -22,8 +24,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class Code(Struct, frozen=True, kw_only=True):
     """A kind of finding."""
 
     severity: Severity
@@ -253,8 +254,7 @@ CODES: Mapping[str, Code] = {
 """Every code of a finding, in the order in which `check --explain` lists them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """A replacement of text in the line of a finding."""
 
     column: int | None

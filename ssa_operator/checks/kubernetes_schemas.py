@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import join_api_version, split_api_version
 
@@ -31,8 +33,7 @@ _DEPRECATED = re.compile(
 _KEPT = ("type", "enum", "required")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubernetesSchemas:
+class KubernetesSchemas(Struct, frozen=True, kw_only=True):
     """The schemas of all kinds of a cluster."""
 
     version: str

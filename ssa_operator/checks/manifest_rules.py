@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.checks.findings import Finding
 from ssa_operator.core.objects.render_result import Document
@@ -34,8 +35,7 @@ _SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """The workloads whose selector must match their pod template."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """A field of a manifest, with its path."""
 
     document: Document

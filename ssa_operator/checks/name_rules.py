@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
+from msgspec import Struct
 
 from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -71,8 +71,7 @@ _GO: tuple[tuple[re.Pattern[str], str], ...] = (
 """What Go templates write, each with what to write instead; the first match of a line counts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedFiles:
+class ParsedFiles(Struct, frozen=True, kw_only=True):
     """The files of a templates folder."""
 
     files: Mapping[str, str]
@@ -138,8 +137,7 @@ def _declared(tree: nodes.Template) -> frozenset[str]:
     return frozenset(names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unknown:
+class _Unknown(Struct, frozen=True):
     """A name that doesn't exist."""
 
     kind: str
@@ -195,8 +193,7 @@ def _findings(unknown: Iterable[_Unknown], name: str, text: str, environment: En
 # Edits.
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     """A name in the code of a template."""
 
     line: int

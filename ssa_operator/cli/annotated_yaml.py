@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
@@ -20,8 +21,7 @@ _BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n[ -~\t]*)*", re.ASCII)
 """Texts that a literal block scalar keeps as they are: the first line isn't empty and isn't indented."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of YAML."""
 
     text: str

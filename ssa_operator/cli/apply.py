@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,6 +114,8 @@ class _Run:
 
     async def _apply(self) -> str:
         import logging
+
+        from msgspec.structs import replace
 
         from ssa_operator.cli import printing
         from ssa_operator.cli.connection import connect

@@ -8,8 +8,8 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -53,8 +53,7 @@ def print_text(found: Sequence[BlamedObject]) -> None:
         console.print("no children")
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """The widths of the gutter and of its first column; without columns (0), the origin follows the writer."""
 
     width: int

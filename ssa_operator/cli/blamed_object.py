@@ -8,8 +8,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
@@ -32,8 +34,7 @@ _CONFIDENTIAL = ("data", "stringData")
 """The fields of a Secret whose values are hidden."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlamedObject:
+class BlamedObject(Struct, frozen=True, kw_only=True):
     """A live child, and the attribution of each of its fields."""
 
     live: LiveObject

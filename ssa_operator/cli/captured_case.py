@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.cli.canonical_yaml import canonical_text
 from ssa_operator.cli.case_runs import Project, render_case, write_files
 from ssa_operator.cli.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
@@ -40,8 +42,7 @@ _REPORT = ("conditions", "observedGeneration", "resources")
 """Fields of the parent's status that the operator writes for itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCase:
+class LiveCase(Struct, frozen=True, kw_only=True):
     """A live parent with what its templates read."""
 
     planned: Planned

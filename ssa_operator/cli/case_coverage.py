@@ -7,16 +7,18 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.cli.case_suites import Suite
 from ssa_operator.rendering.jinja.coverage import Coverage, FileCoverage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoverageReport:
+class CoverageReport(Struct, frozen=True, kw_only=True):
     """What the cases of a run reach."""
 
     files: tuple[FileCoverage, ...]
@@ -38,7 +40,7 @@ class CoverageReport:
 
 def with_coverage(suites: Sequence[Suite]) -> list[Suite]:
     """The suites, each of which records its coverage."""
-    return [replace(suite, coverage=Coverage(suite.folder)) for suite in suites]
+    return [dataclasses.replace(suite, coverage=Coverage(suite.folder)) for suite in suites]
 
 
 def coverage_report(suites: Sequence[Suite]) -> CoverageReport:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.canonical_yaml import canonical_text
 from ssa_operator.cli.command_error import CommandError
@@ -43,8 +44,7 @@ from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.status_redaction import redactor_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     """The templates and CRDs that cases are rendered with."""
 
     sources: Sources
@@ -63,8 +63,7 @@ def load_project(
     return Project(sources=sources, kinds=read_crd_kinds(crds))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseOutput:
+class CaseOutput(Struct, frozen=True, kw_only=True):
     """What the parent of a case renders."""
 
     documents: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -82,8 +81,7 @@ class CaseOutput:
         return "".join(f"{line}\n" for line in self.lines[name])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileDifference:
+class FileDifference(Struct, frozen=True, kw_only=True):
     """An expected file that differs from what the case renders."""
 
     path: Path

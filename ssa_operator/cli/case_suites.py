@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from ssa_operator.cli.case_runs import FileDifference, Project, differences, load_project, render_case, write
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
@@ -55,8 +57,7 @@ class CaseState(StrEnum):
     INVALID = "invalid"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
+class CaseResult(Struct, frozen=True, kw_only=True):
     """What became of a case."""
 
     path: Path

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -49,8 +49,7 @@ VERBS = {
 """What the operator would do with an object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentChanges:
+class ParentChanges(Struct, frozen=True, kw_only=True):
     """What a reconcile of one parent would change."""
 
     planned: Planned

@@ -166,13 +166,15 @@ def _fixed(inputs: _Inputs, findings: list[Finding]) -> list[Finding]:
 
 def _with_path(finding: Finding, templates: Sequence[Path]) -> Finding:
     """The finding with the path of its file, as an editor opens it, in place of the path in its templates folder."""
-    from dataclasses import replace
+    import dataclasses
+
+    from msgspec.structs import replace
 
     if finding.location is None:
         return finding
     paths = (folder / finding.location.file for folder in templates)
     path = next((path for path in paths if path.exists()), Path(finding.location.file))
-    return replace(finding, location=replace(finding.location, file=str(path)))
+    return dataclasses.replace(finding, location=replace(finding.location, file=str(path)))
 
 
 def _place(finding: Finding) -> tuple[Any, ...]:

@@ -9,8 +9,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.listings import FORBIDDEN, Listings
@@ -28,8 +30,7 @@ MAX_SELECTED_UIDS = 16
 """The most parents in a label selector. With more, the children of all parents are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedChild:
+class ListedChild(Struct, frozen=True):
     """A child, with its metadata at least, and the scope of the list that has it."""
 
     scope: Scope
@@ -41,8 +42,7 @@ class ListedChild:
         return Identity(kind.group, kind.kind, metadata.namespace, metadata.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedChildren:
+class ListedChildren(Struct, frozen=True, kw_only=True):
     """The children of some parents."""
 
     by_parent: Mapping[str, Sequence[ListedChild]]

@@ -11,8 +11,9 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.kube.api.client import Client, DryRunClient
@@ -28,8 +29,7 @@ reconcile. With Python's default of 700, the search takes up to a tenth of a col
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A kubeconfig file and a context in it, None for the defaults."""
 
     kubeconfig: str | None = None

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.live import Live as Screen
 
@@ -156,7 +158,7 @@ class DevConsole:
         body = encode({"metadata": {"annotations": {annotation: value}}})
         patch = calls.merge_patch(resource, identity.namespace, identity.name, body)
         try:
-            await self.client.send(replace(patch, query=(("fieldManager", AS_DEV),)))
+            await self.client.send(dataclasses.replace(patch, query=(("fieldManager", AS_DEV),)))
         except ApiError as error:
             notice = str(error)
         self._state = replace(self._state, notice=notice)

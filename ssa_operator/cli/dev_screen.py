@@ -11,10 +11,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.cli.parent_events import event_time
 from ssa_operator.cli.tree_view import Line, condition, lines, one_line
@@ -49,8 +51,7 @@ _REQUESTS = {"p": Request.PAUSE, "r": Request.APPLY, "d": Request.DIFF, "b": Req
 _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6), "end": 10**6}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A line of the tree, and the parent that it belongs to."""
 
     line: Line
@@ -72,8 +73,7 @@ class Row:
         return condition(self.parent, "Suspended") is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(Struct, frozen=True, kw_only=True):
     """What there is to show at one moment."""
 
     parents: Sequence[Mapping[str, Any]] = ()
@@ -98,8 +98,7 @@ class Scene:
         return found or [Row(Line.of_note("no parents yet"), {})]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenState:
+class ScreenState(Struct, frozen=True, kw_only=True):
     """What the user has chosen."""
 
     selected: tuple[str, ...] = ()

@@ -13,10 +13,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 
 from ssa_operator.cli import connection, session
@@ -43,8 +43,7 @@ _OPTIONS = request.ApplyOptions(manager=AS_DEV)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevSession:
+class DevSession(Struct, frozen=True, kw_only=True):
     """The options of one `ssa-operator dev`."""
 
     templates: tuple[Path, ...]

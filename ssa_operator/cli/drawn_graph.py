@@ -13,8 +13,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from rich.console import Console
 from rich.text import Text
 
@@ -24,16 +24,14 @@ from ssa_operator.core.objects.labelled_graph import LabelledEdge, LabelledGraph
 from ssa_operator.core.objects.source_location import SourceLocation
 
 
-@dataclass(frozen=True, slots=True)
-class ChildState:
+class ChildState(Struct, frozen=True):
     """A live child as `status.resources` reports it."""
 
     state: str
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnGraph:
+class DrawnGraph(Struct, frozen=True, kw_only=True):
     """The graph of one parent."""
 
     title: str

@@ -8,9 +8,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.canonical_yaml import canonical_text
 from ssa_operator.cli.command_error import CommandError
@@ -24,8 +25,7 @@ PATTERN = "explored-*.yaml"
 """The files beside the golden cases of a template folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExploredSequence:
+class ExploredSequence(Struct, frozen=True, kw_only=True):
     """A sequence that broke a rule."""
 
     folder: str

@@ -10,10 +10,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.core.objects.messages import did_you_mean
@@ -38,8 +39,7 @@ INVALID = 2
 """The exit code for a case that can't be run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """One golden case."""
 
     path: Path

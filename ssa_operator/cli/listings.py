@@ -14,8 +14,9 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Self, TypeVar
+
+from msgspec import Struct
 
 from ssa_operator.controller.informers.crds import RESOURCE as DEFINITIONS
 from ssa_operator.core.objects.live_object import LiveObject
@@ -40,8 +41,7 @@ FORBIDDEN = "listing them is forbidden"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The objects of a scope."""
 
     objects: Sequence[LiveObject] = ()

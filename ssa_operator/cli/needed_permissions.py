@@ -8,9 +8,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_parent import as_created
@@ -56,8 +58,7 @@ ServedIn = Callable[[GroupKind], ServedKind | None]
 """How a cluster serves a kind, None if it doesn't."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class Files(Struct, frozen=True, kw_only=True):
     """The files that permissions are derived from."""
 
     templates: Sequence[Path]
@@ -67,8 +68,7 @@ class Files:
     """Files and folders with parents."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeededPermissions:
+class NeededPermissions(Struct, frozen=True, kw_only=True):
     """What an operator with these files needs."""
 
     needs: tuple[PermissionNeed, ...]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ssa_operator.cli.command_error import CommandError
 
@@ -30,8 +31,7 @@ _SIMILARITY = 0.6
 """The least ratio of difflib between a mistyped word and a suggestion: `deploymnet` and `deployment` have 0.9."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
+class ObjectReference(Struct, frozen=True):
     """An object, or all objects of a kind, as the user named it."""
 
     kind: str
@@ -44,8 +44,7 @@ class ObjectReference:
         return f"{self.kind}/{self.name}" if self.name else self.kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundObject:
+class FoundObject(Struct, frozen=True, kw_only=True):
     """An object of the cluster, and its resource."""
 
     resource: Resource

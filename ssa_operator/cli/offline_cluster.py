@@ -15,6 +15,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
@@ -33,8 +35,7 @@ from ssa_operator.rendering.folder.sources import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineParent:
+class OfflineParent(Struct, frozen=True, kw_only=True):
     """A rendered and planned parent."""
 
     folder: Folder

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.drawn_graph import DrawnGraph
@@ -32,8 +34,7 @@ from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.render import render, render_traced
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class Files(Struct, frozen=True, kw_only=True):
     """The files of a command."""
 
     templates: Sequence[Path]
@@ -86,8 +87,7 @@ def graph_of_kind(word: str, files: Files) -> DrawnGraph:
     return offline.graph(sample, "from a sample of its CRD, because there is no example")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offline:
+class _Offline(Struct, frozen=True, kw_only=True):
     """The templates and CRDs of a command."""
 
     sources: Sources

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.template_folders import CRDKind, as_served, cluster_scoped
@@ -27,8 +28,7 @@ from ssa_operator.rendering.folder.sources import Folder
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentError:
+class ParentError(Struct, frozen=True, kw_only=True):
     """A reason for which the API server would refuse a parent."""
 
     location: SourceLocation
@@ -37,8 +37,7 @@ class ParentError:
     """The API server's words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrunedField:
+class PrunedField(Struct, frozen=True, kw_only=True):
     """A field that the API server removes from a parent."""
 
     location: SourceLocation
@@ -51,8 +50,7 @@ class PrunedField:
         return f"{self.location}: {self.message}, and the API server removes it{hint}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedParent:
+class CreatedParent(Struct, frozen=True, kw_only=True):
     """A parent as the API server returns it."""
 
     name: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.listings import FORBIDDEN, Listings
 from ssa_operator.core.objects.identity import GroupKind, Identity, read_group_kind
@@ -45,8 +46,7 @@ _WORKLOADS = (*BELOW, _CLAIM)
 """The kinds that the controller of a custom resource may create below it, beside those that its status lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """An object whose owned objects are to be found. `live` is None if only its identity is known."""
 
     identity: Identity
@@ -54,8 +54,7 @@ class Owner:
     live: LiveObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedObjects:
+class OwnedObjects(Struct, frozen=True):
     """The trees below some owners."""
 
     below: Mapping[str, Sequence[Mapping[str, Any]]]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.children import ListedChildren, list_children, status_entries
 from ssa_operator.cli.command_error import CommandError
@@ -43,8 +44,7 @@ MAX_NAMESPACES = 16
 """The most namespaces whose children are listed one by one. With more, all namespaces are listed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedParent:
+class ListedParent(Struct, frozen=True, kw_only=True):
     """A parent and its resource."""
 
     live: LiveObject
@@ -60,8 +60,7 @@ class ListedParent:
         return self.cluster_scope or not self.resource.namespaced
 
 
-@dataclass(frozen=True, slots=True)
-class MissingReport:
+class MissingReport(Struct, frozen=True):
     """The fields of a status that the operator can't write, and the reason."""
 
     fields: tuple[str, ...] = ()

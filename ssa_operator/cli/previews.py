@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, collect_rarely, connect_for_preview
@@ -34,8 +36,7 @@ USAGE = 2
 """The exit code of wrong arguments, and of errors of `diff` and `plan`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedParent:
+class NamedParent(Struct, frozen=True, kw_only=True):
     """A parent that a command names."""
 
     parent: Parent
@@ -45,8 +46,7 @@ class NamedParent:
     """The line of the file; None for a parent in the cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewSession:
+class PreviewSession(Struct, frozen=True, kw_only=True):
     """An open preview, and the client that it reads with."""
 
     preview: Preview

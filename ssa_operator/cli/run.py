@@ -191,14 +191,19 @@ def run(
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
-    """The files of the two options. Raises CommandError if only one is given."""
-    from ssa_operator.controller.serving_certificate import CertificateFiles
+    """The files of the two options. Raises CommandError if only one is given, or if they hold no certificate."""
+    from ssa_operator.controller.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
 
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
         raise CommandError("--tls-cert-file and --tls-key-file belong together; write both or none", code=2)
-    return CertificateFiles(certificate=certificate, key=key)
+    files = CertificateFiles(certificate=certificate, key=key)
+    try:
+        ServingCertificate(files)
+    except CertificateError as error:
+        raise CommandError(f"--tls-cert-file, --tls-key-file: {error}", code=2) from error
+    return files
 
 
 def _duration(option: str, text: str) -> float:
@@ -216,6 +221,6 @@ def address(listen: str) -> tuple[str | None, int] | None:
     if not listen:
         return None
     host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise CommandError(f"--listen is {listen!r}; write HOST:PORT", code=2)
     return host.strip("[]") or None, int(port)

@@ -11,11 +11,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import nodes
+from msgspec import Struct
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding, Severity
@@ -47,8 +48,7 @@ ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     """What `check` looks at."""
 
     sources: Sources

@@ -8,9 +8,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.core.objects.built_in_kinds import ApiKind

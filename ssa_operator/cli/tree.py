@@ -99,7 +99,7 @@ def _draw(data: Mapping[str, Any], now: float) -> Sequence[Line]:
 
 async def _again(listings: Listings, found: FoundObject) -> FoundObject:
     """The object as it is now. Raises CommandError once it is gone."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from ssa_operator.kube.api.request import Scope
 

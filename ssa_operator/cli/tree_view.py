@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.durations import age
 from ssa_operator.core.objects.live_object import LiveObject
@@ -34,8 +35,7 @@ COLOURS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One object: where it is in the tree, what it is, and how it is."""
 
     guides: str = ""

@@ -15,8 +15,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey

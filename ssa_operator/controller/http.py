@@ -5,7 +5,8 @@ Promises:
   worker is stuck, because only a restart helps then. An unreachable API server does not change it.
 - `/readyz` is ok once the informer of every folder whose resource exists has synced. Its text names the other folders,
   and missing permissions, which don't change its code.
-- `/objects` shows caches and last reports, sends no request to the cluster, and never shows a Secret's content.
+- `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
+  API server.
 - Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
 - No request changes the operator or the cluster.
 """
@@ -13,11 +14,13 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any, Self
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.http_access import AccessControl
@@ -56,7 +59,9 @@ class Server:
                 web.get("/objects/{folder}/{namespace}/{name}", self._object),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_log(), handler_cancellation=True, shutdown_timeout=1.0
+        )
 
     @property
     def port(self) -> int:
@@ -65,11 +70,14 @@ class Server:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        context = None
+        context = None if self._certificate is None else self._certificate.context
+        try:
+            await web.TCPSite(self._runner, self._host, self._port, ssl_context=context).start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
         if self._certificate is not None:
-            context = self._certificate.context
             self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
-        await web.TCPSite(self._runner, self._host, self._port, ssl_context=context).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -128,6 +136,14 @@ class Server:
             return self._operator.folders[folder]
         reason = self._operator.missing.get(folder, "there is no such template folder")
         raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+
+
+def _log() -> logging.Logger:
+    """A log without requests that are no HTTP: aiohttp quotes them, with their tokens, and anyone may send them."""
+    log = logging.getLogger("ssa_operator.http")
+    if not log.filters:
+        log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+    return log
 
 
 def _permission(parents: ParentInformer, verb: str, namespace: str = "", name: str = "") -> Permission:

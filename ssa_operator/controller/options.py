@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ssa_operator.controller.serving_certificate import CertificateFiles
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
@@ -27,8 +28,7 @@ class ApplyMode(StrEnum):
     """Only the manifests that may have changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options of `ssa-operator run`."""
 
     templates: tuple[Path, ...] = (Path("templates"),)

@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.folder_controllers import FolderControllers
 from ssa_operator.controller.informers.parents import ParentInformer

@@ -11,10 +11,13 @@ Promises:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.controller.folder_controllers import FolderControllers
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
@@ -46,8 +49,7 @@ from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class Planned(Struct, frozen=True, kw_only=True):
     """What a reconcile of one parent would do now."""
 
     parent: Parent
@@ -193,7 +195,7 @@ class Preview:
         again = self.render_traced(planned)
         traced = {_key(document): document for document in again.documents}
         documents = tuple(_traced_document(document, traced.get(_key(document))) for document in rendered.documents)
-        rendered = replace(rendered, documents=documents)
+        rendered = dataclasses.replace(rendered, documents=documents)
         return (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
 
     async def plan_applied(self, parent: Parent) -> Planned:
@@ -234,7 +236,7 @@ def _key(document: Document) -> tuple[SourceLocation, str]:
 
 
 def _traced_document(document: Document, traced: Document | None) -> Document:
-    return document if traced is None else replace(document, origin_of=traced.origin_of)
+    return document if traced is None else dataclasses.replace(document, origin_of=traced.origin_of)
 
 
 def render_state(planned: Planned) -> ParentState:

@@ -13,9 +13,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ssa_operator.controller.informers.parents import ParentKey
@@ -65,8 +66,7 @@ class TracedRequests:
         self._tracer.request(request, code, seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileContext:
+class ReconcileContext(Struct, frozen=True, kw_only=True):
     """A reconcile in progress, as logs, metrics and traces name it."""
 
     key: ParentKey

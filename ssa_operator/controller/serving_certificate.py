@@ -1,7 +1,8 @@
 """The certificate of the HTTP server, from two files that something else renews.
 
 Promises:
-- A renewed pair counts for the next connection, at most CHECK_INTERVAL seconds after both files are there.
+- A renewed pair counts for new connections, at most CHECK_INTERVAL seconds after both files are there, also if it has
+  another type of key.
 - A pair that can't be used is logged once, and the one before it goes on.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 log = logging.getLogger("ssa_operator")
 
@@ -23,8 +25,7 @@ class CertificateError(Exception):
     """The files are no certificate with its key; the message names them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateFiles:
+class CertificateFiles(Struct, frozen=True, kw_only=True):
     """The files, in PEM: the certificate with its intermediates, and its private key."""
 
     certificate: Path
@@ -37,16 +38,21 @@ class CertificateFiles:
         except OSError as error:
             raise CertificateError(f"{error.filename}: {error.strerror}") from error
 
+    def __str__(self) -> str:
+        return f"{self.certificate} and {self.key}"
+
 
 class ServingCertificate:
-    """A TLS context with the pair of the files. Raises CertificateError if they hold none."""
+    """`context` gives each connection the pair of the files. Raises CertificateError if they hold none."""
 
     def __init__(self, files: CertificateFiles) -> None:
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._files = files
         self._problem = ""
-        self._pair = files.read()
-        self._load(self.context)
+        self._pair, self._current = self._load()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # OpenSSL calls it for each connection, also without a name. A context in use would keep a pair of another type
+        # of key beside the new one, and lose both if it refuses the new one.
+        self.context.sni_callback = self._use_current
 
     async def follow(self) -> None:
         """Use renewed files, until cancelled."""
@@ -57,25 +63,29 @@ class ServingCertificate:
     def renew(self) -> None:
         """Use the files if they changed."""
         try:
-            pair = self._files.read()
-            if pair == self._pair:
+            if self._files.read() == self._pair:
+                self._problem = ""
                 return
-            # The context in use keeps the old pair if a fresh one refuses the new pair.
-            self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
-            self._load(self.context)
+            self._pair, self._current = self._load()
         except CertificateError as error:
             if self._problem != str(error):
                 log.warning("the certificate is not renewed: %s", error)
                 self._problem = str(error)
             return
-        self._pair, self._problem = pair, ""
+        self._problem = ""
         log.info("the certificate of the HTTP server is renewed from %s", self._files.certificate)
 
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _use_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
+        pair, context = self._files.read(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            context.load_cert_chain(self._files.certificate, self._files.key)
+            # Without a password OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(self._files.certificate, self._files.key, password="")
         except (ssl.SSLError, OSError) as error:
             reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else str(error)
-            raise CertificateError(
-                f"{self._files.certificate} and {self._files.key} are no certificate with its key: {reason}"
-            ) from error
+            raise CertificateError(f"{self._files} are no certificate with its unencrypted key: {reason}") from error
+        if self._files.read() != pair:
+            raise CertificateError(f"{self._files} change at this moment")
+        return pair, context

@@ -11,10 +11,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
@@ -203,8 +204,7 @@ class Snapshot:
         return {**body, "data": {**data, **same}} if data else dict(body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SnapshotView:
+class _SnapshotView(Struct, frozen=True, kw_only=True):
     """The ClusterView of one stored parent."""
 
     snapshot: Snapshot

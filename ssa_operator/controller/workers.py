@@ -18,8 +18,9 @@ import math
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey

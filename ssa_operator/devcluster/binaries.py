@@ -15,10 +15,10 @@ import os
 import platform
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
+from msgspec import Struct, field
 
 from ssa_operator.devcluster import build, release
 from ssa_operator.devcluster.file_lock import hold_lock
@@ -39,8 +39,7 @@ class BinariesError(Exception):
     """Every source of the programs failed. The text names each with its reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryLocations:
+class BinaryLocations(Struct, frozen=True, kw_only=True):
     """The folders and addresses of the programs."""
 
     assets: Path | None

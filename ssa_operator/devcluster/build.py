@@ -16,8 +16,9 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, ProgressCallback
@@ -38,8 +39,7 @@ _POLL_SECONDS = 0.3
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoToolchain:
+class GoToolchain(Struct, frozen=True, kw_only=True):
     """A Go toolchain."""
 
     program: Path

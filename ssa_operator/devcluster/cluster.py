@@ -12,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import os
 import re
@@ -19,12 +20,14 @@ import shutil
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import platformdirs
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ssa_operator.devcluster import api, binaries, cluster_record, components, credentials, objects, processes
 from ssa_operator.devcluster.cluster_record import ClusterRecord
@@ -51,8 +54,7 @@ class _PortTakenError(Exception):
     """Another process took a port before the component listened on it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSpec:
+class ClusterSpec(Struct, frozen=True, kw_only=True):
     """The specification of a cluster. Raises ClusterError for an invalid name."""
 
     name: str = "default"
@@ -129,7 +131,7 @@ class Cluster:
         """Starts a stopped component without waiting for it. Returns the cluster with the new pid."""
         command = _require_record(self.directory).command(name, self.directory)
         pid = await self._own_group().start(command)
-        return replace(self, pids={**self.pids, name: pid})
+        return dataclasses.replace(self, pids={**self.pids, name: pid})
 
     async def wait_until_ready(self) -> None:
         """Waits until /readyz is ok. Raises ProcessError if a component ends before."""
@@ -146,8 +148,7 @@ class Cluster:
         return self.group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterStatus:
+class ClusterStatus(Struct, frozen=True, kw_only=True):
     """The state of a cluster."""
 
     name: str
@@ -280,7 +281,7 @@ async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Clust
             await _remove(layout.directory)
             raise _PortTakenError(str(error).splitlines()[0]) from error
         raise
-    return replace(cluster, group=group)
+    return dataclasses.replace(cluster, group=group)
 
 
 async def _start_components(group: ProcessGroup, commands: Commands, url: str, nodes: int) -> dict[str, int]:

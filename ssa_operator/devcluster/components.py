@@ -8,8 +8,9 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ssa_operator.devcluster.processes import Command
 
@@ -20,8 +21,7 @@ SERVICE_ADDRESS = "10.0.0.1"
 """The first address of the range. The Service `kubernetes` gets it, so the serving certificate names it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
+class Ports(Struct, frozen=True, kw_only=True):
     """The loopback ports of one cluster."""
 
     etcd: int
@@ -30,8 +30,7 @@ class Ports:
     kwok: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """The paths of one cluster's files, all below `directory`."""
 
     directory: Path
@@ -68,8 +67,7 @@ class Layout:
         return self.directory / f"{name}.log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentOptions:
+class ComponentOptions(Struct, frozen=True, kw_only=True):
     """The fields of a ClusterSpec that are flags of a component."""
 
     audit: bool
@@ -84,8 +82,7 @@ class ComponentOptions:
         return ("--feature-gates=AllAlpha=false,AllBeta=false",) if self.stable_only else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
+class Commands(Struct, frozen=True, kw_only=True):
     """The command of every component, in the order in which they can be started."""
 
     etcd: Command

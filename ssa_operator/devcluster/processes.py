@@ -18,9 +18,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.devcluster import supervisor
 
@@ -36,8 +37,7 @@ class ProcessError(Exception):
     """A process could not be started, ended by itself, or could not be ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """One process to start."""
 
     name: str

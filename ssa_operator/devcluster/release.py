@@ -13,10 +13,10 @@ import json
 import re
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from msgspec import Struct
 
 from ssa_operator.devcluster.progress import Progress, ProgressCallback
 from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, UnavailableError
@@ -26,16 +26,14 @@ _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """An operating system and an architecture by Go's names, such as `linux` and `amd64`."""
 
     system: str
     machine: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseURLs:
+class ReleaseURLs(Struct, frozen=True, kw_only=True):
     """The base URLs of the projects' releases."""
 
     kubernetes: str = "https://dl.k8s.io/release"
@@ -48,8 +46,7 @@ Checksum = Callable[[str, str], str | None]
 """Finds the SHA-256 of a file in the text of a published checksum file, in hexadecimal. None if it has none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """One published file."""
 
     program: str

@@ -13,8 +13,10 @@ no randomness and no sets, and a value that only Python's repr() can write is re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Selection
@@ -77,8 +79,7 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
             yield at, RenderProblem(message, document.location_of(path), (identity,))
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplayedRandomness:
+class _ReplayedRandomness(Struct, frozen=True):
     """A cluster view that records its random numbers, and first replays those of another one."""
 
     cluster: ClusterView

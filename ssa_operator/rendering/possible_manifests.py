@@ -9,13 +9,15 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import nodes
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
@@ -65,7 +67,7 @@ def template_contents(
         lines = _lines(_pieces(expansion, file.name, unknown), expansion.conditions)
         for document in _documents(lines):
             for manifest in _Document(document, unknown).manifests():
-                manifests[replace(manifest, generated_values=expansion.generates)] = None
+                manifests[dataclasses.replace(manifest, generated_values=expansion.generates)] = None
     if templates.status is not None:
         _pieces(expansion, templates.status.name, unknown)
     return TemplateContents(
@@ -88,8 +90,7 @@ def _pieces(expansion: Expansion, file: str, unknown: dict[UnknownPart, None]) -
 # Lines.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(Struct, frozen=True, kw_only=True):
     """A line of the expanded text, in one branch."""
 
     text: str
@@ -185,8 +186,7 @@ def _documents(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
 # Documents.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Field:
+class _Field(Struct, frozen=True, kw_only=True):
     """A field of a document, in one branch."""
 
     key: str

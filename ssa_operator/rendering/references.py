@@ -12,8 +12,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -61,8 +63,7 @@ def resolve_references(results: Sequence[Result], api: TemplateAPI) -> list[Resu
     return [*kept, *_reference_problems(results, resolution, api)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resolution:
+class _Resolution(Struct, frozen=True, kw_only=True):
     """The references of a render and the manifests that they match."""
 
     locations: Mapping[Reference, SourceLocation | None]

@@ -9,10 +9,12 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
@@ -223,7 +225,9 @@ def _render_file(
 
 def _with_origins(result: Result) -> Result:
     """A traced result; a document without a value of the parent or the cluster consists of literals."""
-    return replace(result, origin_of=_literal) if isinstance(result, Document) and result.origin_of is None else result
+    if isinstance(result, Document) and result.origin_of is None:
+        return dataclasses.replace(result, origin_of=_literal)
+    return result
 
 
 def _literal(_: FieldPath) -> Origin:
@@ -234,7 +238,7 @@ def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Res
     """A result with the dependencies of its whole file."""
     if isinstance(result, RenderProblem):
         return result
-    return replace(result, dependencies=merge_dependencies(result.dependencies, more))
+    return dataclasses.replace(result, dependencies=merge_dependencies(result.dependencies, more))
 
 
 def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) -> tuple[tuple[Node, ...], SlotValues]:

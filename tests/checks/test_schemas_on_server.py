@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.checks.findings import Severity
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi

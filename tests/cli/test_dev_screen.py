@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.cli.dev_screen import KEYS, Request, Scene, ScreenState, draw, event_text, on_key
 from ssa_operator.cli.keyboard import parse_keys

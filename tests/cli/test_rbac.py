@@ -64,7 +64,11 @@ async def test_with_namespaces_each_has_a_role_and_the_cluster_role_has_only_wha
         ("Role", "team-b", "ssa-operator"),
     ]
     (cluster_role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
-    assert [rule["resources"] for rule in cluster_role["rules"]] == [["customresourcedefinitions"]]
+    assert [rule["resources"] for rule in cluster_role["rules"]] == [
+        ["customresourcedefinitions"],
+        ["tokenreviews"],
+        ["subjectaccessreviews"],
+    ]
 
 
 async def test_json_is_a_list_of_the_same_manifests() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller import crd_installation as crds
 from ssa_operator.controller.options import Options

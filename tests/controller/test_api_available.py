@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller import folder_controllers
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind

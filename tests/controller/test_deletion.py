@@ -7,11 +7,11 @@ import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.identity import GroupKind, Identity

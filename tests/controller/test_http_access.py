@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
+import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ssa_operator.controller import http_access
 from ssa_operator.controller.http import Server
@@ -20,9 +26,11 @@ from ssa_operator.devcluster.certificates import CertificateAuthority, KeyPair
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.clock import SYSTEM
 from tests.controller.harness import ECHOES, Desk, MakeOptions, Operate, echo
 from tests.controller.permissions import API, Rules
 from tests.controller.test_health import UNREACHABLE
+from tests.devcluster.waiting import until
 
 EVERYWHERE = "0.0.0.0"
 TRUST = CertificateAuthority("tests", dt.datetime.now(dt.UTC))
@@ -202,9 +210,9 @@ async def test_with_a_certificate_the_server_speaks_https_only(options: MakeOpti
                 await session.get(f"http://127.0.0.1:{server.port}/healthz")
 
 
-def served(certificate: ServingCertificate) -> bytes | None:
-    """The certificate that a new connection gets, in DER."""
-    trusting = ssl.create_default_context(cadata=TRUST.certificate.decode())
+def served(certificate: ServingCertificate, *trusted: bytes) -> bytes | None:
+    """The certificate that a new connection gets, in DER. It trusts these, too."""
+    trusting = ssl.create_default_context(cadata=b"".join((TRUST.certificate, *trusted)).decode())
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = certificate.context.wrap_bio(up, down, server_side=True)
     client = trusting.wrap_bio(down, up, server_hostname="127.0.0.1")
@@ -231,10 +239,121 @@ def test_a_renewed_certificate_counts_for_new_connections(tmp_path: Path) -> Non
     assert served(certificate) == ssl.PEM_cert_to_DER_cert(second.certificate.decode())
 
 
+def new_rsa_pair() -> KeyPair:
+    """A certificate that signs itself."""
+    key, name = rsa.generate_private_key(65537, 2048), x509.Name([])
+    now = dt.datetime.now(dt.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(address, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return KeyPair(
+        certificate=signed.public_bytes(pem), key=key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    )
+
+
+def test_a_renewed_certificate_may_have_another_type_of_key(tmp_path: Path) -> None:
+    """A TLS context keeps a certificate of each type, and prefers the old one."""
+    certificate = ServingCertificate(write(new_pair(), tmp_path))
+    other = new_rsa_pair()
+    write(other, tmp_path)
+    certificate.renew()
+    assert served(certificate, other.certificate) == ssl.PEM_cert_to_DER_cert(other.certificate.decode())
+
+
+def test_an_encrypted_key_is_an_error_and_no_prompt(tmp_path: Path) -> None:
+    files = write(new_pair(), tmp_path)
+    key = serialization.load_pem_private_key(files.key.read_bytes(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"password"),
+    )
+    files.key.write_bytes(encrypted)
+    with pytest.raises(CertificateError, match="unencrypted key"):
+        ServingCertificate(files)
+
+
+@contextlib.asynccontextmanager
+async def without_api_server(options: MakeOptions, folder: Path, host: str) -> AsyncIterator[Server]:
+    path = folder / "kubeconfig"
+    path.write_text(UNREACHABLE)
+    async with (
+        Client(await credentials.load(str(path), None)) as client,
+        Server(Operator(client, RESTMapper(client), options()), host, 0) as server,
+    ):
+        yield server
+
+
+async def raw(server: Server, *headers: bytes) -> bytes:
+    """The answer to a request for /metrics with exactly these headers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"\r\n".join((b"GET /metrics HTTP/1.1", b"Connection: close", *headers, b"", b"")))
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_a_token_that_can_be_none_is_no_error_of_the_server(
+    options: MakeOptions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with without_api_server(options, tmp_path, EVERYWHERE) as server:
+        foreign = await raw(server, b"Host: a", b"Authorization: Bearer \xff\xfe")
+        broken = await raw(server, b"Host: a", b"Authorization : Bearer some-token")
+    assert foreign.startswith(b"HTTP/1.1 401 ")
+    assert b" 400 Bad Request" in broken
+    assert "some-token" not in caplog.text
+
+
+async def test_a_web_page_whose_name_resolves_to_this_host_reads_nothing(options: MakeOptions, tmp_path: Path) -> None:
+    async with without_api_server(options, tmp_path, "127.0.0.1") as server:
+        assert (await raw(server, b"Host: localhost:8080")).startswith(b"HTTP/1.1 200 ")
+        assert (await raw(server, b"Host: page.example.com:8080")).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_requests_with_the_same_question_ask_once_and_too_many_do_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_access, "_MAX_WAITING", 10)
+    answers: http_access._Answers[str, bool] = http_access._Answers(SYSTEM)
+    asked, may_answer = [], asyncio.Event()
+
+    async def ask() -> bool:
+        asked.append(1)
+        await may_answer.wait()
+        return True
+
+    waiting = [asyncio.create_task(answers.get(f"key-{number % 2}", ask)) for number in range(10)]
+    await until(lambda: len(asked) == 4)
+    with pytest.raises(web.HTTPServiceUnavailable, match="Service Unavailable"):
+        await answers.get("other", ask)
+    may_answer.set()
+    assert await asyncio.gather(*waiting) == [True] * 10
+    assert len(asked) == 4  # as many as run in parallel
+
+
+async def test_a_review_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_access, "REVIEW_TIMEOUT", 0.01)
+    answers: http_access._Answers[str, bool] = http_access._Answers(SYSTEM)
+
+    async def ask() -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    with pytest.raises(web.HTTPServiceUnavailable):
+        await answers.get("key", ask)
+
+
 def test_files_that_are_no_certificate_are_named(tmp_path: Path) -> None:
     files = write(new_pair(), tmp_path)
     files.key.write_bytes(new_pair().key)
-    with pytest.raises(CertificateError, match=r"tls\.crt and .*tls\.key are no certificate with its key"):
+    with pytest.raises(CertificateError, match=r"tls\.crt and .*tls\.key are no certificate with its unencrypted key"):
         ServingCertificate(files)
     files.key.unlink()
     with pytest.raises(CertificateError, match=r"tls\.key: No such file"):

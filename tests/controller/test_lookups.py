@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import logging
 import uuid
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers import lookups
 from ssa_operator.controller.informers.crds import RESOURCE, CRDInformer
@@ -453,5 +453,5 @@ async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: 
     assert informers.answer(query).absent
     crds.reflector.cache.upsert(LiveObject.of(crd))
     assert "has not yet begun to serve Echo" in informers.answer(query).unknown
-    other = dataclasses.replace(query, api_version="example.com/v7")
+    other = replace(query, api_version="example.com/v7")
     assert informers.answer(other).absent

@@ -6,11 +6,10 @@ The cluster of the model only holds objects. How an API server merges and valida
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
+
+from msgspec.structs import fields
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
@@ -113,7 +114,7 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
         "renders": {},
     }
     for name, group in _GROUPS.items():
-        for field in fields(group):
+        for field in fields(group):  # type: ignore[arg-type]
             if field.name in changes:
                 groups[name][field.name] = changes.pop(field.name)
     values = {name: group(**groups[name]) for name, group in _GROUPS.items()}

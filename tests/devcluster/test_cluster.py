@@ -11,11 +11,11 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.devcluster import binaries, cluster_record, processes
 from ssa_operator.devcluster import cluster as clusters

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 import yaml
 
+from ssa_operator.controller.http import Server
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
@@ -22,6 +23,7 @@ from tests.cli.process import run
 from tests.conftest import Kubectl
 from tests.controller.harness import DEPLOYMENT, ECHOES, PATIENCE, Desk, Running, echo, not_ready_because, operating
 from tests.controller.permissions import with_token
+from tests.controller.test_http_access import EVERYWHERE, Reader
 from tests.devcluster.audit import audited
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
@@ -367,6 +369,9 @@ async def test_the_operator_uses_every_permission_that_the_command_prints(
         operating(operator.client, options(templates, desk.namespace)) as running,
     ):
         await rename_child(running, desk)
+        async with Server(running.operator, EVERYWHERE, 0) as server:
+            stranger = Reader(server, (await desk.kubectl("create", "token", "default")).strip())
+            assert await stranger.status("/metrics") == 403
     assert operator.refused(cluster) == []
     checked_in_an_apply = {("apps", "deployments", "create"), ("example.com", "echoes/finalizers", "update")}
     seldom = {(group, resource, verb) for group, resource, verb in operator.granted if verb in UNSEEN}

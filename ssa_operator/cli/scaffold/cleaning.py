@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import split_api_version
 from ssa_operator.core.objects.manifest import without_nulls
@@ -69,8 +70,7 @@ _DEFAULTED_GROUPS = frozenset({"", "apps", "batch"})
 _SECRET_LENGTH_LIMIT = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class Cleaned(Struct, frozen=True, kw_only=True):
     """Manifests without what the cluster and Helm added."""
 
     bodies: Sequence[dict[str, Any]]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.cli.scaffold.names import ScaffoldError
 from ssa_operator.core.objects.quantity import amount
@@ -61,8 +62,7 @@ _MAP = re.compile(r"map\[(?:string\])?(?P<value>[^\[\]]+(?:\[.*\])?|\[\].+)\]?")
 _FORM = "write name:type, name:type=default or name:type! (required)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class Leaf(Struct, frozen=True, kw_only=True):
     """A field whose value isn't a mapping with declared fields."""
 
     path: tuple[str, ...]

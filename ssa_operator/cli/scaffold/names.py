@@ -7,7 +7,8 @@ Promises:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class ScaffoldError(ValueError):
@@ -24,8 +25,7 @@ _LIST = "List"
 _PROTECTED = re.compile(r"(^|\.)(k8s|kubernetes)\.io$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceNames:
+class ResourceNames(Struct, frozen=True, kw_only=True):
     """The names of a custom resource. Raises ScaffoldError if the API server would refuse one."""
 
     kind: str

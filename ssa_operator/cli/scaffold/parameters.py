@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.cli.scaffold.fields import QUANTITY
 from ssa_operator.cli.scaffold.template_text import TemplateText, expression
 from ssa_operator.core.objects.quantity import amount
@@ -32,8 +34,7 @@ _RESOURCES: Mapping[str, Any] = {
 _WORD = re.compile(r"[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """A value of manifests that became a field."""
 
     path: tuple[str, ...]

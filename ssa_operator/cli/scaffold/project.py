@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ssa_operator.cli.scaffold import starter
 from ssa_operator.cli.scaffold.cleaning import clean
@@ -30,8 +31,7 @@ VERSION = "v1alpha1"
 """The version of a new resource, by the convention for an API that may still change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What the user asks for. At most one of `fields`, `example`, `crd` and `manifests` is given."""
 
     kind: str
@@ -47,8 +47,7 @@ class Request:
     manifests: Sequence[Mapping[str, Any]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What is written."""
 
     names: ResourceNames

@@ -16,9 +16,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct
 
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.informer import Informer, wait_for_sync
@@ -62,8 +63,7 @@ class LookupListener(Protocol):
         """An object that the parent's templates look up changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CachedAnswer:
+class _CachedAnswer(Struct, frozen=True, kw_only=True):
     """An Answer, with the live objects instead of their bodies."""
 
     lives: Collection[LiveObject] = ()

@@ -12,7 +12,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.core.objects.identity import Identity

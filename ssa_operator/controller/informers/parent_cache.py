@@ -9,8 +9,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -27,8 +28,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.folder.sources import Folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
+class Parent(Struct, frozen=True, kw_only=True):
     """The parent of a reconcile."""
 
     live: LiveObject
@@ -58,8 +58,7 @@ class KindInputs(NamedTuple):
     kubernetes_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResyncInputs:
+class ResyncInputs(Struct, frozen=True, kw_only=True):
     """Everything that a resync follows from, but time and the answers to lookups, whose versions the informers of
     lookups keep.
     """
@@ -70,16 +69,14 @@ class ResyncInputs:
     kinds: KindInputs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepeatableResync:
+class RepeatableResync(Struct, frozen=True, kw_only=True):
     """The last resync of a parent, which changed nothing."""
 
     inputs: ResyncInputs
     applies: tuple[RepeatableApply, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentState:
+class ParentState(Struct, frozen=True, kw_only=True):
     """What the process remembers of a parent between two reconciles."""
 
     children: ChildHistory = field(default_factory=ChildHistory)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
@@ -49,8 +50,7 @@ class ParentKey(NamedTuple):
         return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Served(Struct, frozen=True, kw_only=True):
     """How the cluster serves a folder's resource."""
 
     resource: Resource

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess

@@ -14,7 +14,8 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
@@ -46,8 +47,7 @@ that, the next reconcile sends it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Existing:
+class Existing(Struct, frozen=True):
     """A step whose object was planned to be created, and the object that exists."""
 
     step: Step

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
@@ -23,8 +24,7 @@ from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAccess:
+class ClusterAccess(Struct, frozen=True, kw_only=True):
     """The client, the informers, and the recorder of Events."""
 
     client: Client

@@ -8,7 +8,8 @@ Promises:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field

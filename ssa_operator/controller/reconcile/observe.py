@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims

@@ -9,7 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.core.objects.built_in_kinds import ApiKind
@@ -20,8 +21,7 @@ from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.policies.apply_once import is_done
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentView:
+class ParentView(Struct, frozen=True, kw_only=True):
     """The ClusterView of one parent."""
 
     now: float

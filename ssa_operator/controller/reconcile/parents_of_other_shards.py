@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.other_shards import OtherShards
 from ssa_operator.core.objects.live_object import LiveObject

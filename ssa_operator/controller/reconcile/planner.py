@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.objects.identity import Identity

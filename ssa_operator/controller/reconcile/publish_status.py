@@ -11,7 +11,8 @@ Promises:
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess

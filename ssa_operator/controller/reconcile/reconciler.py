@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
@@ -73,8 +75,7 @@ from ssa_operator.core.status.verdict import Verdict
 Outcomes = tuple[Outcome, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
+class Reconciled(Struct, frozen=True, kw_only=True):
     """The result of a reconcile."""
 
     state: ParentState

@@ -17,8 +17,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
@@ -56,8 +58,7 @@ _CAUSE_LIMIT = 300
 """Characters of one cause in the API server's message. It quotes values, and for a Job that is a whole pod template."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImmutableChange:
+class ImmutableChange(Struct, frozen=True, kw_only=True):
     """An apply that the API server refused because an immutable field changed."""
 
     step: Step

@@ -14,8 +14,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.controller.options import ApplyMode, Options

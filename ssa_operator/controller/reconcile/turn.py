@@ -8,8 +8,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.core.objects.identity import Identity
@@ -20,8 +21,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 
 
-@dataclass(frozen=True, slots=True)
-class UnlabelledObjects:
+class UnlabelledObjects(Struct, frozen=True):
     """The objects that exist without the operator's label."""
 
     objects: Mapping[Identity, LiveObject] = field(default_factory=dict)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 PREFIX = "ssa-operator.dev/"
 
@@ -37,8 +38,7 @@ class AnnotationError(ValueError):
     """An unknown instruction or value; the text names it and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Another manifest of the same parent, written as `Kind/name`."""
 
     kind: str
@@ -48,8 +48,7 @@ class Reference:
         return f"{self.kind}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instructions:
+class Instructions(Struct, frozen=True, kw_only=True):
     """The instructions of one manifest; the defaults are those of a manifest without annotations."""
 
     recreate: Recreate = Recreate.NEVER

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
@@ -21,8 +22,7 @@ Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(Struct, frozen=True, kw_only=True):
     """The query for one object of any owner; `namespace` is '' for a cluster-scoped kind."""
 
     api_version: str
@@ -42,8 +42,7 @@ class Lookup:
         return str(self.identity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The query for all objects of a kind with these labels."""
 
     api_version: str
@@ -66,8 +65,7 @@ Query: TypeAlias = Reference | Lookup | Selection
 """What a template can query; a Reference is a child of the same parent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """The answer to a query."""
 
     objects: Sequence[Body] = ()
@@ -123,8 +121,7 @@ class ClusterView(Protocol):
         """An unpredictable number from 0 to below `below`; for generated values."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfflineClusterView:
+class OfflineClusterView(Struct, frozen=True):
     """A cluster with some objects or none, in which generated values are the same each time."""
 
     now: float = 0.0

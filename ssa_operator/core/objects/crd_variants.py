@@ -13,8 +13,9 @@ import copy
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.source_location import FieldPath, field_text
@@ -35,8 +36,7 @@ _DEPTH_LIMIT = 8
 _INTEGER = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class Variant(Struct, frozen=True, kw_only=True):
     """A parent with one changed field."""
 
     field: FieldPath

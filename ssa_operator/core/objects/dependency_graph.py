@@ -11,8 +11,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup
@@ -23,8 +24,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 N = TypeVar("N", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """That a manifest depends on another one."""
 
     target: Identity
@@ -51,8 +51,7 @@ class Edge:
         return f"{self.use.query} to {'be ready' if self.ready else 'exist'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(Struct, frozen=True, kw_only=True):
     """The manifests of one parent in the order of the templates, each with its dependencies."""
 
     edges: Mapping[Identity, tuple[Edge, ...]]

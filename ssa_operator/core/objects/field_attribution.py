@@ -13,11 +13,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
@@ -59,8 +59,7 @@ class Writer(StrEnum):
     """No manager owns the field: it is a default, or the API server sets it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldOwner:
+class FieldOwner(Struct, frozen=True, kw_only=True):
     """An entry of managedFields that owns a field."""
 
     manager: str
@@ -77,8 +76,7 @@ class FieldOwner:
         return self.manager == MANAGER and self.operation == "Apply" and not self.subresource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
+class Attribution(Struct, frozen=True, kw_only=True):
     """One field of a live object, and its writer."""
 
     path: FieldPath
@@ -130,8 +128,7 @@ def _owner(entry: ManagedFields) -> FieldOwner:
     return FieldOwner(manager=entry.manager, operation=entry.operation, subresource=entry.subresource, time=entry.time)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A field of the live object, and the same field of the manifest."""
 
     path: FieldPath

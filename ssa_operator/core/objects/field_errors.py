@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.source_location import FieldPath
 
@@ -46,8 +47,7 @@ NO_FIELD = "<nil>"
 """What the API server writes for an error of the whole object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldError:
+class FieldError(Struct, frozen=True, kw_only=True):
     """One reason why the API server refuses an object."""
 
     path: FieldPath
@@ -81,8 +81,7 @@ def error_field(path: FieldPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or NO_FIELD
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A part of an object, where the API server tells fields (`a.b`) from keys of a map (`a[b]`)."""
 
     path: FieldPath = ()

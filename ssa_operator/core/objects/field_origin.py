@@ -7,8 +7,9 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query
@@ -30,8 +31,7 @@ class OriginKind(StrEnum):
     """It is a generated value, or contains one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRead:
+class FieldRead(Struct, frozen=True):
     """A field that a template reads."""
 
     query: Query | None
@@ -53,8 +53,7 @@ class FieldRead:
         return f"{function}({self.query})" + (f".{field}" if field and not field.startswith("[") else field)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The origin of one field's value."""
 
     kind: OriginKind

@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class GroupKind(NamedTuple):
@@ -38,8 +39,7 @@ def join_api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Identity:
+class Identity(Struct, frozen=True, order=True):
     """Group, kind, namespace ('' for a cluster-scoped object) and name."""
 
     group: str

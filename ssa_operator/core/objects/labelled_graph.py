@@ -11,8 +11,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
@@ -26,8 +27,7 @@ NodeKey: TypeAlias = Identity | Query | SourceLocation
 """A manifest, an object that only a query names, or the first line of a file that waits as a whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """A manifest, or an object that a template looks up."""
 
     key: NodeKey
@@ -41,8 +41,7 @@ class Node:
     """Whether the manifest is applied only when the parent is being deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledEdge:
+class LabelledEdge(Struct, frozen=True, kw_only=True):
     """That a manifest reads another object, or comes after it."""
 
     source: NodeKey
@@ -57,8 +56,7 @@ class LabelledEdge:
     in_cycle: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledGraph:
+class LabelledGraph(Struct, frozen=True, kw_only=True):
     """The nodes in the order of their applies, and the edges by dependent."""
 
     nodes: tuple[Node, ...]

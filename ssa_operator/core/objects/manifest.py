@@ -14,8 +14,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import (
     PREFIX,
@@ -77,8 +78,7 @@ class ManifestError(ValueError):
     """A manifest that breaks a rule. The text follows the manifest's name, and says what to do ("is …", "has …")."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """What the cluster and the folder's settings require of one manifest."""
 
     namespaced: bool
@@ -89,8 +89,7 @@ class Rules:
     """Whether the manifest gets the label with its parent's bucket."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """One object as the operator applies it."""
 
     identity: Identity

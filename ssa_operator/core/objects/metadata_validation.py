@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.crd_schema import Schema
 from ssa_operator.core.objects.field_errors import ErrorType, FieldError, Place, error_field, inner_parts

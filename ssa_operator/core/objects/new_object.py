@@ -10,8 +10,9 @@ Admission webhooks and admission policies need a cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.crd_defaults import defaulted
 from ssa_operator.core.objects.crd_schema import has_status, object_schema
@@ -38,8 +39,7 @@ RULES_NOT_CHECKED = FieldError(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewObject:
+class NewObject(Struct, frozen=True, kw_only=True):
     """A custom resource as the API server stores it, or why it doesn't."""
 
     body: dict[str, Any]

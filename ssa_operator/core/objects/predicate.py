@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+
+class Judgement(Struct, frozen=True):
     """The result of a predicate for one object."""
 
     holds: bool

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.annotations import Reference, is_finalize_hook
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Body, Query
@@ -37,8 +39,7 @@ class Dependency:
     """The fields that the document reads, () for the whole object; only a traced render has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitTarget:
+class WaitTarget(Struct, frozen=True):
     """What a document waits for: that an object exists, has a field, or reaches a state."""
 
     query: Query
@@ -123,8 +124,7 @@ class Wait:
         return "waiting for " + " and ".join(map(str, self.awaited))
 
 
-@dataclass(frozen=True, slots=True)
-class RenderProblem:
+class RenderProblem(Struct, frozen=True):
     """An error of a template or of one of its documents; `str` gives the message for users."""
 
     message: str

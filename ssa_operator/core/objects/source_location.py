@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 """A field of an object: names of mappings and positions of lists, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
+class SourceLocation(Struct, frozen=True):
     """A line of a template file, and the lines that included it, innermost first."""
 
     file: str

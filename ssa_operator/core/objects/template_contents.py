@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import SourceLocation
 
@@ -17,8 +19,7 @@ PARENT_NAMESPACE = "{namespace}"
 """The namespace of a manifest or lookup in the parent's namespace. It is not a valid name, so no namespace has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoleReference:
+class RoleReference(Struct, frozen=True):
     """The role that a binding grants."""
 
     kind: str
@@ -49,8 +50,7 @@ class PossibleManifest:
     """The rules of a Role or ClusterRole, None if only a render knows them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PossibleLookup:
+class PossibleLookup(Struct, frozen=True, kw_only=True):
     """A call of `lookup` or `lookup_all`."""
 
     group_kind: GroupKind
@@ -62,16 +62,14 @@ class PossibleLookup:
     """'' for all namespaces; None if only a render knows it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PossibleField:
+class PossibleField(Struct, frozen=True, kw_only=True):
     """A field of the parent that a template reads: `spec`, then `spec.a`, then `spec.a.b`."""
 
     path: tuple[str, ...]
     location: SourceLocation
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownPart:
+class UnknownPart(Struct, frozen=True):
     """A part of a template whose value only a render knows."""
 
     message: str
@@ -82,8 +80,7 @@ class UnknownPart:
         return f"{self.location}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateContents:
+class TemplateContents(Struct, frozen=True, kw_only=True):
     """Everything that the templates of one folder can render and look up."""
 
     manifests: tuple[PossibleManifest, ...] = ()

@@ -10,8 +10,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
@@ -35,33 +36,28 @@ from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
 from ssa_operator.core.readiness.pod_failures import PodCheck
 
 
-def _nothing() -> Mapping[Any, Any]:
-    return NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildHistory:
+class ChildHistory(Struct, frozen=True, kw_only=True):
     """The memory of each feature that concerns children, by child."""
 
-    apply_records: Mapping[Identity, ApplyRecord] = field(default_factory=_nothing)
+    apply_records: Mapping[Identity, ApplyRecord] = NOTHING
     """What the last apply of each child left behind."""
-    recreations: Mapping[Identity, Recreation] = field(default_factory=_nothing)
+    recreations: Mapping[Identity, Recreation] = NOTHING
     """The children that were deleted to be recreated."""
-    conflicts: Mapping[Identity, ConflictHistory] = field(default_factory=_nothing)
+    conflicts: Mapping[Identity, ConflictHistory] = NOTHING
     """What other managers changed."""
     conflicts_observed_at: float = 0.0
     """When a reconcile last looked for foreign changes, in seconds since the epoch."""
-    shown_warnings: Mapping[Identity, frozenset[str]] = field(default_factory=_nothing)
+    shown_warnings: Mapping[Identity, frozenset[str]] = NOTHING
     """The API server's warnings that were shown already."""
-    feedback_loops: Mapping[Identity, FeedbackLoop] = field(default_factory=_nothing)
+    feedback_loops: Mapping[Identity, FeedbackLoop] = NOTHING
     """The children that change each time they are applied."""
-    new_names: Mapping[GroupKind, NewNames] = field(default_factory=_nothing)
+    new_names: Mapping[GroupKind, NewNames] = NOTHING
     """The kinds whose children get other names again and again."""
     requeues: Requeues = field(default_factory=Requeues)
     """Reconciles in a row that each changed what templates read."""
-    pod_checks: Mapping[Identity, PodCheck] = field(default_factory=_nothing)
+    pod_checks: Mapping[Identity, PodCheck] = NOTHING
     """The workloads that are not ready, with what their pods showed."""
-    hook_failures: Mapping[Identity, int] = field(default_factory=_nothing)
+    hook_failures: Mapping[Identity, int] = NOTHING
     """How often the Job of a finalize hook was replaced."""
 
     @property

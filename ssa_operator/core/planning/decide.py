@@ -11,8 +11,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import ApplyPolicy, Recreate
 from ssa_operator.core.objects.buckets import has_bucket_label
@@ -109,8 +111,7 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Case(Struct, frozen=True, kw_only=True):
     """What the rules decide: a step with its manifest, and the live object that it may have."""
 
     observed: Observed

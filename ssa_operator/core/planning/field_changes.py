@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
 from ssa_operator.core.objects.managed_fields import Path, owned, path_text, value_at
@@ -36,8 +37,7 @@ class ChangeCause(StrEnum):
     """The API server changes it: by a default, an allocation or admission."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldOwner:
+class FieldOwner(Struct, frozen=True):
     """A field manager that owns a field."""
 
     manager: str
@@ -49,8 +49,7 @@ class FieldOwner:
         return f"{self.manager} ({self.subresource or self.operation})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldChange:
+class FieldChange(Struct, frozen=True, kw_only=True):
     """A field that an apply changes. Where a whole mapping or list item comes or goes, it is one change."""
 
     path: Path
@@ -62,8 +61,7 @@ class FieldChange:
         return path_text(self.path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftField:
+class LeftField(Struct, frozen=True, kw_only=True):
     """A field that the operator gives up and that stays, because other managers own it too."""
 
     path: Path

@@ -13,10 +13,13 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import graph
@@ -43,8 +46,7 @@ _AFTER_HOOKS = "is deleted after the finalize hooks"
 _DONE = "done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finalization:
+class Finalization(Struct, frozen=True, kw_only=True):
     """The plan of one reconcile of a parent that is being deleted."""
 
     plan: Plan
@@ -60,8 +62,7 @@ class Finalization:
     """The finalize hooks that can't run any more, each with the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookContext:
+class HookContext(Struct, frozen=True, kw_only=True):
     """What the plan of the finalize hooks depends on, beside the observed state."""
 
     now: float
@@ -89,7 +90,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: HookConte
     ]
     running = [step for step in hooks if step.identity not in to_delete]
     running = _order_hooks(running, [*deletions, *others], rendered)
-    rendered = replace(rendered, again_at=earliest(rendered.again_at, again_at))
+    rendered = dataclasses.replace(rendered, again_at=earliest(rendered.again_at, again_at))
     after_hooks = [step for step in deletions if step.reason == _AFTER_HOOKS]
     awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions) if step not in after_hooks]
     if after_hooks:

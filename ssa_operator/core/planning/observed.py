@@ -7,8 +7,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -25,8 +26,7 @@ class ApplyScope(StrEnum):
     CHANGED = "Changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindState:
+class KindState(Struct, frozen=True, kw_only=True):
     """What discovery and the watch know of a kind."""
 
     namespaced: bool
@@ -40,8 +40,7 @@ class KindState:
     """Whether a controller writes the status of its objects, which are ready only after that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedChildren:
+class ObservedChildren(Struct, frozen=True, kw_only=True):
     """The objects that may be this parent's children."""
 
     objects: Mapping[Identity, LiveObject]
@@ -64,8 +63,7 @@ class ObservedChildren:
         return self.objects.get(identity) or self.unlabelled.get(identity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedParents:
+class ObservedParents(Struct, frozen=True, kw_only=True):
     """The other parents, and which objects they claim."""
 
     existing: Mapping[str, Identity] = field(default_factory=dict)
@@ -83,8 +81,7 @@ class ObservedParents:
         return self.existing.get(uid) or self.in_other_shards.get(uid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(Struct, frozen=True, kw_only=True):
     """Everything that a reconcile knows of the cluster when it plans."""
 
     parent: LiveObject

@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -30,7 +30,9 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
         found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
         before = OnceRecord(digest(step.manifest.document, parent), existed_before=found)
     return with_once_record(
-        records, step.identity, replace(before, final_state=final_state(outcome.live, before.final_state, now))
+        records,
+        step.identity,
+        replace(before, final_state=final_state(outcome.live, before.final_state, now)),
     )
 
 

@@ -13,7 +13,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Query
@@ -72,8 +74,7 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
 
 
-@dataclass(frozen=True, slots=True)
-class Requeues:
+class Requeues(Struct, frozen=True):
     """A series of reconciles that each changed what templates read: a chain of children is created link by link."""
 
     count: int = 0

@@ -6,8 +6,9 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -26,8 +27,7 @@ class Result(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """One step after it was carried out."""
 
     step: Step

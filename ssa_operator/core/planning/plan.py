@@ -10,7 +10,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
@@ -29,8 +31,7 @@ from ssa_operator.core.policies.new_names import too_many_message
 from ssa_operator.core.policies.parent_records import HeldPrune
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """The steps of one reconcile, in the order of the templates and the prunes last."""
 
     steps: tuple[Step, ...]

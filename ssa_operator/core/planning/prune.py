@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -21,8 +23,7 @@ from ssa_operator.core.planning.step import Action, Step, StepOrder
 from ssa_operator.core.policies.parent_records import HeldPrune, identity_key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrunePlan:
+class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]

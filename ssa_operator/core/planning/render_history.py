@@ -7,14 +7,14 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.policies.parent_records import HeldPrune
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenderHistory:
+class RenderHistory(Struct, frozen=True, kw_only=True):
     """The template sets that rendered the parent, and what they rendered."""
 
     digest: str = ""

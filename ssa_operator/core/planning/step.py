@@ -6,8 +6,9 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import Edge
@@ -47,8 +48,7 @@ class FailureReason(StrEnum):
     """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepOrder:
+class StepOrder(Struct, frozen=True, kw_only=True):
     """What has to come before a step."""
 
     after: tuple[Edge, ...] = ()
@@ -61,8 +61,7 @@ class StepOrder:
     """Of a prune: the children that take the object's place and must be ready before it is deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepHistory:
+class StepHistory(Struct, frozen=True, kw_only=True):
     """What happened to the object of a step before."""
 
     recreation: Recreation | None = None
@@ -77,8 +76,7 @@ class StepHistory:
     """The message of a child that changes each time it is applied, '' for any other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One child: the action and its reason, which can stand in a status."""
 
     action: Action

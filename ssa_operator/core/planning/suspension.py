@@ -9,8 +9,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.live_object import LiveObject

@@ -15,8 +15,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import Identity
@@ -42,14 +44,13 @@ class FinalState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class OnceRecord:
+class OnceRecord(Struct, frozen=True):
     """The record of one manifest that is applied once."""
 
     digest: str
     """The digest of what the manifest's author wrote."""
     final_state: FinalState = FinalState.UNSEEN
-    existed_before: bool = field(default=False, kw_only=True)
+    existed_before: bool = False
     """Whether another writer had created the object before the operator would have, so that no watch shows it."""
 
     def __str__(self) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.cel.syntax import unescaped
 from ssa_operator.core.objects.field_errors import REASONS, ErrorType
@@ -25,8 +26,7 @@ _OLD_FIELD = re.compile(r"\boldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)")
 _NAME = re.compile(r"\bmetadata\.(?:name|generateName)\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CELRule:
+class CELRule(Struct, frozen=True, kw_only=True):
     """One entry of `x-kubernetes-validations`."""
 
     at: FieldPath

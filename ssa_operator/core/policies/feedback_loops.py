@@ -13,7 +13,8 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
@@ -33,8 +34,7 @@ NOTHING: Mapping[Identity, Collection[Identity]] = {}
 """Children that read nothing by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSeries:
+class ChangeSeries(Struct, frozen=True, kw_only=True):
     """Successive changes that follow from each other, and the pauses between them."""
 
     changes: int
@@ -66,8 +66,7 @@ class ChangeSeries:
         return None if not self.slowed_down else self.apply_due if self.apply_delayed(now) else self.settles_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackLoop(ChangeSeries):
+class FeedbackLoop(ChangeSeries, frozen=True, kw_only=True):
     """The successive changes of one child that is part of a loop: how often applying the child changed it."""
 
     reads: Query

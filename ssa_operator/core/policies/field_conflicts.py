@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, split_entry
@@ -32,8 +34,7 @@ _RECORDED_CHANGES = 20
 """Foreign changes that a history holds beside the latest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictPolicy:
+class ConflictPolicy(Struct, frozen=True, kw_only=True):
     """Which foreign changes are a conflict, and how the operator backs off in one. Times are in seconds."""
 
     allowed_changes: int = 5
@@ -47,8 +48,7 @@ class ConflictPolicy:
     """The least time that the other must leave a revert alone until the conflict is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldChange:
+class FieldChange(Struct, frozen=True, kw_only=True):
     """The fields of the operator's that one other manager changed or removed."""
 
     manager: str = ""
@@ -68,8 +68,7 @@ class FieldChange:
         return f"{self.manager} ({self.operation}{of})"
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignChange:
+class ForeignChange(Struct, frozen=True):
     """One change of an object by others: its changed fields, or no fields where the object was deleted."""
 
     field_changes: tuple[FieldChange, ...] = ()
@@ -93,16 +92,14 @@ class ForeignChange:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DatedChange:
+class DatedChange(Struct, frozen=True):
     """A foreign change and when the operator saw it."""
 
     seen_at: float
     change: ForeignChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictHistory:
+class ConflictHistory(Struct, frozen=True, kw_only=True):
     """The foreign changes of one object, and how far the operator has reverted them."""
 
     digest: bytes
@@ -267,8 +264,7 @@ def is_relevant(history: ConflictHistory, now: float, conflict_policy: ConflictP
     return history.changes[-1].seen_at > now - conflict_policy.window
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedChildren:
+class AppliedChildren(Struct, frozen=True, kw_only=True):
     """A parent's children as the last applies left them, and as they are now."""
 
     apply_records: Mapping[Identity, ApplyRecord]

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import FieldPath, field_text, parse_field
@@ -24,8 +25,7 @@ ROOT = "<nil>"
 """The field of a refusal of the whole object, as the API server spells it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRefusal:
+class FieldRefusal(Struct, frozen=True):
     """One cause of an Invalid answer."""
 
     field: str

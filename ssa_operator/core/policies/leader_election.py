@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 JITTER_FACTOR = 1.2
 """A candidate that waits for the Lease reads it after the retry period and up to so many times the retry period more,
 as in client-go, so that replicas don't read it together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseTiming:
+class LeaseTiming(Struct, frozen=True, kw_only=True):
     """The settings of leader election, in seconds. The defaults are those of client-go."""
 
     lease_duration: float = 15.0
@@ -64,8 +65,7 @@ class LeaseTiming:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """A Lease as it was read or written, or as it is to be written."""
 
     holder: str
@@ -109,8 +109,7 @@ class LeaseAction(Enum):
     """This replica led, and may not write any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Election:
+class Election(Struct, frozen=True, kw_only=True):
     """What one replica knows of a Lease."""
 
     identity: str

@@ -13,7 +13,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.policies.feedback_loops import ChangeSeries
@@ -22,8 +21,7 @@ MAX_CHILDREN = 1000
 """Children of one parent, unless the folder's settings allow more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewNames(ChangeSeries):
+class NewNames(ChangeSeries, frozen=True, kw_only=True):
     """The successive new names of a parent's children of one kind."""
 
     newest: Identity

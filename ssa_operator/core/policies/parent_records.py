@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import Identity, join_api_version, read_identity
@@ -67,8 +69,7 @@ class ParentRecordsError(ValueError):
     """Records that don't fit on the parent; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPrune:
+class HeldPrune(Struct, frozen=True):
     """A prune that a user must confirm."""
 
     reconcile_at: str
@@ -82,8 +83,7 @@ class HeldPrune:
         return cls(reconcile_at, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentRecords:
+class ParentRecords(Struct, frozen=True, kw_only=True):
     """What the operator records on one parent."""
 
     inventory: Mapping[Identity, int] = field(default_factory=dict)

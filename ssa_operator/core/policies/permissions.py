@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -39,8 +41,7 @@ _BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterR
 _READ = ("list", "watch")
 
 
-@dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class Permission:
+class Permission(Struct, frozen=True, order=True, kw_only=True):
     """One verb on one resource."""
 
     group: str
@@ -72,8 +73,7 @@ class Permission:
         return f"{self.verb} {what} in {self.namespace}" if self.namespace else f"{self.verb} {what}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionNeed:
+class PermissionNeed(Struct, frozen=True, kw_only=True):
     """A permission that the operator needs, and why."""
 
     permission: Permission
@@ -90,8 +90,7 @@ class PermissionNeed:
         return str(self.location) if self.location is not None else self.folder
 
 
-@dataclass(frozen=True, slots=True)
-class ServedKind:
+class ServedKind(Struct, frozen=True):
     """How a cluster serves a kind."""
 
     resource: str
@@ -99,8 +98,7 @@ class ServedKind:
     namespaced: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentKind:
+class ParentKind(Struct, frozen=True, kw_only=True):
     """The parents of a template folder."""
 
     folder: str

@@ -10,24 +10,23 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.policies.permissions import RBAC, Permission, PermissionNeed, without_covered
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(Struct, frozen=True, kw_only=True):
     """The service account of an operator."""
 
     name: str
     namespace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One rule of a role."""
 
     group: str
@@ -44,8 +43,7 @@ class Rule:
         return {"apiGroups": [self.group], "resources": [self.resource], **names, "verbs": list(self.verbs)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """A ClusterRole, or a Role in a namespace."""
 
     name: str

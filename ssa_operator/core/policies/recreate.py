@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.annotations import PREFIX, Recreate
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import encode
@@ -172,8 +174,7 @@ def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
 # The dry run of the new manifest.
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """The manifest under a name that no object has."""
 
     name: str
@@ -240,8 +241,7 @@ def _without_node_port(port: Any, allocated: set[Any]) -> Any:
 # Volumes of a StatefulSet.
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """A PersistentVolumeClaim that a StatefulSet's new template makes larger."""
 
     claim: LiveObject

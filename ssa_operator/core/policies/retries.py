@@ -8,11 +8,11 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(Struct, frozen=True, kw_only=True):
     """The failures in a row."""
 
     failed: int = 0

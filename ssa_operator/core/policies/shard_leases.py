@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed, lease_needs
@@ -60,8 +62,7 @@ def read_shard_label(value: str) -> Shard | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardLease:
+class ShardLease(Struct, frozen=True, kw_only=True):
     """The Lease of a shard as it was listed."""
 
     name: str
@@ -74,14 +75,12 @@ class ShardLease:
     """The uid and the resourceVersion, which change with each renewal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Seen(Struct, frozen=True, kw_only=True):
     lease: ShardLease
     changed_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardView:
+class ShardView(Struct, frozen=True, kw_only=True):
     """What one shard knows of all shards. Times are seconds on a monotonic clock of the process."""
 
     shard: Shard

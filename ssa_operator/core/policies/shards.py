@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.buckets import BUCKET_LABEL, BUCKETS, bucket_name, bucket_of
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
@@ -25,8 +26,7 @@ class ShardError(ValueError):
     """A text that is no shard; the error says what to write."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Shard:
+class Shard(Struct, frozen=True, order=True):
     """One of `count` shards, counted from 0."""
 
     index: int
@@ -92,8 +92,7 @@ def range_text(buckets: range) -> str:
     return f"{bucket_name(buckets.start)}-{bucket_name(buckets.stop - 1)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(Struct, frozen=True, kw_only=True):
     """How some running shards cover the buckets."""
 
     gaps: tuple[range, ...]

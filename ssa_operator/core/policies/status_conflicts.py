@@ -9,8 +9,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.status_diff import differs
@@ -25,8 +27,7 @@ from ssa_operator.core.policies.field_conflicts import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenStatus:
+class WrittenStatus(Struct, frozen=True):
     """The status that the operator wrote last."""
 
     desired: Mapping[str, Any]

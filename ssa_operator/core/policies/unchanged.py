@@ -15,16 +15,16 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
 from ssa_operator.core.objects.managed_fields import changed_fields
 from ssa_operator.core.objects.manifest import Manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRecord:
+class ApplyRecord(Struct, frozen=True, kw_only=True):
     """What the operator's last apply of a manifest sent and left behind."""
 
     digest: bytes

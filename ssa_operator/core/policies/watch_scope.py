@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, join_api_version, split_api_version
@@ -20,8 +22,7 @@ NARROW_WATCHES_LIMIT = 8
 """With this number of watched objects in a namespace, or of watched namespaces, one wider watch replaces them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchScope:
+class WatchScope(Struct, frozen=True, kw_only=True):
     """The objects that one watch shows."""
 
     api_version: str

@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -29,8 +30,7 @@ LONGEST_INTERVAL = 300.0
 """Seconds between two checks at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodCheck:
+class PodCheck(Struct, frozen=True):
     """The checks of the pods of a workload that isn't ready."""
 
     generation: int

@@ -11,10 +11,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
@@ -42,8 +43,7 @@ class ReadinessState(StrEnum):
     """It doesn't exist, though it should."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(Struct, frozen=True):
     """Whether an object is ready, and if not, why."""
 
     state: ReadinessState

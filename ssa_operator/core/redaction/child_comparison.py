@@ -12,8 +12,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy
 from ssa_operator.core.objects.field_attribution import Writer, attribute
@@ -33,8 +34,7 @@ container whose image changes, for instance.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldState:
+class FieldState(Struct, frozen=True, kw_only=True):
     """A field of a child."""
 
     value: Any
@@ -44,8 +44,7 @@ class FieldState:
     """The template line that wrote the field, else that of the manifest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildState:
+class ChildState(Struct, frozen=True, kw_only=True):
     """A child, comparable with that of another parent."""
 
     name: str
@@ -57,8 +56,7 @@ class ChildState:
     location: SourceLocation | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildDifference:
+class ChildDifference(Struct, frozen=True, kw_only=True):
     """A field of a child, or a whole child, that differs."""
 
     child: str
@@ -74,8 +72,7 @@ class ChildDifference:
         return {"child": self.child, "field": self.field, "found": self.found, "expected": self.expected, **at}
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """What is replaced in the names and texts of a parent's children: longer texts first."""
 
     replaced: Sequence[tuple[str, str]]
@@ -131,8 +128,7 @@ def _is_compared(path: FieldPath) -> bool:
     return path[0] != "status"
 
 
-@dataclass(frozen=True, slots=True)
-class Variation:
+class Variation(Struct, frozen=True):
     """What differs between two new parents of one spec."""
 
     children: frozenset[str] = field(default_factory=frozenset)

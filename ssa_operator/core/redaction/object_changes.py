@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
@@ -35,8 +36,7 @@ from ssa_operator.core.redaction.masked_object import Mask
 Body = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedField:
+class ChangedField(Struct, frozen=True, kw_only=True):
     """One field that would change, with masked values."""
 
     field: str
@@ -50,8 +50,7 @@ class ChangedField:
     """The template line that renders it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectChange:
+class ObjectChange(Struct, frozen=True, kw_only=True):
     """What becomes of one object."""
 
     identity: Identity

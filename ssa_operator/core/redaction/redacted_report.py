@@ -10,8 +10,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.messages import sentence

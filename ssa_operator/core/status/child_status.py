@@ -8,7 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import Identity
@@ -21,8 +23,7 @@ CAUSE_LIMIT = 256
 """Characters of the reason why a dependency isn't ready yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildStatus:
+class ChildStatus(Struct, frozen=True, kw_only=True):
     """One entry of `status.resources`."""
 
     identity: Identity

@@ -12,9 +12,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded

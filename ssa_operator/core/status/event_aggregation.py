@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.events import Event, EventSeries, event_body
 
@@ -84,8 +86,7 @@ class _Series:
         return Write(namespace=self.namespace, name=self.name, series=EventSeries(self.count, self.last))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class Write(Struct, frozen=True, kw_only=True):
     """One request: it creates an Event (`body`), or patches the `series` of an existing one."""
 
     namespace: str

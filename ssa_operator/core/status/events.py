@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
@@ -33,8 +34,7 @@ _TRANSIENT = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
 `_verdict_event`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """One Event on a parent, before it is counted in a series or written."""
 
     reason: str
@@ -49,8 +49,7 @@ class Event:
     """The child that the Event is about, None where it is about several or the parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventSeries:
+class EventSeries(Struct, frozen=True):
     """How often an Event occurred, and when it occurred last (seconds since the epoch)."""
 
     count: int

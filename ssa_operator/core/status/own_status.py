@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
 from ssa_operator.core.objects.live_object import LiveObject
@@ -57,8 +57,7 @@ _REASON_LIMIT = 1024
 _DEFAULT_REASON = "Reported"
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedField:
+class DroppedField(Struct, frozen=True):
     """A field of the author's that is not written."""
 
     path: FieldPath
@@ -76,8 +75,7 @@ class DroppedField:
         return f"{self.location}: {self.message}" if self.location else self.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnStatus:
+class OwnStatus(Struct, frozen=True, kw_only=True):
     """The author's part of a status."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)

@@ -7,8 +7,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded, sentence
@@ -24,8 +26,7 @@ from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_s
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """The result of one reconcile."""
 
     status: Mapping[str, Any]

@@ -8,8 +8,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.json_encoding import encoded_once
 from ssa_operator.core.objects.live_object import LiveObject
@@ -18,8 +20,7 @@ from ssa_operator.core.policies.status_conflicts import WrittenStatus, update_st
 from ssa_operator.core.status.report import Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusHistory:
+class StatusHistory(Struct, frozen=True, kw_only=True):
     """What was reported, which status is not written yet, and which other managers write the status."""
 
     report: Report | None = None

@@ -9,8 +9,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.messages import sentence
 from ssa_operator.core.objects.render_result import RenderProblem
@@ -39,8 +41,7 @@ class ReadyReason(StrEnum):
     """The parent is being deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """The condition Ready, and what the other conditions follow from."""
 
     ready: bool

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.core.policies.adoption import in_version
@@ -48,8 +48,7 @@ class _Page(msgspec.Struct):
 _decode_page = msgspec.json.Decoder(_Page).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     """The result of an apply: the object, whether the apply created it, and the server's warnings."""
 
     live: LiveObject

@@ -10,9 +10,9 @@ Promises:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.core.policies.backoff import BACKOFF_CAP
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
@@ -37,8 +37,7 @@ _DENIED = re.compile(
 _NO_SUCH_PATH = "404 page not found"
 
 
-@dataclass(frozen=True, slots=True)
-class StatusCause:
+class StatusCause(Struct, frozen=True):
     """One entry of `details.causes`."""
 
     field: str
@@ -72,8 +71,7 @@ class _Status(msgspec.Struct):
 _decode_status = msgspec.json.Decoder(_Status).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorStatus:
+class ErrorStatus(Struct, frozen=True, kw_only=True):
     """The Status of a failed request."""
 
     code: int

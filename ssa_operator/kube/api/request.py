@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
@@ -141,8 +143,7 @@ def get(resource: Resource, name: str, namespace: str = "") -> Request:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The objects that a list or watch selects."""
 
     resource: Resource
@@ -225,8 +226,7 @@ def _accept(verb: str) -> str:
     return METADATA_LIST if verb == "list" else METADATA
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyOptions:
+class ApplyOptions(Struct, frozen=True, kw_only=True):
     """The options of a server-side apply. It is always forced."""
 
     subresource: str = ""
@@ -318,8 +318,7 @@ def update(resource: Resource, namespace: str, name: str, body: bytes) -> Reques
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True, kw_only=True):
     """The options of a delete. Its preconditions are the uid and, unless '', the resourceVersion."""
 
     uid: str

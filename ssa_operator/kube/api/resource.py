@@ -7,14 +7,14 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Struct, frozen=True, kw_only=True):
     """One entry of discovery: `deployments.apps` in version `v1`."""
 
     group: str

@@ -18,12 +18,12 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import aiohttp
+from msgspec import Struct
 from yarl import URL
 
 from ssa_operator import __version__
@@ -52,8 +52,7 @@ _HEADERS = {
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Struct, frozen=True, kw_only=True):
     """A 2xx answer."""
 
     status: int
@@ -177,7 +176,8 @@ class Transport:
         return answer
 
     async def _send_limited(self, request: Request) -> Response:
-        if not request.writes:
+        # Whoever asks for reviews limits them: other people's requests must not take the operator's turns.
+        if not request.writes or request.review:
             return await self._send_authenticated(request)
         waiting = self._clock.monotonic()
         async with self.write_limiter.slot() as number:

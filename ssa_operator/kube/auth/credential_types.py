@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 
 class CredentialsError(Exception):
     """The operator can't connect to the API server. The text names the file and field, and what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """The API server of a kubeconfig context or of a pod."""
 
     server: str

@@ -8,8 +8,9 @@ Promises:
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ssa_operator.kube.auth.credential_types import (
     CredentialProvider,
@@ -22,8 +23,7 @@ from ssa_operator.kube.auth.proxy import proxy_for
 from ssa_operator.kube.auth.tls import TLSConfig
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(Struct, frozen=True):
     """A bearer token in a file that the kubelet rotates."""
 
     path: Path

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError
 
 
-@dataclass(frozen=True, slots=True)
-class TLSConfig:
+class TLSConfig(Struct, frozen=True):
     """How the client verifies the server's certificate. A call creates the TLS context for a client certificate."""
 
     origin: str

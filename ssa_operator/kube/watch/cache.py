@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.watch.label_index import LabelIndex
 
@@ -29,8 +31,7 @@ Change = tuple[LiveObject | None, LiveObject | None]
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingEcho:
+class _PendingEcho(Struct, frozen=True):
     """An own write whose echo has not arrived."""
 
     watched: LiveObject | None

@@ -20,9 +20,9 @@ import asyncio
 import enum
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
@@ -39,8 +39,7 @@ from ssa_operator.kube.watch.watch_lines import LineSplitter
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorTiming:
+class ReflectorTiming(Struct, frozen=True, kw_only=True):
     """The timeouts of a reflector, in seconds."""
 
     min_timeout: float = 300.0
@@ -60,6 +59,9 @@ class ReflectorTiming:
 
     backoff_reset: float = 120.0
     """After this long without an error the backoff starts from its first delay."""
+
+
+_TIMING = ReflectorTiming()
 
 
 class ReflectorState(enum.Enum):
@@ -106,7 +108,7 @@ class Reflector:
         cache: Cache,
         *,
         keep: Callable[[LiveObject], bool] | None = None,
-        timing: ReflectorTiming = ReflectorTiming(),
+        timing: ReflectorTiming = _TIMING,
         clock: Clock = SYSTEM,
     ) -> None:
         """`keep` returns whether an object belongs into the cache; the reflector drops the others as it reads them. By

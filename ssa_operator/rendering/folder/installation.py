@@ -9,9 +9,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator import __version__
 from ssa_operator.core.objects.render_result import RenderProblem
@@ -26,8 +27,7 @@ VALUES_LIMIT = 2**20
 """Bytes of a file of values: a ConfigMap holds no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
+class Installation(Struct, frozen=True, kw_only=True):
     """How the operator is installed."""
 
     values: tuple[Path, ...] = ()
@@ -40,8 +40,7 @@ class Installation:
         return {"namespace": self.namespace or "default", "version": __version__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
+class Overrides(Struct, frozen=True, kw_only=True):
     """The content of the files of `--values`."""
 
     by_folder: Mapping[str, tuple[Mapping[str, Any], ...]]

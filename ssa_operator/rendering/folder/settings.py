@@ -7,8 +7,9 @@ Promises:
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
@@ -24,8 +25,7 @@ SETTINGS = "_settings.yaml"
 _KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """The settings of one resource's folder."""
 
     interval: float | None = None

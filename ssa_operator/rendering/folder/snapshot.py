@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -30,8 +31,7 @@ FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
 """One state of the folder: device, inode, size and time of each folder and file, by relative path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """The files of the templates folder at one moment; paths are relative to it."""
 
     folders: tuple[str, ...]

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import RenderProblem
@@ -31,8 +33,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 NO_INSTALLATION = Installation()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class Folder(Struct, frozen=True, kw_only=True):
     """The templates of one resource. If the last load failed, all but `problems` is of the last good load."""
 
     resource: str
@@ -57,8 +58,7 @@ class Folder:
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class Sources(Struct, frozen=True, kw_only=True):
     """All folders by name, and the problems that concern no single folder."""
 
     folders: Mapping[str, Folder]
@@ -92,8 +92,7 @@ def _hint(name: str, sources: Sources) -> str:
     return f"; {hint}" if hint else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """What is given for all folders."""
 
     installation: Installation
@@ -155,8 +154,7 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     return Sources(folders=folders, problems=tuple(problems))
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """What was read for all folders of a templates folder."""
 
     snapshot: Snapshot

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
+from msgspec import Struct
 
 from ssa_operator.rendering.values.line_marks import CLOSE, LINE
 
@@ -31,8 +31,7 @@ MARK_VALUE = "reached_value"
 """The method of the environment that returns a value of an arm."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(Struct, frozen=True, kw_only=True):
     """One way that a render can take at a line."""
 
     line: int
@@ -40,8 +39,7 @@ class Branch:
     """What is wrong if it is never taken, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCoverage:
+class FileCoverage(Struct, frozen=True, kw_only=True):
     """What was rendered of one template."""
 
     file: str

@@ -14,11 +14,13 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from jinja2 import nodes
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -69,8 +71,7 @@ class ExpansionError(ValueError):
     """The templates are too large to be expanded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """The arms of a condition."""
 
     arms: int
@@ -576,8 +577,7 @@ class Expansion:
         self.unknown[UnknownPart(message, SourceLocation(self._file, line))] = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(Struct, frozen=True):
     """The arguments of a call."""
 
     positional: Sequence[Value]

@@ -12,11 +12,11 @@ from __future__ import annotations
 import base64 as base64_encoding
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import re2
 from jinja2 import TemplateRuntimeError
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.rendering.values import limits
@@ -31,8 +31,7 @@ FILE_LIMIT = 2**20
 _SHARED = "_shared/"
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFiles:
+class FolderFiles(Struct, frozen=True):
     """The files below `files/` by their names there; the content of each, or why it can't be read."""
 
     contents: Mapping[str, bytes | str] = field(default_factory=dict)

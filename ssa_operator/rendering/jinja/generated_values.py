@@ -14,10 +14,10 @@ import base64
 import binascii
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateRuntimeError
+from msgspec import Struct
 
 from ssa_operator.core.objects.cluster_view import ClusterView
 from ssa_operator.core.objects.render_result import Document
@@ -70,8 +70,7 @@ def different_value(value: str) -> str:
     return "".join([ALPHABET[(ALPHABET.find(letter) + 1) % len(ALPHABET)] for letter in value])
 
 
-@dataclass(frozen=True, slots=True)
-class ValueLocation:
+class ValueLocation(Struct, frozen=True):
     """A field of a document that contains a generated value alone; `encoded` if in base64."""
 
     document: Document

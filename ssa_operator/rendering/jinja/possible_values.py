@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from jinja2 import nodes
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE
@@ -26,35 +27,30 @@ Branch: TypeAlias = tuple[tuple[int, int], ...]
 """The conditions around a piece of text: the number of each condition, and the number of its arm."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A value that only a render knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """One of these texts; if not `complete`, perhaps another one."""
 
     options: frozenset[str]
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ParentField:
+class ParentField(Struct, frozen=True):
     """A field of the parent."""
 
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list with these items."""
 
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Struct, frozen=True):
     """A mapping with these entries."""
 
     values: tuple[tuple[str, Value], ...]
@@ -63,8 +59,7 @@ class Entries:
         return dict(self.values).get(name, UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class Body(Struct, frozen=True, eq=False):
     """A macro, or the body of `{% call %}`."""
 
     file: str
@@ -74,15 +69,13 @@ class Body:
     scope: Scope
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Module:
+class Module(Struct, frozen=True, eq=False):
     """An imported file: its macros and variables."""
 
     scope: Scope
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fragment:
+class Fragment(Struct, frozen=True, eq=False):
     """Text of a template: the result of a macro or of a block assignment."""
 
     pieces: tuple[Piece, ...]
@@ -95,8 +88,7 @@ UNKNOWN = Unknown()
 PARENTS_NAMESPACE = Texts(frozenset({PARENT_NAMESPACE}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Struct, frozen=True, kw_only=True):
     """A piece of the expanded text: text, or a hole for a value."""
 
     text: str = ""

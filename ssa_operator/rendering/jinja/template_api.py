@@ -14,13 +14,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from datetime import datetime
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from jinja2 import Template, TemplateRuntimeError
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
@@ -410,7 +410,7 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-# Weak keys: a template that was saved anew is of no use any more, and refers to all others of its folder.
+# Weak keys, because a template that was replaced refers to all others of its old folder.
 _template_lines: WeakKeyDictionary[Template, dict[int, SourceLocation]] = WeakKeyDictionary()
 
 

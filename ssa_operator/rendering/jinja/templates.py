@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import Template, TemplateSyntaxError, nodes
+from msgspec import Struct, field
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -54,8 +54,7 @@ class LoadError(ValueError):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What the templates of a folder see beside the parent and the cluster."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -66,8 +65,7 @@ class Surroundings:
     """The files that they can read as text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ManifestFile(Struct, frozen=True):
     """One file that renders manifests: a template, or the parsed documents of a static file."""
 
     name: str

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import GeneratorType
 from typing import Any
 
 from jinja2 import TemplateRuntimeError
 from jinja2.exceptions import SecurityError
 from jinja2.utils import missing
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.render_result import WaitTarget
@@ -28,8 +29,7 @@ from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Provenance:
+class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """One query of a template to the cluster, and its answer."""
 
     query: Query

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits
@@ -28,8 +29,7 @@ class DocumentError(ValueError):
         self.location = location
 
 
-@dataclass(frozen=True, slots=True)
-class SlotValues:
+class SlotValues(Struct, frozen=True):
     """The values of one render that fill the slots of the nodes."""
 
     values: Sequence[Any] = ()
@@ -51,8 +51,7 @@ class SlotValues:
         return text_of(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A scalar without a value of the render."""
 
     location: SourceLocation
@@ -62,8 +61,7 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A plain scalar that is one value."""
 
     location: SourceLocation
@@ -74,8 +72,7 @@ class Slot:
         return str(value) if type(value) is Indented else value
 
 
-@dataclass(frozen=True, slots=True)
-class Mixed:
+class Mixed(Struct, frozen=True):
     """A scalar of text and values: `parts` has texts, and values by number."""
 
     location: SourceLocation
@@ -95,8 +92,7 @@ class Mixed:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A mapping; `merged` has the mappings that `<<` names, in their order."""
 
     location: SourceLocation
@@ -127,8 +123,7 @@ class Fields:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list."""
 
     location: SourceLocation

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
 from ssa_operator.core.objects.cluster_view import Query
@@ -30,8 +32,7 @@ from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 
-@dataclass(frozen=True, slots=True)
-class _FieldLocations:
+class _FieldLocations(Struct, frozen=True):
     """Finds the source location of a field on demand."""
 
     node: Node

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -80,7 +82,7 @@ class Cluster:
         kinds = {kind: KindState(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
         seen = observed(*self.objects.values(), kinds=kinds, records=kept, cluster_scope=True)
         plain = [
-            replace(
+            dataclasses.replace(
                 document({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}),
                 dependencies=tuple(Dependency(Reference("Job", each), awaited=True) for each in needs),
             )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
@@ -49,7 +50,7 @@ MIGRATE = Reference("Job", "migrate")
 
 
 def after(body: dict[str, Any], *references: Reference) -> Document:
-    return replace(
+    return dataclasses.replace(
         document(body), dependencies=tuple(Dependency(each, awaited=True, after=True) for each in references)
     )
 
@@ -57,7 +58,8 @@ def after(body: dict[str, Any], *references: Reference) -> Document:
 def plan_of(
     *documents: Document, live: tuple[LiveObject, ...] = (), rendered: Rendered | None = None, **seen: Any
 ) -> Plan:
-    return make_plan(observed(*live, kinds=KINDS, **seen), replace(rendered or Rendered(), documents=documents))
+    result = dataclasses.replace(rendered or Rendered(), documents=documents)
+    return make_plan(observed(*live, kinds=KINDS, **seen), result)
 
 
 def live_job(**status: Any) -> LiveObject:
@@ -184,7 +186,7 @@ def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObjec
         for name in names
         if name != "migrate"
     ]
-    own = replace(document(job()), dependencies=uses if "migrate" in names else ())
+    own = dataclasses.replace(document(job()), dependencies=uses if "migrate" in names else ())
     rendered = Rendered(documents=(own,), waits=tuple(waits), asked=(MIGRATE,))
     (step,) = plan_of(document(job())).steps
     return inputs_changed(rendered, (Outcome(step=step, result=result, live=live),), NOW)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.compression import Examples
 from ssa_operator.core.objects.render_result import RenderProblem

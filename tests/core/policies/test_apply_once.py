@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
@@ -169,7 +170,9 @@ def test_the_digest_is_of_what_the_author_wrote() -> None:
 def test_a_generated_value_is_no_part_of_the_digest() -> None:
     found = set()
     for value in ("first-value", "other-value"):
-        made = replace(document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), generated_values=(value,))
+        made = dataclasses.replace(
+            document(job(f"{value} {base64.b64encode(value.encode()).decode()}")), generated_values=(value,)
+        )
         found.add(apply_once.digest(made, parent()))
     assert len(found) == 1
 

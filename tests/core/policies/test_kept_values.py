@@ -4,12 +4,12 @@ long as it is needed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject

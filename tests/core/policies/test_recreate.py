@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Recreate
 from ssa_operator.core.objects.live_object import LiveObject
@@ -212,7 +213,7 @@ def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
 
 def holder(body: dict[str, Any]) -> Manifest:
     written = made(body)
-    return replace(written, document=replace(written.document, holder=True))
+    return replace(written, document=dataclasses.replace(written.document, holder=True))
 
 
 def pod(strategy: str) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.redaction.child_comparison import (

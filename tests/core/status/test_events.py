@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields

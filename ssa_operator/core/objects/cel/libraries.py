@@ -11,10 +11,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
 from ssa_operator.core.objects.field_errors import quoted
@@ -33,23 +34,20 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A Kubernetes quantity."""
 
     amount: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A format of strings."""
 
     name: str
     faults: Callable[[str], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Semver:
+class Semver(Struct, frozen=True):
     """A semantic version."""
 
     major: int

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 
 class CELSyntaxError(Exception):
     """A text is no CEL expression."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A part of an expression."""
 
     kind: str
@@ -77,8 +77,7 @@ def unescaped(name: str) -> str:
 _DEPTH_LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     kind: str
     text: str
 

@@ -14,9 +14,10 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ssa_operator.core.objects.cel.syntax import Uint, unescaped
 from ssa_operator.core.objects.field_errors import as_json
@@ -43,22 +44,19 @@ class UncheckedError(Exception):
     """An expression uses what is not known offline."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     """A type as a value: `type(self)`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class Duration(Struct, frozen=True, order=True):
     """A length of time."""
 
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
+class Timestamp(Struct, frozen=True, order=True):
     """A point in time, in nanoseconds since the epoch."""
 
     nanoseconds: int
@@ -89,8 +87,7 @@ def timestamp(text: str) -> Timestamp:
     return Timestamp(seconds * 10**9 + int((found[3] or "").ljust(9, "0")))
 
 
-@dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(Struct, frozen=True):
     """An optional value."""
 
     value: Any = None
@@ -100,15 +97,13 @@ class Optional:
 NONE = Optional()
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(Struct, frozen=True):
     """A value that no expression can compare: preserved unknown data."""
 
     raw: Any
 
 
-@dataclass(frozen=True, slots=True)
-class TypedMap:
+class TypedMap(Struct, frozen=True):
     """An object or a map of a schema."""
 
     raw: Mapping[str, Any]
@@ -152,8 +147,7 @@ class TypedMap:
         return sum(1 for _ in self.keys())
 
 
-@dataclass(frozen=True, slots=True)
-class TypedList:
+class TypedList(Struct, frozen=True):
     """A list of a schema."""
 
     raw: Sequence[Any]
