@@ -85,16 +85,16 @@ class Process:
         raise StuckError("ended by itself" if self._exit.done() else late, self._log.read_text()[-2000:])
 
 
-def measured(command: Sequence[str]) -> tuple[float, float]:
-    """Run a process to its end: its seconds, and those of its CPU. Raises RuntimeError if it fails."""
+def measured(command: Sequence[str], code: int = 0) -> tuple[float, float]:
+    """Run a process to its end: its seconds, and those of its CPU. Raises RuntimeError if its exit code is another."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment())
-        _, code, usage = os.wait4(process.pid, 0)
+        _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(code)
+        process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
-        if process.returncode != 0:
+        if process.returncode != code:
             raise RuntimeError(f"{command[:4]} ended with {process.returncode}: {output.read(1000).decode()}")
     return seconds, usage.ru_utime + usage.ru_stime
 

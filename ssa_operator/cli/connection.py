@@ -21,11 +21,6 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth import credentials
 
-GC_THRESHOLD = 10_000
-"""New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects of a
-reconcile. With Python's default of 700, the search takes up to a tenth of a cold start's CPU."""
-
-
 T = TypeVar("T")
 
 
@@ -63,7 +58,8 @@ def run(work: Coroutine[Any, Any, T], *, code: int | None = None) -> T:
     """The result of a command's work. Raises CommandError for errors of the API server and of credentials, and for
     those of the work: with `code` as the exit code if it is given, and otherwise with that of the error.
     """
-    collect_rarely()
+    # The imported modules stay: the garbage collector need not search them.
+    gc.freeze()
     try:
         return asyncio.run(work)
     except (*_ERRORS, BaseExceptionGroup) as error:
@@ -82,9 +78,3 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def collect_rarely() -> None:
-    """Have Python's garbage collector search rarely, and never the imported modules, because they stay."""
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)

@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.connection import Target, collect_rarely, connect_for_preview
+from ssa_operator.cli.connection import Target, connect_for_preview
 from ssa_operator.cli.object_reference import ObjectReference, find_object
 from ssa_operator.cli.watched_namespaces import watched_namespaces
 from ssa_operator.controller import preview as previews
@@ -65,7 +66,8 @@ async def opened(
     """
     # What the operator logs is an error of this command, or not its concern.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
-    collect_rarely()
+    # The imported modules stay: the garbage collector need not search them.
+    gc.freeze()
     async with connect_for_preview(target) as client:
         mapper = RESTMapper(client)
         if needed is not None:

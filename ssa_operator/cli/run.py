@@ -140,6 +140,9 @@ def run(
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
     import asyncio
 
+    from ssa_operator.cli.aiohttp_import import import_aiohttp
+
+    import_aiohttp()
     from ssa_operator.cli import connection, logging_setup, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.policies.leader_election import LeaseTiming

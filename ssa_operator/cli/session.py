@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
-import importlib
+import gc
 import io
 import logging
 import os
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.connection import Target, collect_rarely, connect
+from ssa_operator.cli.connection import Target, connect
 from ssa_operator.cli.tracing_setup import traces_of
 from ssa_operator.controller import crd_installation
 from ssa_operator.controller.leadership import Leadership, LeadershipLost
@@ -91,7 +91,8 @@ async def _run(operator: Operator, traces: Traces | None) -> None:
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
     """Run an operator and its HTTP server until `stop` is set. Raises CommandError if the server can't listen."""
-    collect_rarely()
+    # The imported modules stay: the garbage collector need not search them.
+    gc.freeze()
     try:
         async with asyncio.TaskGroup() as group:
             server = group.create_task(_serve_http(operator), name="http")
@@ -108,8 +109,10 @@ async def _serve_http(operator: Operator) -> None:
     if operator.options.listen is None:
         return
     host, port = operator.options.listen
-    # Importing the server takes as long as a first reconcile, so a thread imports it in parallel.
-    http = await asyncio.to_thread(importlib.import_module, "ssa_operator.controller.http")
+    await operator.started.wait()
+    # Importing the server takes as long as a first reconcile.
+    from ssa_operator.controller import http
+
     async with AsyncExitStack() as stack:
         try:
             server: Server = await stack.enter_async_context(http.Server(operator, host, port))

@@ -11,6 +11,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -34,7 +35,6 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 
 log = logging.getLogger("ssa_operator")
@@ -76,13 +76,13 @@ class FolderControllers:
         self._changed_folders: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
         self._changed = asyncio.Event()
-        self._started = False
+        self._started = asyncio.Event()
         self._shard_selector_applies: bool | None = None
 
     @property
     def ready(self) -> bool:
         """Whether the informer of every folder whose resource the cluster serves has synced."""
-        return self._started and all(each.synced for each in self.folders.values())
+        return self._started.is_set() and all(each.synced for each in self.folders.values())
 
     @property
     def sources(self) -> Sources:
@@ -114,21 +114,37 @@ class FolderControllers:
 
     async def follow_files(self, templates: Path) -> None:
         """Load the templates again whenever files change, until cancelled."""
+        # Imported here, because an operator that starts has more urgent work.
+        from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
+
         async for _ in changes(templates):
             self.load_templates()
 
     async def follow_values(self, file: Path) -> None:
         """Load the templates again whenever a file of `--values` changes, until cancelled."""
+        from ssa_operator.rendering.folder.hot_reload import file_changes  # noqa: PLC0415 - as above
+
         async for _ in file_changes(file):
             self.load_templates()
 
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
         await self.crds.reflector.synced_or_unavailable()
-        while True:
-            await self._changed.wait()
-            await self._refresh()
-            self.permissions.request_review()
+        discovering = asyncio.create_task(self._discover(), name="discover")
+        try:
+            while True:
+                await self._changed.wait()
+                await self._refresh()
+                self.permissions.request_review()
+        finally:
+            discovering.cancel()
+
+    async def _discover(self) -> None:
+        """Discover what the first reconciles need, while the parents are listed. If that fails, they repeat it, and
+        report the failure.
+        """
+        with contextlib.suppress(ApiError, CredentialsError):
+            await self.lookups.discover()
 
     async def start(self) -> None:
         """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
@@ -137,6 +153,13 @@ class FolderControllers:
         """
         await self.crds.reflector.synced_or_unavailable()
         await self._refresh()
+        await self.synced_or_unavailable()
+
+    async def synced_or_unavailable(self) -> None:
+        """Wait until the folders whose resource the cluster serves have started, and their informers have synced or
+        can't.
+        """
+        await self._started.wait()
         reflectors = [each for parents in self.folders.values() for each in parents.reflectors]
         await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
@@ -204,7 +227,7 @@ class FolderControllers:
         self._changed.clear()
         kinds_changed = await self._refresh_kinds()
         folders_changed = await self._refresh_folders()
-        self._started = True
+        self._started.set()
         self.permissions.request_review()
         if kinds_changed or folders_changed:
             self._requeue_unready()

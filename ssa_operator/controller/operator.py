@@ -3,6 +3,7 @@
 Promises:
 - One queue serves all template folders.
 - A task that fails unexpectedly ends the operator with its error.
+- What no parent waits for begins after the first reconcile: following files, reviewing permissions, the HTTP server.
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
@@ -13,9 +14,11 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
@@ -39,6 +42,9 @@ log = logging.getLogger("ssa_operator")
 DRAIN_DEADLINE = 5.0
 """Seconds that running reconciles have to end when the operator stops."""
 
+START_DEADLINE = 1.0
+"""Seconds after which `started` is set, even if no reconcile has ended."""
+
 WARM_INTERVAL = 1.0
 """Seconds after which a standby looks for parents that are new."""
 STUCK_AFTER = 900.0
@@ -52,7 +58,8 @@ LAG_INTERVAL = 1.0
 class Operator:
     """Runs until it is stopped. `/objects`, `/readyz` and the live tree read `folders`, `missing` and `ready`.
 
-    Without `leadership` it reconciles at once. `prepare` is awaited before the first reconcile.
+    Without `leadership` it reconciles at once. `prepare` is awaited before the first reconcile. `started` is set when
+    the first reconcile has ended or there are no parents, at the latest after START_DEADLINE seconds.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class Operator:
         self.client = client
         self.options = options
         self.leadership = leadership
+        self.started = asyncio.Event()
         self._prepare = prepare
         self.metrics = Metrics()
         client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
@@ -124,15 +132,16 @@ class Operator:
             asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs"),
             asyncio.create_task(controllers.follow_cluster(), name="follow the cluster"),
             *(
-                asyncio.create_task(controllers.follow_files(root), name=f"follow {root}")
+                asyncio.create_task(self._after_start(partial(controllers.follow_files, root)), name=f"follow {root}")
                 for root in self.options.templates
             ),
             *(
-                asyncio.create_task(controllers.follow_values(file), name=f"follow {file}")
+                asyncio.create_task(self._after_start(partial(controllers.follow_values, file)), name=f"follow {file}")
                 for file in self.options.installation.values
             ),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
-            asyncio.create_task(controllers.permissions.run(), name="review permissions"),
+            asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
+            asyncio.create_task(self._start(workers), name="start"),
             asyncio.create_task(self._warm(), name="warm the caches"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
@@ -155,6 +164,20 @@ class Operator:
             await self._recorder.close(recording)
             await self._end_leadership(election, ended=not late and not interrupted)
             await controllers.close()
+
+    async def _start(self, workers: Workers) -> None:
+        """Set `started`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_DEADLINE):
+                await self.controllers.synced_or_unavailable()
+                if any(map(len, self.folders.values())):
+                    await workers.reconciled.wait()
+        self.started.set()
+        await asyncio.Event().wait()
+
+    async def _after_start(self, work: Callable[[], Awaitable[None]]) -> None:
+        await self.started.wait()
+        await work()
 
     async def _prepared(self) -> None:
         """Wait until this replica leads, and prepare the first reconcile."""

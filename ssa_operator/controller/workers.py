@@ -13,6 +13,7 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
@@ -82,6 +83,8 @@ class Workers:
         self._options = options
         self._clock = clock
         self._tracer = tracer
+        self.reconciled = asyncio.Event()
+        """Set after the first reconcile."""
         self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
         self._slow_renders: dict[ParentKey, float] = {}
         """The seconds of the last render of parents whose render is slow."""
@@ -130,6 +133,7 @@ class Workers:
         causes = self._grant_resync(key, state, causes)
         if causes & ~STATUS_ONLY:
             state = await self._reconcile(key, parents.parent(live), state, causes)
+            self.reconciled.set()
         elif causes and state.status.deferred is not None:
             state = await self._write_status(key, parents.parent(live), state)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -19,6 +20,14 @@ pytestmark = pytest.mark.cluster
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}\nstringData:\n  word: hidden-content\n"
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: it, cluster: {{server: "{server}"}}}}]
+contexts: [{{name: it, context: {{cluster: it}}}}]
+current-context: it
+"""
 
 RULES = [
     {
@@ -55,6 +64,28 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
     assert not any("Traceback" in line for line in command.lines)
+
+
+async def test_the_probes_answer_while_the_api_server_does_not(desk: Desk, templates: Path, tmp_path: Path) -> None:
+    released = asyncio.Event()
+
+    async def never_answers(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.close()
+
+    async with await asyncio.start_server(never_answers, "127.0.0.1", 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(KUBECONFIG.format(server=f"http://127.0.0.1:{port}"))
+        async with started(*operator(desk, templates, f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0")) as command:
+            url = (await command.says("listening on ")).split("listening on ")[1].strip()
+            async with aiohttp.ClientSession() as http:
+                codes = {}
+                for probe in ("healthz", "readyz"):
+                    async with http.get(f"{url}/{probe}") as answer:
+                        codes[probe] = answer.status
+        released.set()
+    assert codes == {"healthz": 200, "readyz": 503}
 
 
 async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 
@@ -15,6 +16,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response
+from ssa_operator.kube.auth.credentials import Credentials
 from tests.controller.harness import (
     ECHOES,
     Desk,
@@ -30,6 +32,7 @@ from tests.controller.harness import (
     only,
     operating,
 )
+from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -70,6 +73,38 @@ class UpgradedClient(Client):
             body = json.loads(response.body) | {"minor": self.minor}
             return replace(response, body=json.dumps(body).encode())
         return response
+
+
+class SlowVersionClient(Client):
+    """A client of an API server that tells its version when it is `released`."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self.asked = 0
+        self.released = asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        if request.path == "/version":
+            self.asked += 1
+            await self.released.wait()
+        return await super().send(request)
+
+
+async def test_parents_that_start_together_read_the_version_of_the_api_server_once(
+    desk: Desk, cluster: Cluster, options: MakeOptions
+) -> None:
+    names = [f"web-{number}" for number in range(4)]
+    for name in names:
+        await desk.apply(echo(name))
+    async with (
+        SlowVersionClient(await administrator(cluster)) as client,
+        operating(client, options(workers=len(names))) as running,
+    ):
+        await until(lambda: len(running.operator.queue.processing()) == len(names))
+        client.released.set()
+        for name in names:
+            await desk.ready(ECHOES, name)
+    assert client.asked == 1
 
 
 @pytest.mark.usefixtures("current_kubernetes")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +42,28 @@ def test_help_imports_nothing_that_only_the_work_needs(arguments: list[str]) -> 
     imported = {name.partition(".")[0] for name in run.stderr.split()}
     assert "ssa_operator" in imported
     assert imported & _HEAVY == set()
+
+
+def test_run_reads_no_certificate_authorities_of_the_system_at_its_start(tmp_path: Path) -> None:
+    pipe = tmp_path / "authorities.pem"
+    os.mkfifo(pipe)  # whoever opens it waits for ever
+    run = subprocess.run(
+        [sys.executable, "-m", "ssa_operator", "run", f"--templates={tmp_path / 'absent'}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "SSL_CERT_FILE": str(pipe)},
+    )
+    assert (run.returncode, "absent" in run.stderr) == (2, True), run.stderr
+
+
+def test_later_tls_contexts_trust_the_authorities_of_the_system() -> None:
+    script = """
+import ssl
+from ssa_operator.cli.aiohttp_import import import_aiohttp
+import_aiohttp()
+print(len(ssl.create_default_context().get_ca_certs()))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) == len(ssl.create_default_context().get_ca_certs())

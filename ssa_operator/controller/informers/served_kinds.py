@@ -9,6 +9,7 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -38,6 +39,7 @@ class ServedKinds:
         self._uses: dict[Dependent, Mapping[ApiKind, bool]] = {}
         self.kubernetes_version = ""
         """The version of the API server, as in 1.36; '' before `discover`."""
+        self._reading = asyncio.Lock()
 
     @property
     def in_use(self) -> bool:
@@ -63,7 +65,10 @@ class ServedKinds:
         """Discover the kinds, unless they are cached, and read the version the first time. Raises ApiError."""
         await self._mapper.discover()
         if not self.kubernetes_version:
-            self.kubernetes_version = await read_version(self._client)
+            async with self._reading:
+                # Many parents ask for it at a start; one of them reads it for all.
+                if not self.kubernetes_version:
+                    self.kubernetes_version = await read_version(self._client)
 
     async def refresh(self) -> None:
         """Discover again if the cache is invalid, and requeue the parents that rendered another answer. Raises

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from ssa_operator.rendering.values.manifest_values import kind_named
@@ -113,12 +114,15 @@ def _rules() -> Iterator[tuple[str, str | _Wording]]:
     )
 
 
-_RULES: Sequence[tuple[re.Pattern[str], str | _Wording]] = [(re.compile(rule), words) for rule, words in _rules()]
+@cache
+def _compiled_rules() -> Sequence[tuple[re.Pattern[str], str | _Wording]]:
+    """The rules. Compiling them takes several milliseconds, and most processes never need them."""
+    return [(re.compile(rule), words) for rule, words in _rules()]
 
 
 def translate_error(error: Exception) -> str:
     """The fault of an expression's values, as far as Python's error names it."""
-    for pattern, words in _RULES:
+    for pattern, words in _compiled_rules():
         found = pattern.search(str(error))
         if found is not None:
             return found.expand(words) if isinstance(words, str) else words(found)
