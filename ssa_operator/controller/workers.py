@@ -39,7 +39,7 @@ from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
-from ssa_operator.core.policies.retries import after_error, after_report
+from ssa_operator.core.policies.retries import RetryBudget, after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
@@ -56,6 +56,9 @@ LOGGED_ALIKE = 100
 
 RESYNC_RENDER_SHARE = 0.1
 """The share of the process's time that resyncs may spend on slow renders."""
+
+DENIED_RETRIES = 10.0
+"""Retries a second for parents with a child that an admission webhook, an admission policy or a quota denies."""
 
 UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is that after so many failures."""
@@ -86,6 +89,7 @@ class Workers:
         self.reconciled = asyncio.Event()
         """Set after the first reconcile."""
         self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
+        self._denied_retries = RetryBudget(DENIED_RETRIES)
         self._slow_renders: dict[ParentKey, float] = {}
         """The seconds of the last render of parents whose render is slow."""
         self._budget: ResyncBudget[ParentKey] | None = (
@@ -185,7 +189,8 @@ class Workers:
             report = state.status.report
             applies = len(report.children) if report else 1
             # The budget pays for slow renders, too, or a template that always takes a second would leave no time.
-            rendering = self._slow_renders.get(key, 0.0) * self._options.tick_rate / RESYNC_RENDER_SHARE
+            seconds = self._slow_renders.get(key, 0.0) if state.repeatable is None else 0.0
+            rendering = seconds * self._options.tick_rate / RESYNC_RENDER_SHARE
             self._budget.ask(key, max(applies, math.ceil(rendering)))
             granted = granted or self._budget.turn(now) == (key, 0.0)
         if granted:
@@ -210,11 +215,15 @@ class Workers:
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
     def _resync_later(self, key: ParentKey, parents: ParentInformer, live: LiveObject, state: ParentState) -> None:
+        now = self._clock.now()
+        if state.retries.not_before > now:
+            self._withdraw_resync(key)
+            self._queue.cancel(key, Cause.TICK)
         # While the budget has not granted a resync, the next one is not scheduled.
         if self._budget is not None and key not in self._budget and not self._needs_no_resync(state):
-            now = self._clock.now()
             interval = parents.folder.settings.interval or self._options.interval
-            self._queue.add_after(key, Cause.TICK, next_resync(live.uid, interval, now) - now)
+            due = next_resync(live.uid, interval, max(now, state.retries.not_before))
+            self._queue.add_after(key, Cause.TICK, due - now)
 
     def _needs_no_resync(self, state: ParentState) -> bool:
         """Whether a resync would change nothing: every change that a reconcile would see requeues the parent, and with
@@ -229,9 +238,11 @@ class Workers:
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
         self._count(key, result)
-        retries = after_report(state.retries, retryable=report.retryable)
+        now = self._clock.now()
+        retries = after_report(state.retries, retryable=report.retryable, not_before=now + report.retry_after)
         if report.retryable:
-            self._retry(key, retries.failed, report.retry_after)
+            pause = self._denied_retries.pause(now) if report.denied else 0.0
+            self._retry(key, retries.failed, max(report.retry_after, pause))
         else:
             self._queue.cancel(key, Cause.RETRY)
         self._requeue_at(key, report.again_at)
@@ -275,16 +286,17 @@ class Workers:
             level = logging.DEBUG if isinstance(error, Unreachable | NotLeader) else logging.WARNING
             text = f"{key}: the reconcile was not finished: {message}"
             self._log_limited(level, text, key.folder, "an unfinished reconcile")
-        retries = after_error(state.retries, state.retries.error if conflict else message, terminal=terminal)
+        logged, not_before = state.retries.error if conflict else message, self._clock.now() + retry_after
+        retries = after_error(state.retries, logged, terminal=terminal, not_before=not_before)
         if not terminal:
             # After a terminal error the parent waits for a change or the next resync. A CRD, for example, may refuse
             # the status each time.
             self._retry(key, retries.unfinished, retry_after)
         return replace(state, retries=retries)
 
-    def _retry(self, key: ParentKey, failures: int, retry_after: float = 0.0) -> None:
+    def _retry(self, key: ParentKey, failures: int, at_least: float = 0.0) -> None:
         self._metrics.queue_retries.inc()
-        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._clock.random()), retry_after))
+        self._queue.add_after(key, Cause.RETRY, max(backoff(failures, self._clock.random()), at_least))
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:

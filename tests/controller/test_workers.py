@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,11 +17,12 @@ from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
-from ssa_operator.controller.workers import Workers
+from ssa_operator.controller.workers import DENIED_RETRIES, Workers
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.policies.backoff import BACKOFF_BASE
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.report import Report
@@ -29,6 +32,7 @@ from ssa_operator.rendering.folder.sources import Folder, load
 from tests.kube.fakes import StillClock
 
 KEY = ParentKey("echoes.example.com", "default", "x")
+STEP = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
 TEMPLATES = Path(__file__).parent.parent.parent / "templates"
 
 
@@ -47,6 +51,13 @@ class Scripted:
         self._report = report
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
         self._parent = LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
+
+    def reports(self, *outcomes: Outcome) -> None:
+        """From now on the report has these outcomes."""
+        retryable = any(outcome.retryable or outcome.denied for outcome in outcomes)
+        retry_after = max((outcome.retry_after for outcome in outcomes), default=0.0)
+        denied = any(outcome.denied for outcome in outcomes)
+        self._report = replace(self._report, retryable=retryable, retry_after=retry_after, denied=denied)
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
         return self._parent if (namespace, name) == (KEY.namespace, KEY.name) else None
@@ -88,9 +99,18 @@ def report(*outcomes: Outcome) -> Report:
 async def reconciled(
     script: Scripted, queue: Queue[ParentKey], *causes: Cause, now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
 ) -> None:
-    """Have the parent reconciled for these causes, one after the other, by a worker with a budget of one apply a second
-    whose clock stands still.
-    """
+    """Have the parent reconciled for these causes, one after the other, and end the worker."""
+    async with working(script, queue, now, apply) as reconcile:
+        for cause in causes:
+            await reconcile(cause)
+    queue.close()
+
+
+@asynccontextmanager
+async def working(
+    script: Scripted, queue: Queue[ParentKey], now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
+) -> AsyncIterator[Callable[[Cause], Awaitable[None]]]:
+    """A worker with a budget of one apply a second, whose clock stands still. The value reconciles for one cause."""
     clock = StillClock(chance=0.0)
     clock.time = now
     workers = Workers(
@@ -102,12 +122,21 @@ async def reconciled(
         clock,
     )
     task = asyncio.create_task(workers.run())
-    for cause in causes:
+
+    async def reconcile(cause: Cause) -> None:
         queue.add(KEY, cause)
-        while queue._state._waiting or queue._state._processing:  # noqa: ASYNC110 - a queue has no event for it
+        while queue._state._waiting or queue._state._processing:
+            assert not task.done()
             await asyncio.sleep(0)
-    queue.close()
-    await task
+
+    yield reconcile
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def due(queue: Queue[ParentKey], cause: Cause) -> float:
+    """The seconds after which the parent is requeued for a cause."""
+    return queue._state._delayed[KEY, cause]
 
 
 def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:
@@ -147,9 +176,48 @@ async def test_a_resync_together_with_a_change_of_the_parent_costs_nothing_of_th
     assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK_GRANTED]
 
 
+async def test_no_resync_begins_within_the_pause_that_the_api_server_asked_for() -> None:
+    busy = Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=60.0)
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    async with working(script, queue) as reconcile:
+        await reconcile(Cause.PARENT)
+        assert due(queue, Cause.TICK) <= 20.0
+        script.reports(busy)
+        await reconcile(Cause.CHILD)
+    assert due(queue, Cause.RETRY) == 60.0
+    assert 60.0 <= due(queue, Cause.TICK) <= 80.0
+    assert not queue.is_scheduled(KEY, Cause.TICK_GRANTED)
+
+
+async def test_denied_children_are_retried_at_a_common_rate() -> None:
+    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.reports(denied)
+    pauses = []
+    async with working(script, queue) as reconcile:
+        for _ in range(30):
+            queue.cancel(KEY, Cause.RETRY)
+            script.known = ParentState()  # as if each time it was another parent
+            await reconcile(Cause.PARENT)
+            pauses.append(due(queue, Cause.RETRY))
+    assert pauses[0] == BACKOFF_BASE
+    assert pauses[-1] - pauses[-11] == pytest.approx(10 / DENIED_RETRIES)
+
+
+async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
+    failed = Outcome(step=STEP, result=Result.FAILED, retryable=True)
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.reports(failed)
+    async with working(script, queue) as reconcile:
+        for _ in range(30):
+            queue.cancel(KEY, Cause.RETRY)
+            script.known = ParentState()
+            await reconcile(Cause.PARENT)
+            assert due(queue, Cause.RETRY) == BACKOFF_BASE
+
+
 async def test_the_outcomes_of_a_reconcile_are_not_remembered() -> None:
-    step = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
-    script, queue = scripted(Outcome(step=step, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
+    script, queue = scripted(Outcome(step=STEP, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.PARENT)
     assert script.known.status.report == report()
 

@@ -1,9 +1,10 @@
-"""How often reconciles of a parent failed in a row.
+"""How often reconciles of a parent failed in a row, and when the next one may begin.
 
 Promises:
 - A retryable failure of a child and a reconcile that did not come to its end are counted apart, each for its own
   backoff.
 - The same error is logged once in a row.
+- However many parents have a child that an admission webhook or a quota denies, their retries have a common limit.
 """
 
 from __future__ import annotations
@@ -21,16 +22,36 @@ class Retries(Struct, frozen=True, kw_only=True):
     """Reconciles in a row that did not come to their end."""
     error: str = ""
     """Why the last of these did not."""
+    not_before: float = 0.0
+    """The end of the pause that the API server asked for, in seconds since the epoch: no resync begins before."""
 
 
-def after_report(retries: Retries, *, retryable: bool) -> Retries:
+def after_report(retries: Retries, *, retryable: bool, not_before: float = 0.0) -> Retries:
     """The retries after a reconcile that came to its end."""
-    return Retries(failed=retries.failed + 1) if retryable else _NONE
+    return Retries(failed=retries.failed + 1, not_before=not_before) if retryable else _NONE
 
 
 _NONE = Retries()
 
 
-def after_error(retries: Retries, error: str, *, terminal: bool) -> Retries:
+def after_error(retries: Retries, error: str, *, terminal: bool, not_before: float = 0.0) -> Retries:
     """The retries after a reconcile that did not; a terminal error is not tried again, and not counted."""
-    return replace(retries, error=error, unfinished=retries.unfinished + (0 if terminal else 1))
+    unfinished = retries.unfinished + (0 if terminal else 1)
+    return replace(retries, error=error, unfinished=unfinished, not_before=not_before)
+
+
+class RetryBudget:
+    """Spreads retries over time: `rate` a second (above 0), and as many at once after a second without any.
+
+    client-go has such a bucket for all retries of a work queue (DefaultTypedControllerRateLimiter: 10 a second). Here it
+    is for denied children only: after an outage of the API server, every parent has to be retried soon.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._free_at = 0.0
+
+    def pause(self, now: float) -> float:
+        """Take a turn; the seconds until it comes. `now` is in seconds on any one clock."""
+        self._free_at = max(self._free_at, now - 1.0) + 1.0 / self._rate
+        return max(0.0, self._free_at - now)

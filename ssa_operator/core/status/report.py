@@ -39,6 +39,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     retryable: bool = False
     """Whether a step failed or waits, and a retry may help without a change of the parent or its templates."""
+    denied: bool = False
+    """Whether the API server denied a child: an admission webhook, an admission policy or a quota did."""
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     again_at: float | None = None
@@ -146,6 +148,7 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
         report,
         outcomes=tuple(outcomes),
         retryable=any(outcome.retryable or outcome.denied for outcome in outcomes),
+        denied=any(outcome.denied for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=earliest(
             *moments,
