@@ -43,8 +43,8 @@ def after_error(retries: Retries, error: str, *, terminal: bool, not_before: flo
 class RetryBudget:
     """Spreads retries over time: `rate` a second (above 0), and as many at once after a second without any.
 
-    client-go has such a bucket for all retries of a work queue (DefaultTypedControllerRateLimiter: 10 a second). Here it
-    is for denied children only: after an outage of the API server, every parent has to be retried soon.
+    client-go has such a bucket for all retries of a work queue (DefaultTypedControllerRateLimiter: 10 a second). Here
+    it is for denied children only: after an outage of the API server, every parent has to be retried soon.
     """
 
     def __init__(self, rate: float) -> None:
