@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from email.message import Message
@@ -14,13 +16,17 @@ import pytest
 from tests.packaging.checkout import ROOT, files
 
 
+def build(source: Path, folder: Path) -> Path:
+    """The wheel of a source tree, in a new folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    (built,) = folder.glob("*.whl")
-    return ZipFile(built)
+    return ZipFile(build(ROOT, tmp_path_factory.mktemp("wheel")))
 
 
 def metadata(wheel: ZipFile) -> Message:
@@ -48,3 +54,16 @@ def test_it_says_what_it_is(wheel: ZipFile) -> None:
     assert described["License-Expression"] == "Apache-2.0"
     assert described["Requires-Python"] == ">=3.11"
     assert described.get_all("License-File") == ["LICENSE"]
+
+
+def test_two_builds_of_the_same_source_have_the_same_bytes(tmp_path: Path) -> None:
+    built = []
+    for name, modified in (("one", 1_500_000_000), ("another", 1_700_000_000)):
+        source = tmp_path / name
+        for path in files():
+            copy = source / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            os.utime(copy, (modified, modified))
+        built.append(build(source, tmp_path / f"{name}-wheel").read_bytes())
+    assert built[0] == built[1]
