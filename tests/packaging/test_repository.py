@@ -101,6 +101,14 @@ def test_documents_link_to_files_that_exist() -> None:
     assert broken == []
 
 
+def test_each_promise_of_the_security_page_names_a_test() -> None:
+    page = (ROOT / "SECURITY.md").read_text()
+    rows = re.findall(r"^\| (.+) \| `(tests/\S+\.py)::(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) == page.count("::") > 0
+    for promise, file, name in rows:
+        assert re.search(rf"^(?:async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE), promise
+
+
 def test_documents_name_modules_that_exist() -> None:
     documents = [path for path in files() if path.suffix == ".md"]
     named = {
