@@ -60,7 +60,7 @@ from ssa_operator.core.planning.child_history import (
 from ssa_operator.core.planning.finalization import Finalization, advances_deletion
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
-from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
@@ -300,8 +300,9 @@ class Reconciler:
     # Publish.
 
     async def _publish(self, turn: Turn, report: Report) -> Report:
-        if turn.lacks_permission:
-            # No event shows that somebody grants it.
+        failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
+        if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
+            # The account may lack a permission, and no event shows that somebody grants it.
             report = replace(report, again_at=earliest(report.again_at, self._now() + ANSWER_LIFETIME))
         if turn.state.children.requeues.at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
