@@ -193,4 +193,5 @@ def _manifest(document: Document) -> PossibleManifest:
 
 
 def _lookup(query: Lookup | Selection, location: SourceLocation) -> PossibleLookup:
-    return PossibleLookup(group_kind=query.group_kind, location=location, namespace=None)
+    selects = isinstance(query, Selection)
+    return PossibleLookup(group_kind=query.group_kind, location=location, namespace=None, selects=selects)

@@ -255,7 +255,7 @@ class _Derivation:
         yield from self._needs("lookups", group, served.resource, where, _READ, lookup.location, name)
         if self._account:
             where = self._where_acting(served, lookup.namespace, lookup.location, where)
-            verbs = ("get",) if name else ("get", "list")
+            verbs = ("list",) if lookup.selects else ("get",)
             yield from self._needs_acting("lookups", group, served.resource, where, verbs, lookup.location, name)
 
     def _for_owner_references(self, manifest: PossibleManifest, served: ServedKind) -> Iterator[PermissionNeed]:
