@@ -15,9 +15,13 @@ from ssa_operator.controller.http import Server
 from ssa_operator.controller.informers import account_reviews
 from ssa_operator.controller.reconcile import reconciler
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
+from tests.cli.process import run
 from tests.controller.harness import (
     ECHOES,
     Desk,
+    MakeOptions,
     Operate,
     config_map,
     definition,
@@ -26,10 +30,11 @@ from tests.controller.harness import (
     map_template,
     not_ready_because,
     only,
+    operating,
     other_than,
     ready_condition,
 )
-from tests.controller.permissions import Rules, allowed
+from tests.controller.permissions import API, BASICS, Rules, allowed, limited, with_token
 from tests.devcluster.audit import own_requests
 
 pytestmark = pytest.mark.cluster
@@ -124,10 +129,45 @@ async def test_a_missing_permission_is_a_condition_that_names_verb_resource_acco
         await desk.ready(ECHOES, "web")
 
 
-async def test_an_operator_that_may_not_impersonate_says_so(
-    operate: Operate, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_account_has_the_groups_of_a_service_account(operate: Operate, desk: Desk, templates: Path) -> None:
+    """For its requests, and for the reviews of what it may read."""
+    only(templates, a=map_template("a", v="lookup('v1', 'ConfigMap', 'shared').data.v"))
+    role, binding = allowed(user(desk.namespace), CHILDREN, "children")
+    group = {"kind": "Group", "name": f"system:serviceaccounts:{desk.namespace}", "apiGroup": API}
+    await desk.apply(role, {**binding, "subjects": [group]}, config_map("shared", v="1"))
+    async with operate(impersonate=ACCOUNT):
+        await desk.apply_until_ready(echo("web"))
+
+
+async def test_an_operator_that_may_not_impersonate_reports_that(
+    desk: Desk, templates: Path, options: MakeOptions, tmp_path: Path
 ) -> None:
-    """The account of a namespace is chosen by the namespace alone: another namespace's account has no say here."""
+    secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}-s\nstringData: {v: x}\n"
+    only(templates, a=secret)
+    await desk.kubectl("create", "serviceaccount", "operator")
+    operator = f"system:serviceaccount:{desk.namespace}:operator"
+    watches = [
+        *reading("secrets", "list", "watch"),
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]
+    await desk.apply(*allowed(operator, [*BASICS, *watches], "operator"))
+    path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "operator"))
+    async with (
+        Client(await credentials.load(str(path), None)) as client,
+        operating(client, options(impersonate=ACCOUNT)),
+    ):
+        await desk.apply(echo("web"))
+        words = (f'User "{operator}" cannot impersonate resource "serviceaccounts"', f'"{ACCOUNT}"')
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", *words))
+
+
+async def test_a_kubeconfig_that_impersonates_can_not_be_used(desk: Desk, tmp_path: Path) -> None:
+    kubeconfig = limited(desk.kubeconfig, tmp_path, "jane")
+    code, _, err = await run("run", f"--impersonate={ACCOUNT}", "--listen=", f"--kubeconfig={kubeconfig}")
+    assert (code, "--impersonate can't be used with a kubeconfig whose user has `as`" in err) == (1, True)
+
+
+async def test_the_account_of_another_namespace_has_no_say(operate: Operate, desk: Desk, templates: Path) -> None:
     only(templates, a=map_template("a", v="'a'"))
     await desk.apply(*allowed(user("elsewhere"), CHILDREN, "other-account"))
     async with operate(impersonate=ACCOUNT):
