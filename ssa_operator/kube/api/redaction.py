@@ -46,7 +46,8 @@ _LABELS = {
 }
 _SAFE_CODES = frozenset({401, 404, 409, 410, 429})
 _RBAC = re.compile(
-    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot \w+ resource "secrets" in API group ""[^:"]*(?:"[^"]*")?$'
+    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot [\w:-]+ resource "secrets" in API group ""'
+    r'[^:"]*(?:"[^"]*")?$'
 )
 _IMPERSONATION = re.compile(
     r'^serviceaccounts "[^"]*" is forbidden: User "[^"]*" cannot impersonate resource "serviceaccounts" in API group ""'
