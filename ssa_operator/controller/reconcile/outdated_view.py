@@ -57,7 +57,7 @@ class ViewCheck:
     async def _why_parent(self) -> str:
         parent = self.turn.parent
         identity = parent.live.identity
-        current = await self.cluster.client.find(parent.resource, identity.name, identity.namespace)
+        current = await self.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
         rendered = self.plan.observed.parent
