@@ -77,8 +77,9 @@ class ViewCheck:
         """Whether the API server has another answer than the one that the templates read."""
         if not isinstance(query, Reference):
             return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
-        read = self.plan.observed.children.as_rendered
-        answers = [live for live in read.values() if live is not None and _is_named(live.identity, query)]
+        # Objects with generated values were read, too, and may be no children.
+        read = (live for live in self.plan.observed.children.as_rendered.values() if live is not None)
+        answers = [live for live in read if self._is_child(live) and _is_named(live.identity, query)]
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
         return _versions(answers) != _versions(live for live in current if live is not None)
@@ -97,10 +98,14 @@ class ViewCheck:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
             resource = await self.cluster.children.resource(identity.group_kind)
-        except UnknownKind:
-            return None
+            resource.path(identity.namespace, identity.name)
+        except (UnknownKind, ValueError):
+            return None  # no object has such a name, or one without a namespace
         live = await self.cluster.client.find(resource, identity.name, identity.namespace)
-        return live if live is not None and live.parent_uid == self.turn.uid else None
+        return live if live is not None and self._is_child(live) else None
+
+    def _is_child(self, live: LiveObject) -> bool:
+        return live.parent_uid == self.turn.uid
 
 
 def _is_named(identity: Identity, reference: Reference) -> bool:
