@@ -6,7 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.harness import ECHOES, Desk, Operate, definition, echo, map_template, only, uid
+from ssa_operator.devcluster.cluster import Cluster
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    MakeOptions,
+    Operate,
+    definition,
+    echo,
+    map_template,
+    not_ready_because,
+    only,
+    operating,
+    requests_for,
+    uid,
+)
+from tests.controller.permissions import BASICS, Rules, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 
@@ -82,3 +97,35 @@ async def test_a_child_is_pruned_although_templates_read_the_name_of_an_object_t
         await desk.apply(echo("web", 2))
         await desk.gone(MAPS, "web-named-1")
         assert uid(await desk.read("secrets", "web")) == uid(old)
+
+
+MANY = """\
+{% for number in range(5) %}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-{{ spec.replicas }}-{{ number }}
+  annotations: {absent: "{{ live('ConfigMap', 'none') is none }}"}
+{% endfor %}
+"""
+
+
+async def test_a_reconcile_reads_again_once_for_all_deletions_also_where_it_may_not(
+    desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path, tmp_path: Path
+) -> None:
+    only(templates, many=MANY)
+    user = f"limited-{desk.namespace}"
+    verbs = ["list", "watch", "create", "patch", "delete"]
+    rules: Rules = [*BASICS, {"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]
+    await desk.apply(*allowed(user, rules, "limited"))
+    async with acting_as(user, desk, tmp_path) as client, operating(client, options()) as running:
+        await desk.apply_until_ready(echo("web", 1))
+        running.forget()
+        await desk.apply(echo("web", 2))
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "web-1-0 is kept", "cannot get resource"))
+        reads = requests_for(cluster, desk.namespace, "none")
+        assert 0 < len(reads) <= len(running.reconciles)
+        await desk.apply(*allowed(user, [*rules, {**rules[-1], "verbs": ["get"]}], "limited"))
+        await desk.apply_until_ready(echo("web", 3))
+        await desk.gone(MAPS, "web-1-0")

@@ -197,9 +197,10 @@ class _Derivation:
         group, resource = manifest.group_kind.group, served.resource
         # One watch shows the children in all namespaces that the operator watches.
         watched = tuple(dict.fromkeys((*(self._watched if served.namespaced else ("",)), *where)))
-        yield from self._needs("children", group, resource, watched, _READ, location)
+        # Before a deletion, the operator gets the children that templates read.
+        yield from self._needs("children", group, resource, watched, ("get", *_READ), location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
-        yield from self._needs("children", group, resource, where, ("get", "create", "patch"), location)
+        yield from self._needs("children", group, resource, where, ("create", "patch"), location)
         if deleted:
             yield from self._needs("children", group, resource, where, ("delete",), location)
         yield from self._for_owner_references(manifest, served)
