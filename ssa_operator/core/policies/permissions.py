@@ -235,7 +235,10 @@ class _Derivation:
         yield from self._needs("children", group, resource, watched, _READ, location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
         where = self._where_acting(served, manifest.namespace, location, where)
-        yield from self._needs_acting("children", group, resource, where, ("get", "create", "patch"), location)
+        # Before a deletion, the children that templates read are read again, wherever they are.
+        read_again = where if self._account else watched
+        yield from self._needs_acting("children", group, resource, read_again, ("get",), location)
+        yield from self._needs_acting("children", group, resource, where, ("create", "patch"), location)
         if deleted:
             yield from self._needs_acting("children", group, resource, where, ("delete",), location)
         yield from self._for_owner_references(manifest, served)
