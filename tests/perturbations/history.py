@@ -50,9 +50,14 @@ def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, obje
         compared.pop("spec", None)
     for path, value in _leaves({**compared, "metadata": metadata}):
         if not _IGNORED.search(path):
-            if isinstance(value, str):
-                value = "ADDRESS" if _ADDRESS.fullmatch(value) else value.replace(namespace, "NS")
-            yield (key, path.replace(namespace, "NS")), value
+            yield (key, path.replace(namespace, "NS")), _comparable(value, namespace)
+
+
+def _comparable(value: object, namespace: str) -> object:
+    """The value without the name of the run's namespace, and without the IP address that was free."""
+    if not isinstance(value, str):
+        return value
+    return "ADDRESS" if _ADDRESS.fullmatch(value) else value.replace(namespace, "NS")
 
 
 def _parent_status(body: Body) -> Body:
