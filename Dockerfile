@@ -10,7 +10,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 # Layers that rarely change come first: the layer with the dependencies is kept until the constraints change.
 COPY constraints/build.txt constraints/runtime.txt constraints/
 RUN python -m venv /opt/build \
- && /opt/build/bin/pip install --no-compile --require-hashes --requirement constraints/build.txt \
+ && /opt/build/bin/pip install --no-compile --only-binary :all: --require-hashes --requirement constraints/build.txt \
  && python -m venv --without-pip /opt/venv \
  && /opt/build/bin/pip --python /opt/venv install --no-compile --only-binary :all: --require-hashes \
     --requirement constraints/runtime.txt
@@ -21,6 +21,8 @@ COPY ssa_operator ssa_operator
 # The build compiles the modules, and Python never checks them against the source: the root file system is read-only at run time.
 RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
  && /opt/build/bin/pip --python /opt/venv install --no-compile --no-index --no-deps dist/*.whl \
+ && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+    --output-file /opt/venv/sbom.cdx.json /opt/venv/bin/python \
  && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv
 
 
