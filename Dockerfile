@@ -17,12 +17,12 @@ RUN python -m venv /opt/build \
 COPY deploy/image/prune.sh deploy/image/
 RUN sh deploy/image/prune.sh "$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 COPY pyproject.toml README.md LICENSE ./
+RUN /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+    --output-file /opt/venv/sbom.cdx.json /opt/venv/bin/python
 COPY ssa_operator ssa_operator
 # The build compiles the modules, and Python never checks them against the source: the root file system is read-only at run time.
 RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
  && /opt/build/bin/pip --python /opt/venv install --no-compile --no-index --no-deps dist/*.whl \
- && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
-    --output-file /opt/venv/sbom.cdx.json /opt/venv/bin/python \
  && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv
 
 

@@ -159,7 +159,6 @@ sbom: $(INSTALLED) ## List what the image has, with licences, in dist/sbom.cdx.j
 	mkdir -p dist
 	$(PYTHON) -m venv --clear --without-pip build/runtime
 	$(PIP) --python build/runtime install --no-compile --only-binary :all: --require-hashes --requirement constraints/runtime.txt
-	$(PIP) --python build/runtime install --no-compile --no-deps --no-build-isolation .
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file dist/sbom.cdx.json build/runtime/bin/python
 

@@ -49,12 +49,6 @@ def test_two_runs_make_the_same_bytes() -> None:
     assert bill_of_materials() == bill_of_materials()
 
 
-def test_it_names_no_path_and_no_registry(document: Mapping[str, Any]) -> None:
-    text = json.dumps([each for each in document["components"] if each["name"] != "ssa-operator"])
-    assert str(ROOT) not in text
-    assert '"distribution"' not in text
-
-
 def test_the_page_lists_the_licences(components: Sequence[Mapping[str, Any]]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == page(text, components), "run `make docs`"
