@@ -392,7 +392,8 @@ def _was_deleted_by_name(pod: LiveObject) -> bool:
     """Whether kwok deleted a pod that nobody had asked it to delete.
 
     As a kubelet it ends pods that are in deletion, but it deletes them by their names, and on a busy machine more than
-    once: the next pod of that name goes, too. All others leave a scheduled pod its grace period: it is in deletion first.
+    once: the next pod of that name goes, too. All others leave a scheduled pod its grace period, so that it is in
+    deletion first.
     """
     return bool(pod.body["spec"].get("nodeName")) and not pod.deleting
 
