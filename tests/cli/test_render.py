@@ -18,6 +18,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import Credentials
 from tests.cli.process import run
 from tests.controller.harness import ROOT, Desk, administrator, config_map, definition, echo, operating
+from tests.secret_contents import SecretSearch
 
 
 def folder(tmp_path: Path, **files: str) -> Path:
@@ -420,7 +421,7 @@ class Recording(Client):
 
 @pytest.mark.cluster
 async def test_render_live_prints_the_bytes_that_the_operator_applies(
-    cluster: Cluster, desk: Desk, tmp_path: Path
+    cluster: Cluster, desk: Desk, secret_search: SecretSearch, tmp_path: Path
 ) -> None:
     secret = """\
 apiVersion: v1
@@ -444,9 +445,11 @@ stringData:
     async with Recording(await administrator(cluster)) as client, operating(client, options) as running:
         await running.reconciled(1)
     arguments = (f"--templates={templates}", f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    assert secret_search.found() == []
     code, out, err = await run(
         "render", "-", "--live", "--as-applied", "--output=json", *arguments, stdin=json.dumps(echo("web", 2))
     )
+    secret_search.begin()  # the user asks for the Secrets, too
     assert (code, err) == (0, "")
     printed = {f"{body['kind']}/{body['metadata']['name']}": encode(body) for body in json.loads(out)["items"]}
     assert printed == client.applied
