@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ssa_operator.controller.admission.parent_review import ParentReview
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.leadership import Leadership
 from ssa_operator.controller.metrics import Metrics
@@ -115,6 +116,10 @@ class Operator:
     def missing_permissions(self) -> tuple[PermissionNeed, ...]:
         """The permissions that templates need and the operator lacks, by the last review."""
         return self.controllers.permissions.missing
+
+    def admission_review(self) -> ParentReview:
+        """Judges parents before they are stored, by this operator's templates and caches."""
+        return ParentReview(self.controllers, self._reconciler.observer, self.options)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""

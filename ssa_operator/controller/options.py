@@ -53,6 +53,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Host and port of the HTTP server (host None: all addresses). None: no HTTP server."""
     certificate: CertificateFiles | None = None
     """The certificate of the HTTP server. None: it serves without TLS."""
+    admission: tuple[str | None, int] | None = None
+    """Host and port of the validating webhook, which has the certificate of the HTTP server. None: no webhook."""
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
@@ -42,6 +42,7 @@ from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
+from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -78,6 +79,24 @@ class Observer:
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
+
+    async def observe_unstored(self, parent: Parent) -> tuple[Observed, Rendered, Redactor]:
+        """What the caches hold around a parent that may never be stored, what its templates render from that, and what
+        hides the Secrets that they read. Nothing is watched or remembered for it, so what is not watched yet waits.
+        """
+        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
+        async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
+            view = self._view(parent, self._cluster.children.by_parent(turn.uid))
+            rendered = render(parent.folder, parent.live.body, view)
+            redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
+            observed = self._observed(turn, rendered, self._records(turn), NO_OBJECTS, NO_OBJECTS)
+        unwatched = {
+            kind: KindState(namespaced=namespaced, synced=False)
+            for kind in _kinds(rendered) - observed.children.kinds.keys()
+            if (namespaced := self._cluster.lookups.namespaced(kind)) is not None
+        }
+        kinds = {**observed.children.kinds, **unwatched}
+        return replace(observed, children=replace(observed.children, kinds=kinds)), rendered, redactor
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
