@@ -126,7 +126,7 @@ async def _read(preview: Preview, live: LiveObject) -> LiveObject | None:
     cluster = preview.cluster
     resource = await cluster.children.resource(live.identity.group_kind, live.version)
     try:
-        return await cluster.client.get(resource, live.identity.name, live.identity.namespace)
+        return await cluster.operator_client.get(resource, live.identity.name, live.identity.namespace)
     except ApiError as error:
         if error.not_found:
             return None

@@ -44,6 +44,7 @@ from ssa_operator.core.policies.permissions import (
     ServedKind,
     folder_needs,
     http_needs,
+    impersonation_needs,
     lease_needs,
     operator_needs,
 )
@@ -84,9 +85,11 @@ def needed_permissions(
     operator_namespace: str,
     shards: int = 0,
     served_in: ServedIn = lambda _: None,
+    impersonate: str = "",
 ) -> NeededPermissions:
     """The permissions of an operator that is limited to `namespaces`, none for all, and that runs as so many shards.
-    `served_in` knows kinds better than the CRD files. Raises CommandError.
+    `served_in` knows kinds better than the CRD files. `impersonate` is the name of the account that the operator acts
+    as, '' for none. Raises CommandError.
     """
     sources = load_all(files.templates, installation=files.installation)
     problems = [*sources.problems, *(problem for folder in sources.folders.values() for problem in folder.problems)]
@@ -95,6 +98,7 @@ def needed_permissions(
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
     needs = [*operator_needs(), *http_needs(), *lease_needs(operator_namespace)]
+    needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
     needs += shard_lease_needs(operator_namespace, range(shards)) if shards else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
@@ -109,7 +113,7 @@ def needed_permissions(
                 f"{name}: there is no CRD file of it, so its parents count as namespaced, with a status; name the "
                 "folder of its CRD with --crds"
             )
-        found, unknown = folder_needs(parent_kind(folder, kinds), contents, served, namespaces)
+        found, unknown = folder_needs(parent_kind(folder, kinds), contents, served, namespaces, impersonate)
         needs += found
         warnings += map(str, (*contents.unknown, *unknown))
     return NeededPermissions(
@@ -189,4 +193,5 @@ def _manifest(document: Document) -> PossibleManifest:
 
 
 def _lookup(query: Lookup | Selection, location: SourceLocation) -> PossibleLookup:
-    return PossibleLookup(group_kind=query.group_kind, location=location, namespace=None)
+    selects = isinstance(query, Selection)
+    return PossibleLookup(group_kind=query.group_kind, location=location, namespace=None, selects=selects)

@@ -54,6 +54,15 @@ Kubeconfig = Annotated[
         help="Use this kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the pod's service account.",
     ),
 ]
+Impersonate = Annotated[
+    str,
+    typer.Option(
+        envvar="SSA_OPERATOR_IMPERSONATE",
+        metavar="NAME",
+        help="Apply, delete and look up with the permissions of the service account NAME in each parent's namespace. "
+        "Default: with the operator's own.",
+    ),
+]
 Context = Annotated[
     str | None,
     typer.Option(
@@ -163,6 +172,17 @@ def namespace_of(given: str) -> str:
     if len(names) > 1:
         raise CommandError(f"--namespace is {given!r}; name one namespace", code=2)
     return names[0] if names else ""
+
+
+def account_name(given: str) -> str:
+    """The name that `--impersonate` gives, '' without one. Raises CommandError for an invalid name."""
+    from ssa_operator.core.objects.metadata_validation import subdomain_faults
+
+    if given and subdomain_faults(given):
+        raise CommandError(
+            f"--impersonate is {given!r}; write the name of a service account alone, such as deployer", code=2
+        )
+    return given
 
 
 def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:

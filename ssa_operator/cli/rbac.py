@@ -4,6 +4,8 @@ Promises:
 - The output is a ServiceAccount, the roles and their bindings, in an order that depends on nothing but the templates.
 - In YAML, each rule has a comment with its purpose and the template files that need it; `--explain` names every
   template line.
+- With `--impersonate`, the roles of the impersonated accounts follow, without bindings: an administrator decides which
+  accounts have them.
 - What can't be derived from the templates is a warning on standard error, with file and line.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,10 +23,12 @@ from ssa_operator.cli.options import (
     Context,
     CrdsOfTemplates,
     Examples,
+    Impersonate,
     Kubeconfig,
     OutputFormat,
     Templates,
     Values,
+    account_name,
     check_folders,
     crds_of,
     example,
@@ -82,6 +86,7 @@ def rbac(
             help="The operator runs as so many shards (`run --shard I/N`), each with a Lease.",
         ),
     ] = 0,
+    impersonate: Impersonate = "",
     explain: Annotated[
         bool,
         typer.Option(
@@ -122,6 +127,7 @@ def rbac(
     from ssa_operator.cli.needed_permissions import Files, needed_permissions
 
     check_folders(templates)
+    account_name(impersonate)
     namespaces = namespaces_of(namespace)
     (operator_namespace,) = namespaces_of([operator_namespace]) or ("",)
     if not operator_namespace:
@@ -137,9 +143,9 @@ def rbac(
         examples=examples_of(examples, templates),
     )
     if check:
-        _check(files, namespaces, operator_namespace, shards, as_user, output, kubeconfig, context)
+        _check(files, namespaces, operator_namespace, shards, impersonate, as_user, output, kubeconfig, context)
         return
-    needed = needed_permissions(files, namespaces, operator_namespace, shards)
+    needed = needed_permissions(files, namespaces, operator_namespace, shards, impersonate=impersonate)
     _warn(needed)
     if explain:
         _print_needs(needed.needs, output)
@@ -148,7 +154,17 @@ def rbac(
 
     account = Account(name=service_account, namespace=operator_namespace)
     options = "".join(f" --namespace {name}" for name in namespaces) + (f" --shards {shards}" if shards else "")
-    _print_manifests(roles(needed.needs, account), account, needed.folders, options, output)
+    options += f" --impersonate {impersonate}" if impersonate else ""
+    own = roles((need for need in needed.needs if not need.by_account), account)
+    children = Account(name=f"{service_account}-children", namespace=operator_namespace)
+    _print_manifests(
+        own,
+        account,
+        needed.folders,
+        options,
+        output,
+        _AccountRoles(name=impersonate, roles=roles((need for need in needed.needs if need.by_account), children)),
+    )
 
 
 def _warn(needed: NeededPermissions) -> None:
@@ -161,6 +177,7 @@ def _check(
     namespaces: tuple[str, ...],
     operator_namespace: str,
     shards: int,
+    impersonate: str,
     as_user: str,
     output: OutputFormat | None,
     kubeconfig: str | None,
@@ -178,11 +195,17 @@ def _check(
             mapper = RESTMapper(client)
             await mapper.discover()
             needed = needed_permissions(
-                files, namespaces, operator_namespace, shards, served_in=lambda kind: served_kind(kind, mapper)
+                files,
+                namespaces,
+                operator_namespace,
+                shards,
+                served_in=lambda kind: served_kind(kind, mapper),
+                impersonate=impersonate,
             )
             _warn(needed)
             subject = Subject.of(as_user) if as_user else None
-            _report(await missing_permissions(client, needed.needs, subject), as_user, output)
+            own = [need for need in needed.needs if not need.by_account]
+            _report(await missing_permissions(client, own, subject), as_user, output)
 
     connection.run(work())
 
@@ -245,12 +268,32 @@ def _need_entry(need: PermissionNeed) -> dict[str, Any]:
 # Manifests.
 
 
+class _AccountRoles(NamedTuple):
+    """The roles of the accounts that the operator impersonates, which nothing binds."""
+
+    name: str
+    """The name of the accounts, '' for none."""
+    roles: Sequence[Role]
+
+    def comment(self, role: Role) -> list[str]:
+        """How to grant a role."""
+        if role.namespace:
+            what = f"# What an account {self.name} needs in the namespace {role.namespace}."
+            return [f"{what} Bind it to those that may have it."]
+        binding = f"--clusterrole={role.name} --serviceaccount=NAMESPACE:{self.name}"
+        return [
+            f"# What an account {self.name} needs in its own namespace. Bind it there:",
+            f"# kubectl create rolebinding {role.name} --namespace=NAMESPACE {binding}",
+        ]
+
+
 def _print_manifests(
     granted: Iterable[Role],
     account: Account,
     folders: Iterable[str],
     options: str,
     output: OutputFormat | None,
+    of_accounts: _AccountRoles,
 ) -> None:
     """Print the manifests, with the command's options in a comment."""
     from ssa_operator.cli import printing
@@ -260,6 +303,7 @@ def _print_manifests(
     bodies = [service_account(account, _LABELS)]
     for role in granted:
         bodies += [role_body(role, _LABELS), binding_body(role, account, _LABELS)]
+    bodies += [role_body(role, _LABELS) for role in of_accounts.roles]
     if output is OutputFormat.JSON:
         printing.objects(bodies, output)
         return
@@ -269,13 +313,25 @@ def _print_manifests(
         printing.yaml_text(bodies[0]).rstrip("\n"),
     ]
     for role in granted:
-        body = role_body(role, _LABELS)
-        del body["rules"]
-        lines += ["---", printing.yaml_text(body).rstrip("\n"), "rules:"]
-        for rule in role.rules:
-            lines += _rule_lines(rule)
+        lines += ["---", *_role_lines(role)]
         lines += ["---", printing.yaml_text(binding_body(role, account, _LABELS)).rstrip("\n")]
+    for role in of_accounts.roles:
+        lines += ["---", *of_accounts.comment(role), *_role_lines(role)]
     typer.echo("\n".join(lines))
+
+
+def _role_lines(role: Role) -> list[str]:
+    """A role as YAML."""
+    from ssa_operator.cli import printing
+    from ssa_operator.core.policies.rbac_roles import role_body
+
+    body = role_body(role, _LABELS)
+    del body["rules"]
+    return [
+        printing.yaml_text(body).rstrip("\n"),
+        "rules:",
+        *(line for rule in role.rules for line in _rule_lines(rule)),
+    ]
 
 
 def _rule_lines(rule: Rule) -> list[str]:

@@ -14,6 +14,7 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Crds,
+    Impersonate,
     Kubeconfig,
     Listen,
     LogFormat,
@@ -23,6 +24,7 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     WatchedNamespaces,
+    account_name,
     check_crd_folders,
     check_folders,
     check_selector,
@@ -62,6 +64,7 @@ def run(
             help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs.",
         ),
     ] = 20.0,
+    impersonate: Impersonate = "",
     workers: Annotated[
         int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Number of parents reconciled in parallel.")
     ] = 16,
@@ -180,6 +183,7 @@ def run(
         shard=parsed_shard,
         interval=seconds,
         tick_rate=tick_rate,
+        impersonate=account_name(impersonate),
         workers=workers,
         apply=ApplyMode(apply),
         listen=address(listen),

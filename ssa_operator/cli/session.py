@@ -55,16 +55,26 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -
         await _run_replica(options, options.leader_election, target, crds)
         return
     async with connect(target) as client:
+        await _check_impersonation(client, options)
         if crds:
             await install(client, crds)
         traces = traces_of(os.environ)
         await _run(Operator(client, RESTMapper(client), options, traces), traces)
 
 
+async def _check_impersonation(client: Client, options: Options) -> None:
+    """Raise CommandError if the kubeconfig impersonates a user, too: a request can impersonate one user only, and the
+    permissions of the kubeconfig's would not count.
+    """
+    if options.impersonate and "Impersonate-User" in await client.credentials.headers():
+        raise CommandError("--impersonate can't be used with a kubeconfig whose user has `as`; remove one of them")
+
+
 async def _run_replica(options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path]) -> None:
     """Run an operator that writes while it holds the Lease. Also its CRDs are installed only then."""
     fence = WriteFence()
     async with connect(target, fence) as client, Transport(client.credentials) as transport:
+        await _check_impersonation(client, options)
         namespace = options.installation.namespace or client.credentials.namespace
         name = LEASE if options.shard is None else lease_name(options.shard.index)
         labels = {} if options.shard is None else shard_lease_labels(options.shard)

@@ -68,7 +68,9 @@ class FolderControllers:
         self._installation = replace(options.installation, namespace=namespace)
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         own_needs += http_needs() if options.exposes_http else ()
-        self.permissions = PermissionReviewer(client, mapper, self.folders, options.namespaces, own_needs)
+        self.permissions = PermissionReviewer(
+            client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
+        )
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None

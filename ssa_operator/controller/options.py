@@ -45,6 +45,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Reconcile only the parents of this shard. None: all parents."""
     tick_rate: float = 20.0
     """Applies a second that resyncs may cost, over all parents. 0 switches resyncs off."""
+    impersonate: str = ""
+    """Apply and read children as the service account of this name in the parent's namespace. '': as the operator."""
     workers: int = 16
     """Number of parents reconciled in parallel."""
     apply: ApplyMode = ApplyMode.ALWAYS

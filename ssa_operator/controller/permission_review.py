@@ -24,6 +24,7 @@ from ssa_operator.core.policies.permissions import (
     PermissionNeed,
     ServedKind,
     folder_needs,
+    impersonation_needs,
     operator_needs,
     without_covered,
 )
@@ -76,7 +77,7 @@ async def _review(client: Client, permissions: Iterable[Permission], subject: Su
 
 class PermissionReviewer:
     """Reviews the permissions of a running operator. `folders` are the running folders by name. `own_needs` are the
-    permissions that its options need.
+    permissions that its options need. `impersonate` is the name of the account that it impersonates, '' for none.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class PermissionReviewer:
         folders: Mapping[str, ParentInformer],
         namespaces: tuple[str, ...],
         own_needs: Collection[PermissionNeed] = (),
+        impersonate: str = "",
     ) -> None:
         self.missing: tuple[PermissionNeed, ...] = ()
         """The needs whose permission was missing in the last review."""
@@ -93,7 +95,9 @@ class PermissionReviewer:
         self._mapper = mapper
         self._folders = folders
         self._namespaces = namespaces
-        self._own_needs = (*operator_needs(), *own_needs)
+        impersonation = impersonation_needs(impersonate, namespaces) if impersonate else ()
+        self._own_needs = (*operator_needs(), *impersonation, *own_needs)
+        self._impersonate = impersonate
         self._contents: dict[str, tuple[str, TemplateContents]] = {}
         self._reviewed: frozenset[PermissionNeed] | None = None
         self._logged: frozenset[Permission] = frozenset()
@@ -145,8 +149,10 @@ class PermissionReviewer:
                 writes_status=served.writes_status,
                 cluster_scope=parents.folder.settings.cluster_scope,
             )
-            needs += folder_needs(parent, contents, served_kinds(contents, self._mapper), self._namespaces)[0]
-        return needs
+            kinds = served_kinds(contents, self._mapper)
+            needs += folder_needs(parent, contents, kinds, self._namespaces, self._impersonate)[0]
+        # What the accounts of parents lack is a condition of these parents.
+        return [need for need in needs if not need.by_account]
 
     async def _template_contents(self, parents: ParentInformer) -> TemplateContents:
         """What a folder can render and look up; it is derived once for each set of templates."""

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 
 from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.folder_controllers import FolderControllers
+from ssa_operator.controller.informers.account_reviews import AccountReviews
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.other_shards import OtherShards
 from ssa_operator.controller.informers.parents import ParentKey
@@ -46,7 +47,9 @@ class SharedInformers:
         self.router.on_kind_changed = self.controllers.on_kind_changed
         self.recorder = Recorder(client, metrics, queue.until_empty)
         self.cluster = ClusterAccess(
-            client=client,
+            operator_client=client,
+            impersonate=options.impersonate,
+            reviews=AccountReviews(client),
             children=self.controllers.children,
             lookups=self.controllers.lookups,
             crds=self.controllers.crds,

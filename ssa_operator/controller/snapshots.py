@@ -24,8 +24,9 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.controller.snapshot_file import VERSION, StoredSnapshot, query_of
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
-from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection, selects
+from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
@@ -219,6 +220,9 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
             if (live.identity.kind, live.identity.name) == (kind, name):
                 return live.body
         return None
+
+    def unreadable(self, _: Reference | Identity, /) -> AccessReview:
+        return ALLOWED
 
     def done(self, kind: str, name: str, /) -> bool:
         return apply_once.is_done(read_parent_records(self.parent).once_records, kind, name)

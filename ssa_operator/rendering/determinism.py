@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Selection
+from ssa_operator.core.objects.cluster_view import AccessReview, Answer, Body, ClusterView, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.core.objects.source_location import field_text
@@ -98,6 +99,9 @@ class _ReplayedRandomness(Struct, frozen=True):
 
     def child(self, kind: str, name: str, /) -> Body | None:
         return self.cluster.child(kind, name)
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        return self.cluster.unreadable(asked)
 
     def done(self, kind: str, name: str, /) -> bool:
         return self.cluster.done(kind, name)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from jinja2 import TemplateRuntimeError
 
-from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.cluster_view import AccessReview, Lookup
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import field_text
@@ -48,7 +48,10 @@ def use_live_values(
     holders = dict.fromkeys(identity_of(document, api) for document in documents)
     for identity in holders:
         if not api.cluster.synced(identity.group_kind):
-            return [_wait_for_sync(result, api) for result in results]
+            unsynced = AccessReview(f"the watch of {identity.group_kind} is not synced")
+            return [_wait_until_known(result, api, unsynced) for result in results]
+        if (review := api.cluster.unreadable(identity)).why_not:
+            return [_wait_until_known(result, api, review) for result in results]
         api.objects_with_generated_values[identity] = None
     live_values = [_live_value(candidates, api) or value for candidates, value in zip(locations, values, strict=True)]
     rendered = results if live_values == [*values] else render_file(live_values)
@@ -105,11 +108,11 @@ def _live_value(candidates: Sequence[ValueLocation], api: TemplateAPI) -> str | 
     return None
 
 
-def _wait_for_sync(result: Result, api: TemplateAPI) -> Result:
+def _wait_until_known(result: Result, api: TemplateAPI, review: AccessReview) -> Result:
     if not isinstance(result, Document):
         return result
     identity = identity_of(result, api)
     version = result.body["apiVersion"]
     query = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
-    awaited = WaitTarget(query, state=f"be known: the watch of {identity.group_kind} is not synced")
+    awaited = WaitTarget(query, state=f"be known: {review.why_not}", needs_permission=review.needs_permission)
     return wait_instead(result, (awaited,), api)

@@ -71,6 +71,30 @@ async def test_with_namespaces_each_has_a_role_and_the_cluster_role_has_only_wha
     ]
 
 
+async def test_with_impersonation_the_operator_writes_no_children_and_the_accounts_have_an_unbound_role() -> None:
+    printed = await manifests("--impersonate=deployer")
+    assert [each for each in identities(printed) if each[0].endswith(("Role", "RoleBinding"))] == [
+        ("ClusterRole", "", "ssa-operator"),
+        ("ClusterRoleBinding", "", "ssa-operator"),
+        ("Role", "ssa-operator", "ssa-operator"),
+        ("RoleBinding", "ssa-operator", "ssa-operator"),
+        ("ClusterRole", "", "ssa-operator-children"),
+    ]
+    own, account = printed[1]["rules"], printed[-1]["rules"]
+    assert {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": ["deployer"],
+        "verbs": ["impersonate"],
+    } in own
+    (watched,) = [rule for rule in own if rule["resources"] == ["deployments"]]
+    assert watched["verbs"] == ["list", "watch"]
+    (written,) = [rule for rule in account if rule["resources"] == ["deployments"]]
+    assert written["verbs"] == ["get", "create", "patch", "delete"]
+    _, out, _ = await run("rbac", "--impersonate=deployer")
+    assert "# kubectl create rolebinding ssa-operator-children --namespace=NAMESPACE" in out
+
+
 async def test_json_is_a_list_of_the_same_manifests() -> None:
     code, out, _ = await run("rbac", "--output=json", KUBECONFIG="nowhere")
     assert code == 0
@@ -87,6 +111,12 @@ async def test_each_rule_has_a_comment_with_the_files_that_need_it() -> None:
         "resourceNames: [pull-secret]",
         "verbs: [list, watch]",
     ]
+
+
+async def test_the_name_of_an_account_is_checked() -> None:
+    for command in ("rbac", "run"):
+        code, _, err = await run(command, "--impersonate=system:serviceaccount:a:b")
+        assert (code, "write the name of a service account alone" in err) == (2, True)
 
 
 async def test_explain_names_every_template_line() -> None:

@@ -62,7 +62,9 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
         unreported="",
         cache=Cache(),
     )
-    return (await save_parent_records(cast(ClusterAccess, SimpleNamespace(client=client)), parent, records)).live
+    return (
+        await save_parent_records(cast(ClusterAccess, SimpleNamespace(operator_client=client)), parent, records)
+    ).live
 
 
 async def test_the_finalizer_is_removed_also_if_another_manager_changes_the_parent_meanwhile(desk: Desk) -> None:

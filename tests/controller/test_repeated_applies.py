@@ -274,7 +274,7 @@ async def test_a_repeated_resync_that_gets_a_429_sends_each_apply_once(
             raise ApiError("apply", ErrorStatus(code=429, message="too many requests", retry_after=0.05))
 
         with monkeypatch.context() as patch:
-            patch.setattr(running.operator._reconciler._cluster.client, "apply", refuse)
+            patch.setattr(running.operator._reconciler._cluster.operator_client, "apply", refuse)
             async with asyncio.timeout(PATIENCE):
                 await refused_twice.wait()
         assert refused[0] != refused[1]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from ssa_operator.controller.http import Server
 from ssa_operator.controller.options import Options
@@ -280,6 +281,24 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
     assert operator.refused(cluster) == []
     forbidden = [line for line in caplog.text.splitlines() if "forbidden" in line.lower()]
     assert [line for line in forbidden if "cannot find RESTMapping" not in line] == []
+
+
+@pytest.mark.parametrize("name", ["echo", pytest.param("neondatabase", marks=pytest.mark.slow)])
+async def test_an_impersonating_operator_runs_under_the_permissions_that_the_command_prints(
+    name: str, cluster: Cluster, desk: Desk, account: MakeAccount
+) -> None:
+    root, arguments = arguments_of(name)
+    await install_crds(desk)
+    await remove_echoes(desk)
+    impersonating = replace(options(root, desk.namespace), impersonate="deployer")
+    arguments += ["--impersonate=deployer", f"--namespace={desk.namespace}"]
+    async with account(*arguments) as operator, operating(operator.client, impersonating) as running:
+        role = f"{operator.name.rpartition(':')[2]}-children"
+        deployer = f"--serviceaccount={desk.namespace}:deployer"
+        await desk.kubectl("create", "rolebinding", role, f"--clusterrole={role}", deployer)
+        await play(STORIES[name], desk)
+        assert running.operator.missing_permissions == ()
+    assert operator.refused(cluster) == []
 
 
 @pytest.mark.slow

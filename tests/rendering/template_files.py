@@ -9,8 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
-from ssa_operator.core.objects.cluster_view import OFFLINE, Answer, ClusterView, Lookup, Selection
+from ssa_operator.core.objects.cluster_view import (
+    ALLOWED,
+    OFFLINE,
+    AccessReview,
+    Answer,
+    ClusterView,
+    Lookup,
+    Selection,
+)
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
 from ssa_operator.rendering.jinja.templates import Templates
@@ -44,6 +53,8 @@ class FakeClusterView:
     """The names of children that were applied once and need not exist."""
     status_kinds: frozenset[str] = frozenset()
     """The kinds whose status a controller writes."""
+    denied: Mapping[tuple[str, str], AccessReview] = dataclasses.field(default_factory=dict)
+    """The kinds and names of children that templates may not read."""
     now: float = 0.0
     """Seconds since the epoch."""
     kubernetes_version: str = KUBERNETES_VERSION
@@ -60,6 +71,9 @@ class FakeClusterView:
     def child(self, kind: str, name: str, /) -> Mapping[str, Any] | None:
         found = (body for body in self.children if body["kind"] == kind and body["metadata"]["name"] == name)
         return next(found, None)
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        return self.denied.get((asked.kind, asked.name), ALLOWED)
 
     def done(self, _: str, name: str, /) -> bool:
         return name in self.applied_once

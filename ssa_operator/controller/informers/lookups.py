@@ -130,8 +130,13 @@ class LookupInformers:
 
     def namespaced(self, kind: GroupKind) -> bool | None:
         """Whether a kind lives in namespaces, None where the cluster doesn't serve it."""
+        resource = self.resource(kind)
+        return None if resource is None else resource.namespaced
+
+    def resource(self, kind: GroupKind, version: str | None = None) -> Resource | None:
+        """How the cluster serves a kind, None where it doesn't."""
         try:
-            return self._mapper.peek(kind).namespaced
+            return self._mapper.peek(kind, version)
         except UnknownKind:
             return None
 
@@ -343,10 +348,7 @@ class LookupInformers:
         return self._resource(scope) is not None
 
     def _resource(self, scope: WatchScope) -> Resource | None:
-        try:
-            return self._mapper.peek(scope.group_kind, scope.version)
-        except UnknownKind:
-            return None
+        return self.resource(scope.group_kind, scope.version)
 
     def _count_query(self, scope: WatchScope, step: int) -> None:
         """Count a query up or down in every scope that answers it. A scope without queries is stopped later."""

@@ -74,6 +74,10 @@ class RepeatableResync(Struct, frozen=True, kw_only=True):
 
     inputs: ResyncInputs
     applies: tuple[RepeatableApply, ...]
+    until: float | None = None
+    """When the permissions of the parent's account have to be reviewed again, in seconds since the epoch. None where
+    its templates read nothing as an account.
+    """
 
 
 class ParentState(Struct, frozen=True, kw_only=True):

@@ -216,9 +216,8 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
-        if why:
-            return Outcome(step=step, result=Result.WAITING, live=live, message=f"{step.reason}; {why}", retryable=True)
+        if kept := await _kept_by_old_view(step, cluster):
+            return kept
         remaining = await _delete(live, resource, cluster)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
@@ -234,6 +233,18 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
     else:
         cluster.written(remaining)
     return Outcome(step=step, result=Result.PRUNED, live=remaining)
+
+
+async def _kept_by_old_view(step: Step, cluster: ClusterAccess) -> Outcome | None:
+    """The outcome of an object that the operator must not delete by what it knows, None where it may."""
+    if cluster.why_outdated is None:
+        return None
+    try:
+        why = await cluster.why_outdated()
+    except ApiError as error:
+        message = f"{step.identity} is kept, because what its deletion follows from can't be read again: {error}"
+        return replace(failed_request(step, error), message=message)
+    return _waits(step, step.live, f"{step.reason}; {why}") if why else None
 
 
 async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:

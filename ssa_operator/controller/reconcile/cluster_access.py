@@ -1,7 +1,9 @@
 """The access of a reconcile to the cluster: a client and the informers.
 
 Promises:
-- It is one value: the client that writes, and the informers whose caches receive what was written.
+- It is one value: the clients that write, and the informers whose caches receive what was written.
+- Every request for a child of an impersonated parent is sent as the account of the parent's namespace. A reconcile
+  takes `of(parent)`, and no other value has a client for children.
 - In a dry run no cache receives anything, because nothing was written.
 """
 
@@ -12,22 +14,36 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ssa_operator.controller.informers.account_reviews import AccountReviews
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.other_shards import OtherShards
+from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.impersonation import account_of
+from ssa_operator.core.policies.permissions import ServedKind
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 
 
 class ClusterAccess(Struct, frozen=True, kw_only=True):
-    """The client, the informers, and the recorder of Events."""
+    """The clients, the informers, and the recorder of Events."""
 
-    client: Client
+    operator_client: Client
+    """Sends what concerns the parent itself, and reads what no template sees, as the operator."""
+    child_client: Client | None = None
+    """Sends what concerns the children of one parent. None outside of `of`."""
+    impersonate: str = ""
+    """The name of the service account that children are applied as, '' for the operator."""
+    account: str = ""
+    """The user name of that account for one parent, '' where the parent is not impersonated."""
+    reviews: AccountReviews
+    """What such accounts may read."""
     children: ChildInformers
     """The informers of children."""
     lookups: LookupInformers
@@ -55,6 +71,26 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
     reason of the deletion. Raises ApiError and ValueError.
     """
+
+    def of(self, parent: LiveObject) -> ClusterAccess:
+        """The access of a reconcile of this parent."""
+        account = account_of(self.impersonate, parent.identity)
+        client = self.operator_client.impersonating(account) if account else self.operator_client
+        return replace(self, account=account, child_client=client)
+
+    @property
+    def client(self) -> Client:
+        """Sends what concerns the children of the parent."""
+        assert self.child_client is not None, "only a ClusterAccess of a parent has a client for its children"
+        return self.child_client
+
+    def account_view(self) -> AccountView | None:
+        """What the parent's account may read, for one render; None for the operator itself."""
+        return AccountView(self.account, self.reviews, self._served) if self.account else None
+
+    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
+        resource = self.lookups.resource(kind, version)
+        return None if resource is None else ServedKind(resource.plural, resource.namespaced)
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""

@@ -74,7 +74,7 @@ class Observer:
             records = self._records(turn)
             await self._watch_recorded(turn, records)
             if records.kept_values:
-                await restore_kept_values(self._cluster, turn)
+                await restore_kept_values(self._cluster.of(turn.parent.live), turn)
             recorded = await self._get_recorded(turn, records)
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
@@ -109,10 +109,14 @@ class Observer:
         for _ in range(ROUNDS):
             view = self._view(turn.parent, children)
             own = render_status(turn.parent.folder, turn.parent.live.body, view, ready_when)
-            versions = lookups.watch(own.asked, view.parent_lookup, turn.remember_secrets(own.secrets))
+            reviewed = view.account is None or not view.account.pending
+            versions = lookups.watch(view.readable(own.asked), view.parent_lookup, turn.remember_secrets(own.secrets))
+            if view.account is not None and view.account.pending:
+                await view.account.review()
             await lookups.wait_for_sync(versions)
-            if lookups.watch(versions) == versions:
+            if reviewed and lookups.watch(versions) == versions:
                 break
+        turn.learn_permissions(view.account)
         self.follow(turn.parent, Cause.CHILD, versions, own.apis)
         return own
 
@@ -129,9 +133,11 @@ class Observer:
         view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
 
-    async def get_unlabelled(self, identities: Iterable[Identity]) -> UnlabelledObjects:
-        """The objects of these names that exist without the operator's label, so that no informer holds them."""
-        return await get_unlabelled(identities, self._cluster.client, self._cluster.children)
+    async def get_unlabelled(self, parent: Parent, identities: Iterable[Identity]) -> UnlabelledObjects:
+        """The objects of these names that exist without the operator's label, so that no informer holds them. They are
+        read as the parent's account.
+        """
+        return await get_unlabelled(identities, self._cluster.of(parent.live).client, self._cluster.children)
 
     def follow(
         self,
@@ -172,7 +178,8 @@ class Observer:
         if self._options.shard is not None:
             identities |= turn.state.children.apply_records.keys()
         found = await self.get_unlabelled(
-            identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced
+            turn.parent,
+            (identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced),
         )
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         return UnlabelledObjects(own, found.unreadable)
@@ -200,7 +207,10 @@ class Observer:
                 # The caches change while the operator waits.
                 as_rendered = _as_rendered(rendered, view, {**recorded, **unlabelled.objects})
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
-            versions = lookups.watch(rendered.asked, view.parent_lookup, redactor)
+            versions = lookups.watch(view.readable(rendered.asked), view.parent_lookup, redactor)
+            if view.account is not None and view.account.pending:
+                await view.account.review()
+                continue
             kinds = _kinds(rendered)
             # Another parent may have started their informers just now.
             known = children.kinds
@@ -211,11 +221,13 @@ class Observer:
             if (new and (rendered.waits or live)) or lookups.watch(versions) != versions:
                 # The objects that the render waited for, or found absent, may exist: they were not watched before.
                 continue
-            more = await self.get_unlabelled(identity for identity in rendered.generated if identity not in read)
+            generated = [identity for identity in rendered.generated if identity not in read]
+            more = await self.get_unlabelled(parent, generated)
             read.update(rendered.generated)
             unlabelled |= more
             if not more.objects:
                 break
+        turn.learn_permissions(view.account)
         self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
         return rendered, unlabelled, as_rendered
 
@@ -306,6 +318,7 @@ class Observer:
             objects=watched,
             kinds=watched.kinds,
             kind_reports_status=self._cluster.reports_status,
+            account=self._cluster.of(parent.live).account_view(),
             once=apply_once.with_final_states(records, watched.last_seen, now).once_records,
         )
 

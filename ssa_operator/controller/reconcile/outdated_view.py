@@ -4,7 +4,8 @@ it.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
-  one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates.
+  one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates, however
+  many objects it deletes, and also if such a request fails.
 - A child that this reconcile itself has changed is another one than the templates read: the next reconcile deletes.
 - The answers come from etcd and not from a watch cache of the API server.
 """
@@ -12,7 +13,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from ssa_operator.controller.informers.lookup_index import Dependent
@@ -26,38 +27,55 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.outdated_view import is_outdated, is_outdated_but_for_records
 from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
 
 
 @dataclass(slots=True)
+class _AskedOnce:
+    """A question that is asked once. All who ask get its answer, or the error that it failed with."""
+
+    ask: Callable[[], Awaitable[str]]
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _answer: str | ApiError | None = None
+
+    async def answer(self) -> str:
+        """Raises ApiError."""
+        async with self._lock:
+            if self._answer is None:
+                try:
+                    self._answer = await self.ask()
+                except ApiError as error:
+                    self._answer = error
+        if isinstance(self._answer, ApiError):
+            raise self._answer
+        return self._answer
+
+
 class ViewCheck:
     """Checks what one reconcile knows of its parent, and of what its templates look up."""
 
-    cluster: ClusterAccess
-    turn: Turn
-    plan: Plan
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _parent_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _answer: str | None = None
-    _parent_answer: str | None = None
+    def __init__(self, cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
+        self.cluster = cluster
+        self.turn = turn
+        self.plan = plan
+        self._parent = _AskedOnce(self._why_parent)
+        self._everything = _AskedOnce(self._why_parent_or_read)
 
     async def why_outdated(self) -> str:
         """Why the operator must not delete by what it knows, '' where it may. Raises ApiError."""
-        async with self._lock:
-            if self._answer is None:
-                self._answer = await self.why_parent_outdated() or await self._why_read()
-        return self._answer
+        return await self._everything.answer()
 
     async def why_parent_outdated(self) -> str:
         """As `why_outdated`, of the parent alone."""
-        async with self._parent_lock:
-            if self._parent_answer is None:
-                self._parent_answer = await self._why_parent()
-        return self._parent_answer
+        return await self._parent.answer()
+
+    async def _why_parent_or_read(self) -> str:
+        return await self.why_parent_outdated() or await self._why_read()
 
     async def _why_parent(self) -> str:
         parent = self.turn.parent
         identity = parent.live.identity
-        current = await self.cluster.client.find(parent.resource, identity.name, identity.namespace)
+        current = await self.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
         rendered = self.plan.observed.parent
@@ -77,8 +95,9 @@ class ViewCheck:
         """Whether the API server has another answer than the one that the templates read."""
         if not isinstance(query, Reference):
             return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
-        read = self.plan.observed.children.as_rendered
-        answers = [live for live in read.values() if live is not None and _is_named(live.identity, query)]
+        # Objects with generated values were read, too, and may be no children.
+        read = (live for live in self.plan.observed.children.as_rendered.values() if live is not None)
+        answers = [live for live in read if self._is_child(live) and _is_named(live.identity, query)]
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
         return _versions(answers) != _versions(live for live in current if live is not None)
@@ -97,10 +116,14 @@ class ViewCheck:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
             resource = await self.cluster.children.resource(identity.group_kind)
-        except UnknownKind:
-            return None
+            resource.path(identity.namespace, identity.name)
+        except (UnknownKind, ValueError):
+            return None  # no object has such a name, or one without a namespace
         live = await self.cluster.client.find(resource, identity.name, identity.namespace)
-        return live if live is not None and live.parent_uid == self.turn.uid else None
+        return live if live is not None and self._is_child(live) else None
+
+    def _is_child(self, live: LiveObject) -> bool:
+        return live.parent_uid == self.turn.uid
 
 
 def _is_named(identity: Identity, reference: Reference) -> bool:

@@ -53,7 +53,7 @@ async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: P
     if not is_written(live, body):
         namespace, name = live.identity.namespace, live.identity.name
         with parent.cache.writing(namespace, name):
-            applied = await cluster.client.apply(
+            applied = await cluster.operator_client.apply(
                 parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
             )
             parent = _updated(parent, applied.live)
@@ -70,7 +70,9 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
             return parent
         try:
             with parent.cache.writing(namespace, name):
-                live = await cluster.client.json_patch(parent.resource, namespace, name, patch, manager=MANAGER)
+                live = await cluster.operator_client.json_patch(
+                    parent.resource, namespace, name, patch, manager=MANAGER
+                )
                 return _updated(parent, live)
         except ApiError as error:
             if error.not_found:
@@ -95,7 +97,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
 async def _read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
     """The parent as the API server has it now, None where it is gone."""
     identity = parent.live.identity
-    live = await cluster.client.find(parent.resource, identity.name, identity.namespace)
+    live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
     return live if live is not None and live.uid == parent.live.uid else None
 
 

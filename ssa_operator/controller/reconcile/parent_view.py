@@ -3,18 +3,21 @@
 Promises:
 - A render sees the caches at one moment. A later change is for the next render.
 - A kind whose informer has not synced is not taken for a kind without objects.
+- If the operator impersonates an account, the view shows only what that account may read.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
 from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.reconcile.account_view import AccountView
+from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
+from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.observed import KindState
@@ -41,6 +44,8 @@ class ParentView(Struct, frozen=True, kw_only=True):
     """Whether a controller writes the status of a kind's objects."""
     once: Mapping[str, str] = field(default_factory=dict)
     """What the parent records as applied once."""
+    account: AccountView | None = None
+    """What the account that the operator impersonates may read, None for the operator itself."""
 
     @property
     def parent_lookup(self) -> Lookup:
@@ -49,13 +54,30 @@ class ParentView(Struct, frozen=True, kw_only=True):
         version = join_api_version(identity.group, self.parent.version)
         return Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
 
+    def readable(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Those of these queries whose answers the account may read. The operator watches nothing for the others."""
+        return (query for query in queries if isinstance(query, Reference) or not self._review_of(query).why_not)
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        if isinstance(asked, Identity):
+            return self._review_of(asked)
+        reviews = (self._review_of(live.identity) for live in self._named(asked.kind, asked.name))
+        return next((review for review in reviews if review.why_not), ALLOWED)
+
+    def _review_of(self, query: Lookup | Selection | Identity) -> AccessReview:
+        return ALLOWED if self.account is None or query == self.parent_lookup else self.account.review_of(query)
+
+    def _named(self, kind: str, name: str) -> Iterator[LiveObject]:
+        return (live for live in self.children if (live.identity.kind, live.identity.name) == (kind, name))
+
     def child(self, kind: str, name: str, /) -> Body | None:
+        if self.unreadable(Reference(kind, name)).why_not:
+            return None
         deleting = None
-        for live in self.children:
-            if (live.identity.kind, live.identity.name) == (kind, name):
-                if not live.deleting:
-                    return live.body
-                deleting = live.body
+        for live in self._named(kind, name):
+            if not live.deleting:
+                return live.body
+            deleting = live.body
         return deleting
 
     def done(self, kind: str, name: str, /) -> bool:
@@ -71,12 +93,17 @@ class ParentView(Struct, frozen=True, kw_only=True):
         return self.kind_reports_status(kind)
 
     def lookup(self, identity: Identity, /) -> Body | None:
+        if self._review_of(identity).why_not:
+            return None
         live = self.objects.get(identity) or self.unlabelled.get(identity)
         return live.body if live is not None else None
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
         if query == self.parent_lookup:
             return Answer(objects=(self.parent.body,))
+        review = self._review_of(query)
+        if review.why_not:
+            return Answer(unknown=review.why_not, needs_permission=review.needs_permission)
         return self.lookups.answer(query)
 
     @property

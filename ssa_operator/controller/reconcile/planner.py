@@ -51,7 +51,7 @@ class Planner:
         plan = make_plan(observed, rendered)
         unseen = set(plan.unseen) - set(rendered.generated)
         if unseen:
-            more = await self._observer.get_unlabelled(unseen)
+            more = await self._observer.get_unlabelled(turn.parent, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},
@@ -89,7 +89,7 @@ class Planner:
             return False
         try:
             resource = await self._cluster.children.resource(_NAMESPACE, "v1")
-            return (await self._cluster.client.get(resource, namespace)).deleting
+            return (await self._cluster.operator_client.get(resource, namespace)).deleting
         except ApiError as error:
             if not error.forbidden:
                 raise

@@ -87,7 +87,7 @@ class Publisher:
         try:
             options = ApplyOptions(subresource="status", redactor=turn.state.redactor)
             with parent.cache.writing(identity.namespace, identity.name):
-                applied = await self._cluster.client.apply(
+                applied = await self._cluster.operator_client.apply(
                     parent.resource, identity.namespace, identity.name, encode(body), options
                 )
                 live = parent.cache.written(applied.live)

@@ -5,6 +5,8 @@ Promises:
   what the process remembers of the parent.
 - While a parent is suspended, nothing is applied or deleted. While it is being deleted, only its finalize hooks are
   applied.
+- While the operator impersonates accounts, nothing is applied or deleted for a cluster-scoped parent whose folder
+  doesn't allow cluster scope.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
 - The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
@@ -19,6 +21,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
@@ -57,10 +60,11 @@ from ssa_operator.core.planning.child_history import (
 from ssa_operator.core.planning.finalization import Finalization, advances_deletion
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
-from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
 from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.status.report import (
@@ -70,7 +74,7 @@ from ssa_operator.core.status.report import (
     make_report,
     make_suspended_report,
 )
-from ssa_operator.core.status.verdict import Verdict
+from ssa_operator.core.status.verdict import ReadyReason, Verdict
 
 Outcomes = tuple[Outcome, ...]
 
@@ -135,6 +139,8 @@ class Reconciler:
 
     async def _reconcile(self, turn: Turn) -> Report:
         live = turn.parent.live
+        if why := self._refusal(turn.parent):
+            return await self._report_refused(turn, why)
         if live.deleting and FINALIZER in live.metadata.finalizers:
             return await self._reconcile_deletion(turn)
         if live.deleting:
@@ -189,14 +195,15 @@ class Reconciler:
         return redacted_report(report, turn.state.redactor, ())
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        check = ViewCheck(self._cluster, turn, plan)
+        cluster = self._cluster.of(turn.parent.live)
+        check = ViewCheck(cluster, turn, plan)
         cluster = replace(
-            self._cluster,
+            cluster,
             redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
             why_outdated=None if turn.parent.live.deleting else check.why_outdated,
             why_parent_outdated=check.why_parent_outdated,
-            keep_values=ValueKeeper(self._cluster, turn).keep,
+            keep_values=ValueKeeper(cluster, turn).keep,
         )
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
@@ -205,7 +212,9 @@ class Reconciler:
 
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         history = turn.state.children
-        outcomes, checks = await diagnose_pods(outcomes, history.pod_checks, self._cluster, self._now())
+        outcomes, checks = await diagnose_pods(
+            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._now()
+        )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
 
@@ -228,7 +237,7 @@ class Reconciler:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
-        obsolete = await delete_kept_values(self._cluster, turn, plan, outcomes)
+        obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
         await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         return self._scheduled(turn, plan, outcomes, report)
@@ -258,6 +267,18 @@ class Reconciler:
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
         return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
 
+    def _refusal(self, parent: Parent) -> str:
+        """Why nothing is applied for a parent that can't be impersonated, '' where something may be."""
+        scope = parent.folder.settings.cluster_scope
+        return refusal(self._cluster.impersonate, parent.live.identity, cluster_scope=scope)
+
+    async def _report_refused(self, turn: Turn, why: str) -> Report:
+        """The report on a parent for which nothing is rendered, applied or deleted."""
+        self._observer.follow(turn.parent, Cause.TEMPLATE, {})
+        verdict = Verdict(ready=False, reason=ReadyReason.CLUSTER_SCOPED.value, message=why, stalled=True)
+        report = make_idle_report(turn.parent.live, verdict, (), StatusFields(), self._now())
+        return await self._publish(turn, report)
+
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
         """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
         deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
@@ -279,6 +300,10 @@ class Reconciler:
     # Publish.
 
     async def _publish(self, turn: Turn, report: Report) -> Report:
+        failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
+        if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
+            # The account may lack a permission, and no event shows that somebody grants it.
+            report = replace(report, again_at=earliest(report.again_at, self._now() + ANSWER_LIFETIME))
         if turn.state.children.requeues.at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
             self._publisher.emit_events(turn, report)

@@ -3,7 +3,7 @@
 Promises:
 - A resync repeats the last one only while everything that it followed from is the same: the parent, its folder, the
   CRD, the children, what its templates look up, the kinds that the cluster serves and its version; and before the time
-  at which the render or the report may change.
+  at which the render or the report may change, or at which the permissions of the parent's account are reviewed again.
 - Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
 - If the API server's answer differs from the cache, the change is recorded as after any other apply, and the reconcile
   goes on with a render.
@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.parent_cache import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import Cause
@@ -80,14 +81,15 @@ class Repeater:
         if not self._are_current(turn, inputs):
             return None
         applies = repeatable_applies(plan, outcomes, turn.state.children, self._examples)
-        return None if applies is None else RepeatableResync(inputs=inputs, applies=applies)
+        until = self._now() + ANSWER_LIFETIME if turn.read_as_account else None
+        return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
 
     async def repeat(self, turn: Turn) -> bool:
         """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
         changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
-        known, report = turn.state.repeatable, turn.state.status.report
-        if known is None or report is None or (report.again_at is not None and report.again_at <= self._now()):
+        known, report, now = turn.state.repeatable, turn.state.status.report, self._now()
+        if known is None or report is None or _is_due(known.until, now) or _is_due(report.again_at, now):
             return False
         if not self._are_current(turn, known.inputs):
             return False
@@ -106,7 +108,7 @@ class Repeater:
 
     async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
-        cluster, identity = self._cluster, apply.identity
+        cluster, identity = self._cluster.of(turn.parent.live), apply.identity
         before = cluster.children.get(identity)
         if before is None:
             return Result.FAILED
@@ -140,6 +142,10 @@ class Repeater:
         record = replace(history.apply_records[identity], applied=live)
         history = replace(history, apply_records={**history.apply_records, identity: record})
         turn.state = replace(turn.state, children=history)
+
+
+def _is_due(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now
 
 
 @lru_cache(maxsize=1000)

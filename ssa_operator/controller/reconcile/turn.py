@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause
+from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.outcome import Result
@@ -42,6 +43,11 @@ class Turn:
     throttled: ApiError | None = None
     """The API server's answer 429 to one of these applies."""
 
+    read_as_account: bool = False
+    """Whether the templates read something with the permissions of the parent's account."""
+    lacks_permission: bool = False
+    """Whether that account lacked one of these permissions."""
+
     @property
     def uid(self) -> str:
         return self.parent.live.uid
@@ -51,6 +57,12 @@ class Turn:
         """The parent in the work queue."""
         identity = self.parent.live.identity
         return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
+
+    def learn_permissions(self, account: AccountView | None) -> None:
+        """Remember what a render read as the parent's account."""
+        if account is not None:
+            self.read_as_account |= account.asked
+            self.lacks_permission |= account.denies
 
     def begin_render(self) -> None:
         """Forget what the last reconcile left for this one."""

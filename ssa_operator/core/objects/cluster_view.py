@@ -78,6 +78,18 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Why no such objects can exist, '' where they can."""
 
 
+class AccessReview(Struct, frozen=True):
+    """Whether a parent's templates may read something."""
+
+    why_not: str = ""
+    """Why not, '' where they may."""
+    needs_permission: bool = False
+    """Whether a user has to grant a permission."""
+
+
+ALLOWED = AccessReview()
+
+
 class ClusterView(Protocol):
     """The cluster as one parent's templates see it, with the operator's own writes: it shows an object at once after an
     apply created it.
@@ -89,6 +101,11 @@ class ClusterView(Protocol):
 
     def child(self, kind: str, name: str, /) -> Body | None:
         """The live child of this parent, even if it is being deleted; None where it doesn't exist."""
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        """Whether the templates may read a child of this parent, or the live object of a manifest. `child` and `lookup`
+        return None for what they may not.
+        """
 
     def done(self, kind: str, name: str, /) -> bool:
         """Whether a child that doesn't exist was applied once and ended well, so that dependants don't wait for it."""
@@ -154,6 +171,9 @@ class OfflineClusterView(Struct, frozen=True):
         if self.children is not None:
             return identity in self.children
         return identity.namespace in ("", self.namespace)
+
+    def unreadable(self, _: Reference | Identity, /) -> AccessReview:
+        return ALLOWED
 
     def done(self, _kind: str, _name: str, /) -> bool:
         return False

@@ -60,6 +60,8 @@ class PossibleLookup(Struct, frozen=True, kw_only=True):
     """The name of the object; None for every object, or if only a render knows it."""
     namespace: str | None = PARENT_NAMESPACE
     """'' for all namespaces; None if only a render knows it."""
+    selects: bool = False
+    """Whether it is a call of `lookup_all`."""
 
 
 class PossibleField(Struct, frozen=True, kw_only=True):

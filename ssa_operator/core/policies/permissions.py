@@ -6,6 +6,8 @@ Promises:
 - A lookup of one name needs only that name, and a lookup in one namespace only that namespace.
 - An operator that is limited to namespaces needs permissions for the whole cluster only for what is cluster-scoped, and
   for lookups in all namespaces.
+- With `--impersonate`, each permission to change or read a child, or to read what a template looks up, is a need of the
+  account in the parent's namespace. The operator itself needs to fill its caches (list, watch), and to impersonate.
 - What only a render knows is a warning with its template line. It never widens a permission.
 """
 
@@ -83,6 +85,10 @@ class PermissionNeed(Struct, frozen=True, kw_only=True):
     """The template folder that needs it, '' for the operator itself."""
     location: SourceLocation | None = None
     """The template line that needs it, None if the whole folder does."""
+    by_account: bool = False
+    """Whether the account that the operator impersonates needs it, and not the operator. Without a namespace, it is
+    needed in the namespace of each parent.
+    """
 
     @property
     def origin(self) -> str:
@@ -142,16 +148,37 @@ def http_needs() -> tuple[PermissionNeed, ...]:
     )
 
 
+def impersonation_needs(account: str, namespaces: Sequence[str]) -> tuple[PermissionNeed, ...]:
+    """The permissions that the operator needs to act as the service accounts of this name in these namespaces, none for
+    all.
+    """
+    accounts = [
+        Permission(group="", resource="serviceaccounts", namespace=namespace, name=account, verb="impersonate")
+        for namespace in namespaces or ("",)
+    ]
+    reviews = Permission(group="authorization.k8s.io", resource="subjectaccessreviews", verb="create")
+    return (
+        *(PermissionNeed(permission=each, purpose="act as the accounts of parents' namespaces") for each in accounts),
+        PermissionNeed(permission=reviews, purpose="what these accounts may read"),
+    )
+
+
 def folder_needs(
-    parent: ParentKind, contents: TemplateContents, kinds: Mapping[GroupKind, ServedKind], namespaces: Sequence[str]
+    parent: ParentKind,
+    contents: TemplateContents,
+    kinds: Mapping[GroupKind, ServedKind],
+    namespaces: Sequence[str],
+    impersonate: str = "",
 ) -> tuple[tuple[PermissionNeed, ...], tuple[UnknownPart, ...]]:
     """The permissions that the templates of a folder need, and what can't be derived from them.
 
     `kinds` are the served kinds; a kind that isn't among them needs nothing yet. `namespaces` are those that the
-    operator is limited to, none for all.
+    operator is limited to, none for all. `impersonate` is the name of the account that it impersonates, '' for none.
     """
-    derivation = _Derivation(parent, kinds, tuple(namespaces))
+    derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate)
     needs = [*derivation.for_parents()]
+    if impersonate and not parent.namespaced and not parent.cluster_scope:
+        return tuple(dict.fromkeys(needs)), ()  # the operator refuses these parents
     for manifest in contents.manifests:
         needs += derivation.for_manifest(manifest)
     for lookup in contents.lookups:
@@ -162,13 +189,21 @@ def folder_needs(
 class _Derivation:
     """Derives the needs of one folder. What can't be derived is added to `warnings`."""
 
-    def __init__(self, parent: ParentKind, kinds: Mapping[GroupKind, ServedKind], namespaces: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        parent: ParentKind,
+        kinds: Mapping[GroupKind, ServedKind],
+        namespaces: tuple[str, ...],
+        impersonate: str = "",
+    ) -> None:
         self.warnings: list[UnknownPart] = []
         self._parent = parent
         self._kinds = kinds
         self._limited = bool(namespaces)
         self._watched = namespaces or ("",)
         """The namespaces of the parents, '' for all."""
+        self._account = impersonate if parent.namespaced else ""
+        """The name of the account that the operator acts as for the folder's parents, '' for the operator itself."""
 
     def for_parents(self) -> Iterator[PermissionNeed]:
         """What every folder needs: to read its parents, to record on them, to report."""
@@ -199,9 +234,13 @@ class _Derivation:
         watched = tuple(dict.fromkeys((*(self._watched if served.namespaced else ("",)), *where)))
         yield from self._needs("children", group, resource, watched, _READ, location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
-        yield from self._needs("children", group, resource, where, ("get", "create", "patch"), location)
+        where = self._where_acting(served, manifest.namespace, location, where)
+        # Before a deletion, the children that templates read are read again, wherever they are.
+        read_again = where if self._account else watched
+        yield from self._needs_acting("children", group, resource, read_again, ("get",), location)
+        yield from self._needs_acting("children", group, resource, where, ("create", "patch"), location)
         if deleted:
-            yield from self._needs("children", group, resource, where, ("delete",), location)
+            yield from self._needs_acting("children", group, resource, where, ("delete",), location)
         yield from self._for_owner_references(manifest, served)
         yield from self._for_special_kinds(manifest, where)
         if manifest.finalize_hook and self._parent.namespaced:
@@ -217,28 +256,34 @@ class _Derivation:
             where = (lookup.namespace,)
         group, name = lookup.group_kind.group, lookup.name or ""
         yield from self._needs("lookups", group, served.resource, where, _READ, lookup.location, name)
+        if self._account:
+            where = self._where_acting(served, lookup.namespace, lookup.location, where)
+            verbs = ("list",) if lookup.selects else ("get",)
+            yield from self._needs_acting("lookups", group, served.resource, where, verbs, lookup.location, name)
 
     def _for_owner_references(self, manifest: PossibleManifest, served: ServedKind) -> Iterator[PermissionNeed]:
         """The admission plugin OwnerReferencesPermissionEnforcement requires it for `blockOwnerDeletion`."""
         parent = self._parent
         if manifest.pruned and (served.namespaced or not parent.namespaced):
-            where = self._watched if parent.namespaced else ("",)
+            where = self._watched if parent.namespaced and not self._account else ("",)
             finalizers = f"{parent.resource}/finalizers"
             purpose = "owner references that block deletion"
-            yield from self._needs(purpose, parent.group, finalizers, where, ("update",))
+            yield from self._needs_acting(purpose, parent.group, finalizers, where, ("update",))
 
     def _for_special_kinds(self, manifest: PossibleManifest, where: Iterable[str]) -> Iterator[PermissionNeed]:
         kind, location = manifest.group_kind, manifest.location
         where = tuple(where)
         if kind in WORKLOADS:
-            yield from self._needs("pods of workloads that aren't ready", "", "pods", where, ("list",), location)
+            yield from self._needs_acting("pods of workloads that aren't ready", "", "pods", where, ("list",), location)
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"
-            yield from self._needs(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)
+            yield from self._needs_acting(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)
         if manifest.recreated and manifest.generated_values:
             purpose = "Secrets that keep generated values while their object is recreated"
-            parents = self._watched if self._parent.namespaced else where
-            yield from self._needs(purpose, "", "secrets", parents, ("get", "create", "patch", "delete"), location)
+            parents = self._watched if self._parent.namespaced and not self._account else where
+            yield from self._needs_acting(
+                purpose, "", "secrets", parents, ("get", "create", "patch", "delete"), location
+            )
         if kind in _BINDINGS:
             yield from self._for_binding(manifest, where)
         if kind in _ROLES:
@@ -255,7 +300,7 @@ class _Derivation:
             )
             return
         resource = "clusterroles" if role.kind == "ClusterRole" else "roles"
-        yield from self._needs(
+        yield from self._needs_acting(
             "roles that templates grant", RBAC, resource, where, ("bind",), manifest.location, role.name
         )
 
@@ -272,11 +317,14 @@ class _Derivation:
                 )
                 continue
             for permission, namespace in itertools.product(permissions, where):
-                yield PermissionNeed(
-                    permission=replace(permission, namespace=namespace),
-                    purpose="permissions that templates grant",
-                    folder=self._parent.folder,
-                    location=manifest.location,
+                yield from self._needs_acting(
+                    "permissions that templates grant",
+                    permission.group,
+                    permission.resource,
+                    (namespace,),
+                    (permission.verb,),
+                    manifest.location,
+                    permission.name,
                 )
 
     def _where(self, served: ServedKind, namespace: str | None, location: SourceLocation) -> tuple[str, ...]:
@@ -290,6 +338,38 @@ class _Derivation:
                 location,
             )
         return self._watched if namespace in (PARENT_NAMESPACE, None) else (str(namespace),)
+
+    def _where_acting(
+        self, served: ServedKind, namespace: str | None, location: SourceLocation, where: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """The namespaces of an object for the account that writes or reads it: `where` for the operator itself, '' for
+        the namespace of the account, none where only a binding for the whole cluster can grant it.
+        """
+        if not self._account:
+            return where
+        if not served.namespaced or namespace == "":
+            self._warn(
+                f"the account {self._account} needs {served.resource} in the whole cluster, which a RoleBinding can't "
+                "grant; bind a ClusterRole to the accounts that may have it",
+                location,
+            )
+            return ()
+        return ("",) if namespace in (PARENT_NAMESPACE, None) else (namespace,)
+
+    def _needs_acting(
+        self,
+        purpose: str,
+        group: str,
+        resource: str,
+        where: Iterable[str],
+        verbs: Iterable[str],
+        location: SourceLocation | None = None,
+        name: str = "",
+    ) -> Iterator[PermissionNeed]:
+        """The needs of the account that the operator acts as, or of the operator itself."""
+        for need in self._needs(purpose, group, resource, where, verbs, location, name):
+            purpose_of_account = f"{purpose}, as the account {self._account}"
+            yield replace(need, purpose=purpose_of_account, by_account=True) if self._account else need
 
     def _needs(
         self,

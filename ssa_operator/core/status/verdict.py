@@ -37,6 +37,8 @@ class ReadyReason(StrEnum):
     """A template failed. The message has file, line and the files that included it."""
     PRUNE_HELD = "PruneHeld"
     """Changed templates would delete (almost) all children. The message describes how to confirm it."""
+    CLUSTER_SCOPED = "ClusterScoped"
+    """With `--impersonate`: the parent has no namespace, so that it has no service account."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 

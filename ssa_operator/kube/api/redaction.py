@@ -46,7 +46,12 @@ _LABELS = {
 }
 _SAFE_CODES = frozenset({401, 404, 409, 410, 429})
 _RBAC = re.compile(
-    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot \w+ resource "secrets" in API group ""[^:"]*(?:"[^"]*")?$'
+    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot [\w:-]+ resource "secrets" in API group ""'
+    r'[^:"]*(?:"[^"]*")?$'
+)
+_IMPERSONATION = re.compile(
+    r'^serviceaccounts "[^"]*" is forbidden: User "[^"]*" cannot impersonate resource "serviceaccounts" in API group ""'
+    r'[^:"]*(?:"[^"]*")?$'
 )
 _TERMINATING = re.compile(
     r'^secrets "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
@@ -76,7 +81,7 @@ def redacted_cause(reason: str, message: str) -> str:
 
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]]) -> str:
     """The message of a Status. `causes` are fields with their redacted messages."""
-    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA)):
+    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _IMPERSONATION, _TERMINATING, _QUOTA)):
         return message
     if found := _WEBHOOK.match(message):
         return f"{found[0]}: {HIDDEN}"

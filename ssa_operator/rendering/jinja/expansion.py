@@ -528,7 +528,9 @@ class Expansion:
         for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
             group_kind = GroupKind(split_api_version(api_version)[0], kind)
             for name, namespace in itertools.product(names, namespaces):
-                found = PossibleLookup(group_kind=group_kind, location=location, name=name, namespace=namespace)
+                found = PossibleLookup(
+                    group_kind=group_kind, location=location, name=name, namespace=namespace, selects=everything
+                )
                 self.lookups[found] = None
 
     # Helpers.

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Answer, Body, ClusterView, Lookup, Query, Selection
+from ssa_operator.core.objects.cluster_view import Body, ClusterView, Lookup, Query, Selection
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
@@ -171,6 +171,10 @@ class TemplateAPI:
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
         """Another manifest of the same render, as it is in the cluster. Reading a field waits until it is ready."""
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
+        review = self.cluster.unreadable(query)
+        if review.why_not:
+            source = self._record_query(query, None, unanswered=True)
+            return self._unknown_answer(source, review.why_not, needs_permission=review.needs_permission)
         body = self.cluster.child(kind, name)
         # A document that waits for a child that is being deleted waits for the next one.
         deleting = body is not None and not self._lenient and bool(body["metadata"].get("deletionTimestamp"))
@@ -202,6 +206,8 @@ class TemplateAPI:
         """
         query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
         source = self._record_query(query, self.cluster.child(kind, name), awaited=False, live=True)
+        if why := self.cluster.unreadable(query).why_not:
+            raise TemplateRuntimeError(f"live: {query} can't be read: {why}")
         return TrackedValue(source.body, (source,))
 
     def _lookup(
@@ -229,7 +235,7 @@ class TemplateAPI:
         body = answer.objects[0] if answer.objects else None
         source = self._record_query(query, body, awaited=not optional, unanswered=bool(answer.unknown))
         if answer.unknown:
-            return self._unknown_answer(source, answer)
+            return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
             return UnknownValue((source,), [WaitTarget(query, state=state)], is_answer=True)
@@ -264,7 +270,9 @@ class TemplateAPI:
         answer = self.cluster.answer(query)
         found = sorted(answer.objects, key=_by_name)
         source = self._record_query(query, found, awaited=False, unanswered=bool(answer.unknown))
-        return self._unknown_answer(source, answer) if answer.unknown else TrackedValue(found, (source,))
+        if answer.unknown:
+            return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
+        return TrackedValue(found, (source,))
 
     def _ready(self, asked: Any) -> TrackedValue | UnknownValue:
         """Whether the object of `child` or `lookup`, or an item of `lookup_all`, is ready. It never waits."""
@@ -274,7 +282,7 @@ class TemplateAPI:
         if not isinstance(source.query, Reference):
             answer = self.cluster.answer(source.query)
             if answer.unknown:
-                return self._unknown_answer(source, answer)
+                return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
         found = source.query in self._done or (body is not None and self._is_ready(body, source.query))
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
@@ -336,13 +344,11 @@ class TemplateAPI:
             live=live,
         )
 
-    def _unknown_answer(self, source: Provenance, answer: Answer) -> UnknownValue:
+    def _unknown_answer(self, source: Provenance, why: str, *, needs_permission: bool) -> UnknownValue:
         """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""
         location = self.asked[source.query]
-        where = f" (looked up at {location})" if answer.needs_permission and location is not None else ""
-        awaited = WaitTarget(
-            source.query, state=f"be known{where}: {answer.unknown}", needs_permission=answer.needs_permission
-        )
+        where = f" (looked up at {location})" if needs_permission and location is not None else ""
+        awaited = WaitTarget(source.query, state=f"be known{where}: {why}", needs_permission=needs_permission)
         return UnknownValue((source,), [awaited], is_answer=True)
 
     def _is_ready(self, body: Mapping[str, Any], query: Query) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -23,6 +24,7 @@ from ssa_operator.core.policies.permissions import (
     PermissionNeed,
     ServedKind,
     folder_needs,
+    impersonation_needs,
     lease_needs,
     operator_needs,
     without_covered,
@@ -124,6 +126,60 @@ def test_a_finalize_hook_reads_the_namespace_of_its_parent() -> None:
     assert verbs(hook, "namespaces", parent=CLUSTER_PARENT) == {}
 
 
+def acting(
+    contents: TemplateContents, *namespaces: str, parent: ParentKind = PARENT
+) -> tuple[set[Permission], set[Permission]]:
+    """The permissions of an operator that impersonates `deployer`, and those of that account."""
+    needs, _ = folder_needs(parent, contents, KINDS, namespaces, "deployer")
+    own = {need.permission for need in needs if not need.by_account}
+    return own, {need.permission for need in needs if need.by_account}
+
+
+def permissions(resource: str, *verbs: str, namespace: str = "", name: str = "") -> set[Permission]:
+    return {Permission(group="", resource=resource, namespace=namespace, name=name, verb=verb) for verb in verbs}
+
+
+def test_with_impersonation_the_account_writes_children_and_the_operator_watches_them() -> None:
+    own, account = acting(manifest("ConfigMap"))
+    assert {each for each in own if each.resource == "configmaps"} == permissions("configmaps", *READ)
+    finalizers = Permission(group="example.com", resource="echoes/finalizers", verb="update")
+    assert account == {*permissions("configmaps", *APPLY, "delete"), finalizers}
+    # A role of the account is bound in its namespace, whatever namespaces the operator is limited to.
+    own, limited = acting(manifest("ConfigMap"), "team-a")
+    assert limited == account
+    assert {each.namespace for each in own} == {"team-a"}
+
+
+def test_with_impersonation_the_account_needs_get_for_a_lookup_and_list_for_a_selection() -> None:
+    own, account = acting(lookup("Secret", name="pull", namespace="registry"))
+    assert account == permissions("secrets", "get", namespace="registry", name="pull")
+    assert {each for each in own if each.resource == "secrets"} == permissions(
+        "secrets", *READ, namespace="registry", name="pull"
+    )
+    assert acting(lookup("Secret"))[1] == permissions("secrets", "get")
+    assert acting(lookup("Secret", selects=True))[1] == permissions("secrets", "list")
+
+
+def test_what_no_role_binding_can_grant_to_the_account_is_a_warning() -> None:
+    for contents in (lookup("Node", name="n"), lookup("Secret", selects=True, namespace="")):
+        assert acting(contents)[1] == set()
+        (warning,) = folder_needs(PARENT, contents, KINDS, (), "deployer")[1]
+        assert "which a RoleBinding can't grant" in str(warning)
+
+
+def test_cluster_scoped_parents_are_not_impersonated() -> None:
+    contents = manifest("ConfigMap", namespace="team-a")
+    assert not any(each.resource == "configmaps" for each in acting(contents, parent=CLUSTER_PARENT)[0])
+    own, account = acting(contents, parent=replace(CLUSTER_PARENT, cluster_scope=True))
+    assert permissions("configmaps", *READ, *APPLY, "delete") <= own
+    assert account == set()
+
+
+def test_an_operator_impersonates_one_name_only() -> None:
+    found = {each.permission for each in impersonation_needs("deployer", ("team-a",))}
+    assert permissions("serviceaccounts", "impersonate", namespace="team-a", name="deployer") <= found
+
+
 def test_a_stateful_set_that_is_recreated_grows_its_volumes() -> None:
     assert verbs(manifest("StatefulSet", "apps", recreated=True), "persistentvolumeclaims") == {
         ("", ""): {"list", "patch"}
@@ -141,7 +197,8 @@ def test_generated_values_of_an_object_that_is_recreated_are_kept_in_a_secret() 
 
 def test_a_child_in_another_namespace_is_allowed_only_there() -> None:
     found = verbs(manifest("ConfigMap", namespace="shared"), "configmaps", "team-a")
-    assert found == {("team-a", ""): READ, ("shared", ""): READ | APPLY | {"delete"}}
+    # Before a deletion, what `live` found absent is read again in the parent's namespace.
+    assert found == {("team-a", ""): READ | {"get"}, ("shared", ""): READ | APPLY | {"delete"}}
 
 
 def test_a_cluster_scoped_child_needs_the_setting_cluster_scope() -> None:

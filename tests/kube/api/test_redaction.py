@@ -81,6 +81,16 @@ def test_an_error_about_a_secret_names_the_field_but_never_the_content(body: dic
         ),
         status(
             403, "Forbidden",
+            'secrets "a" is forbidden: User "u" cannot impersonate-on:serviceaccount:patch resource "secrets" in API '
+            'group "" in the namespace "n"',
+        ),
+        status(
+            403, "Forbidden",
+            'serviceaccounts "deployer" is forbidden: User "u" cannot impersonate resource "serviceaccounts" in API '
+            'group "" in the namespace "n"',
+        ),
+        status(
+            403, "Forbidden",
             'secrets "a" is forbidden: unable to create new content in namespace n because it is being '
             "terminated",
         ),
