@@ -56,7 +56,9 @@ class Options(Struct, frozen=True, kw_only=True):
     certificate: CertificateFiles | None = None
     """The certificate of the HTTP server. None: it serves without TLS."""
     admission: tuple[str | None, int] | None = None
-    """Host and port of the validating webhook, which has the certificate of the HTTP server. None: no webhook."""
+    """Host and port of the validating webhook (host None: all addresses). None: no webhook."""
+    admission_service: str = ""
+    """The Service in the operator's namespace that leads to the webhook. '': the API server connects to its address."""
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

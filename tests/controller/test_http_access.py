@@ -22,7 +22,7 @@ from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import listens_to_this_host
 from ssa_operator.controller.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
-from ssa_operator.devcluster.certificates import CertificateAuthority, KeyPair
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, KeyPair
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.auth import credentials

@@ -80,23 +80,22 @@ class Observer:
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
 
-    async def observe_unstored(self, parent: Parent) -> tuple[Observed, Rendered, Redactor]:
-        """What the caches hold around a parent that may never be stored, what its templates render from that, and what
-        hides the Secrets that they read. Nothing is watched or remembered for it, so what is not watched yet waits.
+    async def render_unstored(self, parent: Parent) -> tuple[Rendered, Redactor] | None:
+        """What the templates render for a parent that may never be stored, and what hides the Secrets that they read.
+        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. None where the
+        parent's account may not read what the templates ask for, or where that is not known yet. Raises ApiError.
         """
-        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
+        await self._cluster.lookups.discover()
+        turn, shard = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT), self._options.shard
         async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
             view = self._view(parent, self._cluster.children.by_parent(turn.uid))
+            if shard is not None and not shard.owns(turn.uid):
+                # No informer has the children of another shard's parent.
+                view = replace(view, kinds={})
             rendered = render(parent.folder, parent.live.body, view)
-            redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
-            observed = self._observed(turn, rendered, self._records(turn), NO_OBJECTS, NO_OBJECTS)
-        unwatched = {
-            kind: KindState(namespaced=namespaced, synced=False)
-            for kind in _kinds(rendered) - observed.children.kinds.keys()
-            if (namespaced := self._cluster.lookups.namespaced(kind)) is not None
-        }
-        kinds = {**observed.children.kinds, **unwatched}
-        return replace(observed, children=replace(observed.children, kinds=kinds)), rendered, redactor
+        if view.account is not None and view.account.denies:
+            return None
+        return rendered, turn.remember_secrets(rendered.secrets, rendered.generated_values)
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None

@@ -274,7 +274,7 @@ class Reconciler:
 
     async def _report_refused(self, turn: Turn, why: str) -> Report:
         """The report on a parent for which nothing is rendered, applied or deleted."""
-        self._observer.follow(turn.parent, Cause.TEMPLATE, {})
+        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
         verdict = Verdict(ready=False, reason=ReadyReason.CLUSTER_SCOPED.value, message=why, stalled=True)
         report = make_idle_report(turn.parent.live, verdict, (), StatusFields(), self._now())
         return await self._publish(turn, report)

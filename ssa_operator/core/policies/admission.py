@@ -1,32 +1,30 @@
 """Validating admission: which requests of the API server are judged, and what is answered.
 
 Promises:
-- Only a change that can change the render is judged: a status update, a deletion, and the operator's own write of records
-  and finalizers are allowed at once.
+- Only a change that can change the render is judged: a status update, a deletion, and the operator's own write of
+  records and finalizers are allowed at once.
 - An update is refused only for a problem that the stored object did not have. So a parent that is broken already can be
-  labelled, suspended or repaired in steps.
+  labelled, suspended and deleted.
+- A message has a limited length.
 
 The form of requests and answers: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.core.objects.messages import sentence
 
 API_VERSION = "admission.k8s.io/v1"
 
 INVALID = 422
 """The code of a refusal: the API server's own for an object that breaks a rule."""
-
-_SHOWN = 10
-"""Problems that a refusal lists."""
 
 
 class RequestedResource(Struct, frozen=True):
@@ -44,7 +42,6 @@ class AdmissionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     resource: RequestedResource
     operation: str
     sub_resource: str = ""
-    namespace: str = ""
     object: dict[str, Any] | None = None
     """The object as it is to be stored, with its defaults."""
     old_object: dict[str, Any] | None = None
@@ -78,22 +75,21 @@ def is_judged(request: AdmissionRequest) -> bool:
     return old is None or _rendered_fields(new) != _rendered_fields(old)
 
 
-def new_problems(now: Iterable[RenderProblem], before: Iterable[RenderProblem]) -> tuple[RenderProblem, ...]:
+def new_problems(now: Sequence[str], before: Sequence[str]) -> tuple[str, ...]:
     """The problems of an object that the stored one did not have, each once."""
-    known = {str(problem) for problem in before}
-    return tuple({str(problem): problem for problem in now if str(problem) not in known}.values())
+    known = frozenset(before)
+    return tuple(dict.fromkeys(problem for problem in now if problem not in known))
 
 
-def answer(uid: str, problems: Sequence[str] = (), warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """The AdmissionReview that answers a request: it refuses the object if there are problems. kubectl prints warnings."""
+def answer(uid: str, problems: Sequence[str] = (), warning: str = "") -> dict[str, Any]:
+    """The AdmissionReview that answers a request: it refuses the object if there are problems. kubectl prints the
+    warning.
+    """
     response: dict[str, Any] = {"uid": uid, "allowed": not problems}
     if problems:
-        lines = list(problems[:_SHOWN])
-        if len(problems) > _SHOWN:
-            lines.append(f"and {len(problems) - _SHOWN} more")
-        response["status"] = {"code": INVALID, "reason": "Invalid", "message": "; ".join(lines)}
-    if warnings:
-        response["warnings"] = list(warnings)
+        response["status"] = {"code": INVALID, "reason": "Invalid", "message": sentence(problems)}
+    if warning:
+        response["warnings"] = [warning]
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
 
 
@@ -103,8 +99,8 @@ def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _rendered_fields(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that a user changes and a template reads: neither status, nor what the API server and the operator keep
-    in the metadata.
+    """The fields that a user changes and a template reads: neither status, nor what the API server and the operator
+    keep in the metadata.
     """
     metadata = _metadata(body)
     annotations = metadata.get("annotations") or {}
