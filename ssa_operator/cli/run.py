@@ -113,8 +113,8 @@ def run(
         str,
         typer.Option(
             envvar="SSA_OPERATOR_ADMISSION_SERVICE",
-            metavar="NAME",
-            help="Service in the operator's namespace whose port 443 leads to the webhook.",
+            metavar="NAME[:PORT]",
+            help="Service in the operator's namespace that leads to the webhook; its port is 443 unless it is named.",
         ),
     ] = "",
     install_crds: Annotated[
@@ -180,7 +180,7 @@ def run(
     names = namespaces_of(namespace)
     check_selector(selector)
     webhook = address(admission, "--admission")
-    _check_admission(webhook, admission_service)
+    service = _admission_service(admission_service, webhook)
     timing = LeaseTiming(
         lease_duration=_duration("--lease-duration", lease_duration),
         renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),
@@ -208,7 +208,7 @@ def run(
         listen=address(listen),
         certificate=_certificate(tls_cert_file, tls_key_file),
         admission=webhook,
-        admission_service=admission_service,
+        admission_service=service,
         leader_election=timing if leader_elect else None,
     )
     asyncio.run(
@@ -218,14 +218,23 @@ def run(
     )
 
 
-def _check_admission(webhook: tuple[str | None, int] | None, service: str) -> None:
-    """Raises CommandError if the options of the webhook are incomplete, or its package is missing."""
+def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
+    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
+    package.
+    """
     from importlib.util import find_spec
 
-    if service and webhook is None:
-        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
     if webhook is not None and find_spec("cryptography") is None:
         raise CommandError("--admission needs cryptography; install it with pip install 'ssa-operator[admission]'")
+    if not service:
+        return None
+    if webhook is None:
+        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
+    name, _, port = service.partition(":")
+    found = address(f"{name}:{port or 443}", "--admission-service")
+    if found is None or not found[0]:
+        raise CommandError(f"--admission-service is {service!r}; write NAME or NAME:PORT", code=2)
+    return found[0], found[1]
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:

@@ -156,7 +156,7 @@ async def _serve_webhook(operator: Operator) -> None:
     from ssa_operator.controller.admission.webhook import Webhook
 
     try:
-        await Webhook(operator, host, port, operator.options.admission_service).run()
+        await Webhook(operator, host, port).run()
     except OSError as error:
         raise CommandError(
             f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"

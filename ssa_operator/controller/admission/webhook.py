@@ -70,17 +70,13 @@ _Result = TypeVar("_Result")
 
 
 class Webhook:
-    """The webhook of an operator that listens on `host` (None: all addresses) and `port`. `service` is the Service in
-    the operator's namespace that leads to it, '' for none.
-    """
+    """The webhook of an operator that listens on `host` (None: all addresses) and `port`."""
 
-    def __init__(
-        self, operator: Operator, host: str | None, port: int, service: str = "", clock: Clock = SYSTEM
-    ) -> None:
+    def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         self._operator = operator
         self._host = host
         self._port = port
-        self._service = service
+        self._service = operator.options.admission_service
         self._clock = clock
         self._changed = asyncio.Event()
         self._problem = ""
@@ -98,11 +94,11 @@ class Webhook:
                 try:
                     await self._follow(client, store, server, certificate)
                 finally:
-                    if not self._service:
+                    if self._service is None:
                         await self._unregister(client)
 
     def _store(self, client: Client) -> CertificateStore:
-        if self._service:
+        if self._service is not None:
             return SharedCertificate(client, self._operator.namespace, self._clock.now)
         return OwnCertificate(self._url_host, self._clock.now)
 
@@ -135,13 +131,7 @@ class Webhook:
 
     async def _register(self, client: Client, port: int, certificate: WebhookCertificate) -> bool:
         """Write the registration. Raises ApiError."""
-        host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
-        address = WebhookAddress(
-            path=path_of(certificate),
-            namespace=self._operator.namespace,
-            service=self._service,
-            url=f"https://{host}:{port}",
-        )
+        address = self._address(path_of(certificate), port)
         served = [parents.served.resource for parents in self._operator.folders.values()]
         options = self._operator.options
         made = webhook(
@@ -153,6 +143,13 @@ class Webhook:
         )
         await self._apply(client, [made])
         return True
+
+    def _address(self, path: str, port: int) -> WebhookAddress:
+        if self._service is not None:
+            name, port = self._service
+            return WebhookAddress(path=path, namespace=self._operator.namespace, service=name, port=port)
+        host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
+        return WebhookAddress(path=path, url=f"https://{host}:{port}")
 
     async def _apply(self, client: Client, webhooks: list[dict[str, object]]) -> None:
         manager = ApplyOptions(manager=field_manager(self._operator.namespace))

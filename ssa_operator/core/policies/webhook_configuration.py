@@ -42,6 +42,8 @@ class WebhookAddress(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     service: str = ""
     """The Service in `namespace`, '' for none."""
+    port: int = 443
+    """The port of the Service."""
     url: str = ""
     """The URL without its path."""
 
@@ -49,7 +51,8 @@ class WebhookAddress(Struct, frozen=True, kw_only=True):
         """The clientConfig of the webhook."""
         found: dict[str, Any] = {"caBundle": base64.b64encode(authorities).decode()}
         if self.service:
-            return {**found, "service": {"namespace": self.namespace, "name": self.service, "path": self.path}}
+            service = {"namespace": self.namespace, "name": self.service, "port": self.port, "path": self.path}
+            return {**found, "service": service}
         return {**found, "url": f"{self.url}{self.path}"}
 
 
