@@ -10,13 +10,15 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 # Layers that rarely change come first: the layer with the dependencies is kept until the constraints change.
 COPY constraints/build.txt constraints/runtime.txt constraints/
 RUN python -m venv /opt/build \
- && /opt/build/bin/pip install --no-compile --require-hashes --requirement constraints/build.txt \
+ && /opt/build/bin/pip install --no-compile --only-binary :all: --require-hashes --requirement constraints/build.txt \
  && python -m venv --without-pip /opt/venv \
  && /opt/build/bin/pip --python /opt/venv install --no-compile --only-binary :all: --require-hashes \
     --requirement constraints/runtime.txt
 COPY deploy/image/prune.sh deploy/image/
 RUN sh deploy/image/prune.sh "$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 COPY pyproject.toml README.md LICENSE ./
+RUN /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+    --output-file /opt/venv/sbom.cdx.json /opt/venv/bin/python
 COPY ssa_operator ssa_operator
 # The build compiles the modules, and Python never checks them against the source: the root file system is read-only at run time.
 RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \

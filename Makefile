@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -134,7 +134,7 @@ MINUTES ?= 60
 soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file descriptors, threads or tasks grow
 	$(BIN)/python -m benchmarks.soak --minutes=$(MINUTES) $(ARGS)
 
-docs: $(INSTALLED) ## Write docs/commands.md and docs/reference from the code
+docs: $(INSTALLED) ## Write docs/commands.md, docs/reference and the table of licences from the code
 	$(BIN)/python -m docs.generate commands
 
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
@@ -155,6 +155,13 @@ format: $(INSTALLED) ## Format the code
 
 check: lint test ## Run everything that a change must pass: lint and test
 
+sbom: $(INSTALLED) ## List what the image has, with licences, in dist/sbom.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(PYTHON) -m venv --clear --without-pip build/runtime
+	$(PIP) --python build/runtime install --no-compile --only-binary :all: --require-hashes --requirement constraints/runtime.txt
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/sbom.cdx.json build/runtime/bin/python
+
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
@@ -171,6 +178,6 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is not Python 3.11 or later; name one that is: make PYTHON=python3.13 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --no-compile --require-hashes --requirement constraints/dev.txt
+	$(PIP) install --no-compile --only-binary :all: --require-hashes --requirement constraints/dev.txt
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@

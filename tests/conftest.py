@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,8 +20,10 @@ import pytest
 from hypothesis import settings
 
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
+from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from tests.devcluster.waiting import until
+from tests.secret_contents import OUTPUTS, SecretSearch
 
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("untimed", deadline=None)
@@ -66,6 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The session's control plane, with an audit log; nothing of it is in the user's folders but the programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        patch.setattr(components, "AUDIT_POLICY", Path(__file__).parent / "devcluster" / "audit-policy.yaml")
         spec = ClusterSpec(
             name="tests",
             audit=True,
@@ -79,6 +83,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 yield running
             finally:
                 runner.run(running.stop())
+
+
+@pytest.fixture(autouse=True)
+def hidden_secrets(request: pytest.FixtureRequest) -> None:
+    """Fails a test of the control plane whose operators or commands show the content of a Secret."""
+    if "cluster" in request.fixturenames:
+        request.getfixturevalue("secret_search")
+
+
+@pytest.fixture
+def secret_search(cluster: Cluster) -> Iterator[SecretSearch]:
+    log = logging.getLogger("ssa_operator")
+    log.addHandler(OUTPUTS)
+    search = SecretSearch(cluster)
+    yield search
+    log.removeHandler(OUTPUTS)
+    found = search.found()
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture

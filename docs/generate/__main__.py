@@ -1,4 +1,4 @@
-"""`python -m docs.generate`: writes docs/commands.md and docs/reference.
+"""`python -m docs.generate`: writes docs/commands.md, docs/reference and the table of licences.
 
 With `transcripts` it writes what the commands of all pages print, and with `schemas` the schemas of Kubernetes' kinds
 that come with the package.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import reference, reference_pages, schemas, transcripts
+from docs.generate import licences, reference, reference_pages, schemas, transcripts
 
 
 def main() -> None:
@@ -27,6 +27,7 @@ def main() -> None:
             print(f"{page.relative_to(transcripts.ROOT)} has changed")
     reference.PAGE.write_text(reference.page(), encoding="utf-8")
     reference_pages.write()
+    licences.write()
 
 
 if __name__ == "__main__":

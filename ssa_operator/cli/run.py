@@ -12,6 +12,7 @@ from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
     TEMPLATES,
+    AdmissionService,
     Context,
     Crds,
     Impersonate,
@@ -109,14 +110,7 @@ def run(
             "--admission-service, the API server connects to this address. Default: no webhook.",
         ),
     ] = "",
-    admission_service: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_ADMISSION_SERVICE",
-            metavar="NAME[:PORT]",
-            help="Service in the operator's namespace that leads to the webhook; its port is 443 unless it is named.",
-        ),
-    ] = "",
+    admission_service: AdmissionService = "",
     install_crds: Annotated[
         bool,
         typer.Option(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from tests.controller.harness import PATIENCE, ROOT
+from tests.secret_contents import OUTPUTS
 
 SIGINT = signal.SIG_DFL
 """What SIGINT does to a command before it has a handler of its own."""
@@ -60,6 +61,7 @@ async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int
     process = await _start(arguments, environment)
     out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
+    _record(arguments, out.decode(), err.decode())
     return process.returncode, out.decode(), err.decode()
 
 
@@ -80,6 +82,7 @@ async def in_terminal(*arguments: str, **environment: str) -> tuple[int, str]:
     )
     os.close(theirs)
     shown = await asyncio.to_thread(_read_until_closed, ours)
+    _record(arguments, shown)
     return await process.wait(), shown
 
 
@@ -97,12 +100,18 @@ def _read_until_closed(terminal: int) -> str:
 async def started(*arguments: str, **environment: str) -> AsyncIterator[Command]:
     """A command that runs until the block ends; it is killed then, if it still runs."""
     process = await _start(arguments, environment)
+    command = Command(process)
     try:
-        yield Command(process)
+        yield command
     finally:
         if process.returncode is None:
             process.kill()
-            await process.communicate()
+        rest = await process.communicate()
+        _record(arguments, *command.lines, *command.printed, *(part.decode() for part in rest))
+
+
+def _record(arguments: tuple[str, ...], *texts: str) -> None:
+    OUTPUTS.add(" ".join(("ssa-operator", *arguments)), "".join(texts))
 
 
 async def _start(arguments: tuple[str, ...], environment: dict[str, str]) -> asyncio.subprocess.Process:

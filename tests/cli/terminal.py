@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 import pyte
 
 from tests.controller.harness import PATIENCE, ROOT
+from tests.secret_contents import OUTPUTS
 
 
 class Terminal:
@@ -99,5 +100,6 @@ async def terminal(*arguments: str, columns: int = 80, lines: int = 24, **enviro
         if process.returncode is None:
             process.kill()
             await process.wait()
+        OUTPUTS.add(" ".join(("the screen of ssa-operator", *arguments)), shown.raw.decode(errors="replace"))
         asyncio.get_running_loop().remove_reader(own)
         os.close(own)

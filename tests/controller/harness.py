@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
+from ssa_operator.controller.http import _view
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
@@ -38,6 +41,7 @@ from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from tests.devcluster.audit import own_requests
+from tests.secret_contents import OUTPUTS
 
 PATIENCE = 90.0
 """Seconds after which a test fails while it waits. A test waits for a few seconds, except for the garbage collector:
@@ -369,8 +373,19 @@ async def operating(client: Client, options: Options) -> AsyncIterator[Running]:
     try:
         yield running
     finally:
+        OUTPUTS.add("/objects and /metrics", shown(running))
         stop.set()
         await task
+
+
+def shown(running: Running) -> str:
+    """The text of a running operator at /objects and /metrics."""
+    operator = running.operator
+    objects = [
+        msgspec.json.encode(_view(parents, live)).decode() for parents in operator.folders.values() for live in parents
+    ]
+    operator.measure()
+    return "\n".join((*objects, operator.metrics.text().decode()))
 
 
 def only(templates: Path, **texts: str) -> Path:

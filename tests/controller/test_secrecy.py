@@ -6,21 +6,19 @@ import json
 import logging
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from ssa_operator.controller.http import _view
 from tests.controller.harness import (
     ECHOES,
     Desk,
     MakeOptions,
     Operate,
-    Running,
     echo,
     not_ready_because,
     only,
     operating,
     ready_condition,
+    shown,
 )
 from tests.controller.permissions import BASICS, acting_as, allowed
 
@@ -55,14 +53,6 @@ LEAKS = {
     "secret": config("secret", "  a: '{{ pw }}'\n", kind="Secret"),
     "yaml": config("yaml", "  a: b\n").replace("data:", "{{ pw }}: 1\ndata:"),
 }
-
-
-def shown(running: Running) -> str:
-    """The text of a running operator at /objects and /metrics."""
-    (parents,) = running.operator.folders.values()
-    objects = [msgspec.json.encode(_view(parents, live)).decode() for live in parents]
-    running.operator.measure()
-    return "\n".join((*objects, running.operator.metrics.text().decode()))
 
 
 async def messages_of(desk: Desk, caplog: pytest.LogCaptureFixture) -> str:

@@ -5,7 +5,7 @@ Promises:
   between two runs. It is compared by the step since which it is the same: one that is lost, and an object that is
   recreated, differ from a run in which they stay.
 - Everything else is compared literally: children, the operator's annotations and finalizers, what is left over.
-- What Kubernetes' own controllers write, and what only counts writes, is not compared.
+- What Kubernetes' own controllers write, and what only counts writes, is not compared; nor which IP address is free.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ KEPT = "ssa-operator-kept-"
 """The prefix of the operator's own Secrets, which keep generated values during a recreation."""
 
 _METADATA = ("annotations", "finalizers", "labels", "ownerReferences", "uid")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}")
 _IGNORED = re.compile(r"/metadata/annotations/(deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/)|^/spec/nodeName$")
 
 
@@ -49,10 +50,14 @@ def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, obje
         compared.pop("spec", None)
     for path, value in _leaves({**compared, "metadata": metadata}):
         if not _IGNORED.search(path):
-            yield (
-                (key, path.replace(namespace, "NS")),
-                value.replace(namespace, "NS") if isinstance(value, str) else value,
-            )
+            yield (key, path.replace(namespace, "NS")), _comparable(value, namespace)
+
+
+def _comparable(value: object, namespace: str) -> object:
+    """The value without the name of the run's namespace, and without the IP address that was free."""
+    if not isinstance(value, str):
+        return value
+    return "ADDRESS" if _ADDRESS.fullmatch(value) else value.replace(namespace, "NS")
 
 
 def _parent_status(body: Body) -> Body:

@@ -263,6 +263,8 @@ class Run:
                     self._parent_keys[live.uid] = (resource, live.identity.name)
                 if old is None or (new is not None and new.uid == old.uid) or old.uid in self.made_by_old_view:
                     return
+                if resource == "pods" and _was_deleted_by_name(old):
+                    return
                 # What was created while its parent was deleted goes with it, and may be created and collected again.
                 if self._parent_keys.get(old.parent_uid) in {None, *self.parents}:
                     self.trace.append(
@@ -384,6 +386,16 @@ async def new_run(
         )
         await run.watch()
         yield run
+
+
+def _was_deleted_by_name(pod: LiveObject) -> bool:
+    """Whether kwok deleted a pod that nobody had asked it to delete.
+
+    As a kubelet it ends pods that are in deletion, but it deletes them by their names, and on a busy machine more than
+    once: the next pod of that name goes, too. All others leave a scheduled pod its grace period, so that it is in
+    deletion first.
+    """
+    return bool(pod.body["spec"].get("nodeName")) and not pod.deleting
 
 
 async def _delete_namespaces(client: Client, namespace: str) -> None:

@@ -63,6 +63,13 @@ def test_what_is_the_same_in_each_run_is_compared_literally() -> None:
     assert "configmaps web/data/host is 'db.other' instead of 'db.NS'" in texts
 
 
+def test_it_does_not_matter_which_address_is_free() -> None:
+    one, other, third = (history("a1", {MAP: body("m", spec={"clusterIP": f"10.0.0.{last}"})}) for last in (1, 2, 3))
+    expectation = Expectation.of(one, other)
+    assert expectation.drawn == frozenset()
+    assert expectation.differences([], third.steps[0]) == []
+
+
 def test_what_is_missing_or_left_over_is_one_difference() -> None:
     found = secrets("b1", "z", "z")
     del_map = history("b1", {SECRET: body("uid of b1", data={"password": "z"}), ("secrets", "more"): body("m")})

@@ -2,13 +2,14 @@
 
 Promises:
 - A file of certificate authorities is read for each context, because it is replaced when the authority is rotated.
-- The client verifies the server's certificate, unless the kubeconfig has `insecure-skip-tls-verify`.
+- The client verifies the server's certificate, unless the kubeconfig has `insecure-skip-tls-verify`. Then it warns.
 - A private key that the operator has as data is on disk only while OpenSSL reads it, in a folder that only the
   operator's user can read.
 """
 
 from __future__ import annotations
 
+import logging
 import ssl
 import tempfile
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError
+
+log = logging.getLogger("ssa_operator")
 
 
 class TLSConfig(Struct, frozen=True):
@@ -43,6 +46,11 @@ class TLSConfig(Struct, frozen=True):
         # This flag is a default since Python 3.13; many clusters' authorities have no key usage extension.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verify:
+            log.warning(
+                "%s has insecure-skip-tls-verify: the API server's certificate is not verified, so whoever is between can "
+                "read and change everything; set certificate-authority-data instead",
+                self.origin,
+            )
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if certificate is not None:

@@ -201,9 +201,15 @@ async def test_client_certificates_are_shown_from_data_and_from_files_beside_the
         assert [each["serialNumber"] for each in found.ssl.get_ca_certs()] == ["01"]
 
 
-async def test_skipping_verification_is_honoured_and_the_default_is_to_verify(tmp_path: Path) -> None:
-    skipped = await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, "insecure-skip-tls-verify": True}))
+async def test_skipping_verification_is_honoured_with_a_warning_and_the_default_is_to_verify(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     verified = await credentials.load(kubeconfig(tmp_path / "k", {}))
+    assert caplog.messages == []
+    skipped = await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, "insecure-skip-tls-verify": True}))
+    (warning,) = caplog.messages
+    assert "insecure-skip-tls-verify" in warning
+    assert str(tmp_path / "k") in warning
     assert skipped.ssl is not None
     assert verified.ssl is not None
     assert (skipped.ssl.check_hostname, verified.ssl.check_hostname) == (False, True)

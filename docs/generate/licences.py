@@ -1,0 +1,69 @@
+"""Makes the table of licences in docs/supply-chain.md from the software bill of materials.
+
+Promises:
+- The table has what the runtime image has: the pins of constraints/runtime.txt that are installed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "supply-chain.md"
+_TABLE = re.compile(r"(<!-- licences: begin -->\n).*(<!-- licences: end -->)", re.DOTALL)
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
+_CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
+
+
+def bill_of_materials() -> bytes:
+    """The CycloneDX document of the Python environment that runs this, as JSON. `make sbom` validates it, too."""
+    program = Path(sys.executable).with_name("cyclonedx-py")
+    command = [
+        program,
+        "environment",
+        "--no-validate",
+        "--pyproject",
+        ROOT / "pyproject.toml",
+        "--output-reproducible",
+        sys.executable,
+    ]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
+    pins = dict(_PIN.findall((ROOT / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
+    found = [each for each in document["components"] if pins.get(_normalized(each["name"])) == each["version"]]
+    return sorted(found, key=lambda each: _normalized(each["name"]))
+
+
+def licences(component: Mapping[str, Any]) -> tuple[str, ...]:
+    """The licences that a component declares: SPDX identifiers and expressions where it has any, else names."""
+    declared = [each.get("license", {}) for each in component.get("licenses", ())]
+    spdx = [each["expression"] for each in component.get("licenses", ()) if "expression" in each]
+    spdx += [each["id"] for each in declared if "id" in each]
+    return tuple(spdx) or tuple(_CLASSIFIER.sub("", each["name"]) for each in declared if "name" in each)
+
+
+def page(text: str, components: Iterable[Mapping[str, Any]]) -> str:
+    """The page with the table of these components."""
+    rows = [f"| {each['name']} | {each['version']} | {', '.join(licences(each))} |" for each in components]
+    table = "\n".join(("| package | version | licence |", "|---|---|---|", *rows))
+    return _TABLE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+
+
+def write() -> None:
+    """Write the table."""
+    components = runtime_components(json.loads(bill_of_materials()))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), components), encoding="utf-8")
+
+
+def _normalized(name: str) -> str:
+    """The name as pins have it (https://packaging.python.org/specifications/name-normalization/)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
