@@ -153,8 +153,7 @@ AdmissionService = Annotated[
     typer.Option(
         envvar="SSA_OPERATOR_ADMISSION_SERVICE",
         metavar="NAME[:PORT]",
-        help="Service in the operator's namespace that leads to the webhook of --admission. Its port is 443 unless it is "
-        "named.",
+        help="Service in the operator's namespace that leads to the webhook of --admission. Default of PORT: 443.",
     ),
 ]
 LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="Format of log lines.")]

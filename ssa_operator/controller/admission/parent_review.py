@@ -9,6 +9,8 @@ Promises:
 - Problems hold no content of the Secrets that the templates read.
 - Where the parent's account may not read what the templates look up, the parent is allowed, so that nothing that the
   account may not read influences the answer.
+- Children that this process doesn't know are not taken for missing ones: a parent that it never reconciled, because it
+  just started or because another shard reconciles it, is allowed if its templates read children.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ class ParentReview:
         parents = self._parents(request)
         if parents is None or request.object is None or not is_judged(request):
             return ()
-        found = await self._problems(parents, request.object)
-        before = await self._problems(parents, request.old_object) if found and request.old_object else ()
-        return new_problems(found, before)
+        found = await self._problems(parents, request.object, is_new=request.old_object is None)
+        if not found or request.old_object is None:
+            return new_problems(found or (), ())
+        before = await self._problems(parents, request.old_object, is_new=False)
+        return () if before is None else new_problems(found, before)
 
     def _parents(self, request: AdmissionRequest) -> ParentInformer | None:
         """The parents of the request's resource, None where no folder with that resource runs."""
@@ -56,18 +60,22 @@ class ParentReview:
                 return parents
         return None
 
-    async def _problems(self, parents: ParentInformer, body: Mapping[str, Any]) -> tuple[str, ...]:
+    async def _problems(
+        self, parents: ParentInformer, body: Mapping[str, Any], *, is_new: bool
+    ) -> tuple[str, ...] | None:
+        """What is wrong with the parent, None where that can't be judged. Raises ApiError."""
         # A new object has no version yet, which templates and the redaction of Secrets read.
         metadata = {"resourceVersion": "0", **body["metadata"]}
         parent = parents.parent(LiveObject.of({**body, "metadata": metadata}))
         settings, impersonate = parent.folder.settings, self._operator.options.impersonate
         if parent.folder.templates is None:
-            return ()
+            return None
         if refusal(impersonate, parent.live.identity, cluster_scope=settings.cluster_scope):
-            return ()
-        found = await self._operator.observer.render_unstored(parent)
+            return None
+        known = is_new or parents.state(parent.live).reconciled_before
+        found = await self._operator.observer.render_unstored(parent, children_known=known)
         if found is None:
-            return ()
+            return None
         rendered, redactor = found
         observed = Observed(
             parent=parent.live,

@@ -80,20 +80,21 @@ class Observer:
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
 
-    async def render_unstored(self, parent: Parent) -> tuple[Rendered, Redactor] | None:
+    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, Redactor] | None:
         """What the templates render for a parent that may never be stored, and what hides the Secrets that they read.
-        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. None where the
-        parent's account may not read what the templates ask for, or where that is not known yet. Raises ApiError.
+        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
+
+        None where the templates read children that are not known, and where the parent's account may not read what
+        they ask for, or that is not known.
         """
         await self._cluster.lookups.discover()
-        turn, shard = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT), self._options.shard
+        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
         async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
             view = self._view(parent, self._cluster.children.by_parent(turn.uid))
-            if shard is not None and not shard.owns(turn.uid):
-                # No informer has the children of another shard's parent.
-                view = replace(view, kinds={})
             rendered = render(parent.folder, parent.live.body, view)
         if view.account is not None and view.account.denies:
+            return None
+        if not children_known and any(isinstance(query, Reference) for query in rendered.asked):
             return None
         return rendered, turn.remember_secrets(rendered.secrets, rendered.generated_values)
 
