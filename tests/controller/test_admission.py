@@ -260,7 +260,7 @@ async def problems(running: Running, body: dict[str, Any], old_body: dict[str, A
     await running.operator.started.wait()
     resource = running.operator.folders[ECHOES].served.resource
     asked = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    request = {"uid": "1", "operation": "CREATE" if old_body is None else "UPDATE", "resource": asked}
+    request: dict[str, Any] = {"uid": "1", "operation": "CREATE" if old_body is None else "UPDATE", "resource": asked}
     request |= {"object": body, "oldObject": old_body}
     return await ParentReview(running.operator).problems(msgspec.convert(request, AdmissionRequest))
 
