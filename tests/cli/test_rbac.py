@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ async def test_it_prints_an_account_roles_and_bindings() -> None:
         ("RoleBinding", "system", "echo-operator"),
     ]
     assert bodies[2]["subjects"] == [{"kind": "ServiceAccount", "name": "echo-operator", "namespace": "system"}]
+
+
+@pytest.mark.parametrize("limits", [(), ("--namespace=team-a",)], ids=["everywhere", "in one namespace"])
+async def test_nothing_is_granted_on_secrets_without_a_template_that_needs_them(
+    tmp_path: Path, limits: tuple[str, ...]
+) -> None:
+    shutil.copytree(ROOT / "templates" / ECHOES, tmp_path / ECHOES)
+    bodies = await manifests(f"--templates={tmp_path}", f"--crds={ROOT / 'crds'}", *limits)
+    granted = {resource for body in bodies for rule in body.get("rules", ()) for resource in rule["resources"]}
+    assert "deployments" in granted
+    assert not granted & {"secrets", "*"}
+
+
+async def test_the_lease_is_granted_in_the_operators_namespace_only() -> None:
+    bodies = await manifests("--operator-namespace=system")
+    granting = [
+        (body["kind"], body["metadata"].get("namespace"))
+        for body in bodies
+        for rule in body.get("rules", ())
+        if "leases" in rule["resources"]
+    ]
+    assert set(granting) == {("Role", "system")}
 
 
 async def test_with_namespaces_each_has_a_role_and_the_cluster_role_has_only_what_is_cluster_scoped() -> None:
