@@ -21,10 +21,20 @@ from ssa_operator.controller.admission import certificates, webhook, webhook_ser
 from ssa_operator.controller.admission.certificates import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.controller.admission.parent_review import ParentReview
 from ssa_operator.controller.admission.webhook import CONFIGURATIONS, Webhook
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.admission import AdmissionRequest
-from ssa_operator.core.policies.webhook_configuration import CERTIFICATE, CONFIGURATION, webhook_name
+from ssa_operator.core.policies.permissions import admission_needs
+from ssa_operator.core.policies.rbac_roles import Account, binding_body, role_body, roles
+from ssa_operator.core.policies.webhook_configuration import (
+    CERTIFICATE,
+    CONFIGURATION,
+    configuration,
+    field_manager,
+    webhook_name,
+)
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.rendering.folder.installation import Installation
 from tests.controller.harness import (
@@ -40,7 +50,7 @@ from tests.controller.harness import (
     only,
     requests_for,
 )
-from tests.controller.permissions import allowed
+from tests.controller.permissions import API, acting_as, allowed
 
 pytestmark = pytest.mark.cluster
 
@@ -405,3 +415,20 @@ async def test_a_secret_without_a_certificate_gets_one(desk: Desk, client: Clien
     made = await SharedCertificate(client, desk.namespace, SYSTEM.now).current()
     live = await client.get(SECRETS, CERTIFICATE, desk.namespace)
     assert certificates.read_certificate(live.body["data"]) == made
+
+
+async def test_what_rbac_prints_is_enough(desk: Desk, tmp_path: Path) -> None:
+    user, clock = f"webhook-{desk.namespace}", MovedClock()
+    account = Account(name=user, namespace=desk.namespace)
+    for role in roles(admission_needs(desk.namespace), account):
+        subject = {"kind": "User", "name": user, "apiGroup": API}
+        await desk.apply(role_body(role, {}), {**binding_body(role, account, {}), "subjects": [subject]})
+    manager = ApplyOptions(manager=field_manager(desk.namespace))
+    async with acting_as(user, desk, tmp_path) as limited:
+        store = SharedCertificate(limited, desk.namespace, clock.now)
+        made = await store.current()
+        clock.seconds = LIFETIME.total_seconds()
+        assert await store.current() != made
+        for _ in ("created", "changed"):
+            await limited.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration([])), manager)
+    await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)

@@ -20,6 +20,7 @@ from typing import Any
 
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.reconcile.observe import is_confidential
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
@@ -82,6 +83,7 @@ class ParentReview:
             children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
             cluster_scope=settings.cluster_scope,
             max_children=settings.max_children,
+            confidential=is_confidential(parent, rendered.asked),
         )
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         broken = (
