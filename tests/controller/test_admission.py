@@ -34,6 +34,7 @@ from ssa_operator.core.policies.webhook_configuration import (
 )
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.rendering.folder.installation import Installation
@@ -395,6 +396,26 @@ async def test_a_renewed_certificate_keeps_working(
     if shared:
         assert (await judged.registration())["failurePolicy"] == "Ignore"
         await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)
+
+
+async def test_a_registration_that_fails_is_logged_once_and_repeated(
+    judge: Judge, templates: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    only(templates, a=AT_MOST_NINE)
+    attempts, third = 0, asyncio.Event()
+
+    async def refused(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 3:
+            third.set()
+        raise ApiError("apply of the configuration", ErrorStatus(code=403, reason="Forbidden"))
+
+    monkeypatch.setattr(webhook, "RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr(Webhook, "_register", refused)
+    async with judge(), asyncio.timeout(PATIENCE):
+        await third.wait()
+    assert caplog.text.count("the webhook is not registered: apply of the configuration") == 1
 
 
 async def test_replicas_that_start_together_share_one_certificate(desk: Desk, client: Client) -> None:

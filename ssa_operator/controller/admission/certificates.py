@@ -84,7 +84,8 @@ def new_certificate(host: str, now: float, before: WebhookCertificate | None = N
         certificate=pair.certificate,
         key=pair.key,
         authorities=authority.certificate + (_still_valid(before.authorities, now) if before else b""),
-        token=before.token if before else secrets.token_urlsafe(24),
+        # The path of a Service's webhook has lower-case letters and digits only.
+        token=before.token if before else secrets.token_hex(24),
     )
 
 

@@ -37,6 +37,7 @@ from ssa_operator.core.policies.webhook_configuration import (
     webhook,
     webhook_name,
 )
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
@@ -92,7 +93,7 @@ class Webhook:
                 log.info("the webhook listens on https://%s:%d", self._host or "*", server.port)
                 self._operator.controllers.on_refreshed = self._changed.set
                 try:
-                    await self._follow(client, store, server, certificate)
+                    await self._follow(client, store, server)
                 finally:
                     if self._service is None:
                         await self._unregister(client)
@@ -113,23 +114,25 @@ class Webhook:
                 return certificate
             await self._clock.sleep(RETRY_INTERVAL)
 
-    async def _follow(
-        self, client: Client, store: CertificateStore, server: WebhookServer, used: WebhookCertificate
-    ) -> None:
+    async def _follow(self, client: Client, store: CertificateStore, server: WebhookServer) -> None:
         """Keep the registration and the certificate up to date."""
         while True:
             self._changed.clear()
-            certificate = await self._logged(store.current()) or used
-            registered = await self._logged(self._register(client, server.port, certificate))
-            if registered and certificate != used:
-                await self._clock.sleep(PROPAGATION)
-                server.use(certificate)
-                used = certificate
+            used = await self._logged(self._update(client, store, server))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CHECK_INTERVAL if registered else RETRY_INTERVAL):
+                async with asyncio.timeout(RETRY_INTERVAL if used is None else CHECK_INTERVAL):
                     await self._changed.wait()
 
-    async def _register(self, client: Client, port: int, certificate: WebhookCertificate) -> bool:
+    async def _update(self, client: Client, store: CertificateStore, server: WebhookServer) -> WebhookCertificate:
+        """Write the registration, and use the present certificate. Raises ApiError."""
+        certificate = await store.current()
+        await self._register(client, server.port, certificate)
+        if certificate != server.certificate:
+            await self._clock.sleep(PROPAGATION)
+            server.use(certificate)
+        return certificate
+
+    async def _register(self, client: Client, port: int, certificate: WebhookCertificate) -> None:
         """Write the registration. Raises ApiError."""
         address = self._address(path_of(certificate), port)
         served = [parents.served.resource for parents in self._operator.folders.values()]
@@ -141,8 +144,7 @@ class Webhook:
             options.namespaces,
             options.selector,
         )
-        await self._apply(client, [made])
-        return True
+        await self._apply(client, [made], Redactor(frozenset({certificate.token})))
 
     def _address(self, path: str, port: int) -> WebhookAddress:
         if self._service is not None:
@@ -151,9 +153,9 @@ class Webhook:
         host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
         return WebhookAddress(path=path, url=f"https://{host}:{port}")
 
-    async def _apply(self, client: Client, webhooks: list[dict[str, object]]) -> None:
-        manager = ApplyOptions(manager=field_manager(self._operator.namespace))
-        await client.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration(webhooks)), manager)
+    async def _apply(self, client: Client, webhooks: list[dict[str, object]], redactor: Redactor = NO_SECRETS) -> None:
+        options = ApplyOptions(manager=field_manager(self._operator.namespace), redactor=redactor)
+        await client.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration(webhooks)), options)
 
     async def _unregister(self, client: Client) -> None:
         """Remove the registration of this operator, and the object if no other operator has one in it."""

@@ -46,8 +46,9 @@ class WebhookServer:
         self._review = review
         self._host = host
         self._port = port
-        self._token = certificate.token
         self._tls = ServerContext(certificate.context())
+        self.certificate = certificate
+        """The certificate of new connections."""
         self._waiting = 0
         self._turn = asyncio.Lock()
         app = web.Application(client_max_size=MAX_BYTES)
@@ -61,7 +62,7 @@ class WebhookServer:
 
     def use(self, certificate: WebhookCertificate) -> None:
         """Use another certificate for new connections."""
-        self._tls.current, self._token = certificate.context(), certificate.token
+        self._tls.current, self.certificate = certificate.context(), certificate
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
@@ -76,7 +77,7 @@ class WebhookServer:
         await self._runner.cleanup()
 
     async def _validate(self, request: web.Request) -> web.Response:
-        if not secrets.compare_digest(request.match_info["token"].encode(), self._token.encode()):
+        if not secrets.compare_digest(request.match_info["token"].encode(), self.certificate.token.encode()):
             raise web.HTTPNotFound
         if self._waiting >= MAX_REQUESTS:
             # The API server takes it for a webhook that is down, and allows the parent.
