@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks import heap, machine, workload
 from benchmarks.bench import Bench, bench
 from benchmarks.process import Process, environment
-from benchmarks.trend import growth
+from benchmarks.trend import growth, tenths
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request as calls
@@ -277,6 +277,8 @@ def show(samples: Sequence[Sample], console: Console) -> list[str]:
         if trend > tolerance:
             growing.append(f"{name} grows by {trend:.2f}")
     console.print(table)
+    memory = [sample.figures["memory, MiB"] for sample in samples]
+    console.print("Memory over the time, MiB: " + " ".join(f"{value:.0f}" for value in tenths(memory)))
     console.print("Objects that the heap has more of at the end, by bytes: " + ", ".join(_more_objects(samples)))
     return growing
 

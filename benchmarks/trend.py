@@ -19,3 +19,10 @@ def growth(samples: Sequence[tuple[float, float]]) -> float:
     """
     slopes = [(later[1] - sooner[1]) / (later[0] - sooner[0]) for sooner, later in itertools.combinations(samples, 2)]
     return statistics.median(slopes) * (samples[-1][0] - samples[0][0]) if slopes else 0.0
+
+
+def tenths(values: Sequence[float]) -> list[float]:
+    """The median of each tenth of the values, in the order of time; of few values, the values themselves."""
+    size = max(1.0, len(values) / 10)
+    bounds = [round(number * size) for number in range(min(10, len(values)) + 1)]
+    return [statistics.median(values[start:end]) for start, end in itertools.pairwise(bounds)]

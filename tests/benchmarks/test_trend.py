@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 
-from benchmarks.trend import growth
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.trend import growth, tenths
 
 
 def test_a_figure_that_stays_does_not_grow_however_much_it_varies() -> None:
@@ -30,3 +33,15 @@ def test_a_step_that_stays_is_growth() -> None:
 def test_too_few_samples_show_no_growth() -> None:
     assert growth([]) == 0
     assert growth([(0.0, 1.0)]) == 0
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1, max_size=95))
+def test_the_tenths_are_medians_of_parts_that_have_every_value(values: list[float]) -> None:
+    found = tenths(values)
+    assert len(found) == min(10, len(values))
+    assert min(values) <= min(found) <= max(found) <= max(values)
+
+
+def test_the_tenths_follow_the_time() -> None:
+    assert tenths([float(number) for number in range(30)]) == [1.0, 4.0, 7.0, 10.0, 13.0, 16.0, 19.0, 22.0, 25.0, 28.0]
+    assert tenths([3.0, 1.0]) == [3.0, 1.0]
