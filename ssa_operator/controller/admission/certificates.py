@@ -46,7 +46,7 @@ Now = Callable[[], float]
 """Seconds since 1970."""
 
 
-class WebhookCertificate(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class WebhookCertificate(Struct, frozen=True, kw_only=True):
     """A certificate, its key, and what API servers need to know. All but the token is PEM. The repr shows nothing."""
 
     certificate: bytes
