@@ -164,9 +164,11 @@ sbom: $(INSTALLED) ## List what the image has, with licences, in dist/sbom.cdx.j
 
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
+	$(COMPILE) pyproject.toml --extra admission --output-file constraints/admission.txt \
+		$(addprefix --constraints constraints/,runtime.txt platforms.in)
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
 	$(COMPILE) constraints/release.in --output-file constraints/release.txt
-	$(COMPILE) pyproject.toml --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
+	$(COMPILE) pyproject.toml --extra admission --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
 clean: ## Remove the environment and all files that tools created

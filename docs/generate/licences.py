@@ -24,7 +24,7 @@ _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
 def bill_of_materials() -> bytes:
     """The CycloneDX document of the Python environment that runs this, as JSON. `make sbom` validates it, too."""
     program = Path(sys.executable).with_name("cyclonedx-py")
-    command = [
+    command: list[str | Path] = [
         program,
         "environment",
         "--no-validate",

@@ -42,6 +42,7 @@ from ssa_operator.core.objects.template_contents import (
 from ssa_operator.core.policies.permissions import (
     PermissionNeed,
     ServedKind,
+    admission_needs,
     folder_needs,
     http_needs,
     impersonation_needs,
@@ -69,6 +70,21 @@ class Files(Struct, frozen=True, kw_only=True):
     """Files and folders with parents."""
 
 
+class OperatorSettings(Struct, frozen=True, kw_only=True):
+    """The options of an operator that change what it needs."""
+
+    namespace: str
+    """The operator's own namespace."""
+    namespaces: Sequence[str] = ()
+    """The namespaces that it is limited to, none for all."""
+    shards: int = 0
+    """The number of shards that it runs as, 0 without shards."""
+    impersonate: str = ""
+    """The name of the account that it acts as, '' for none."""
+    admission: bool = False
+    """Whether a Service leads to its webhook."""
+
+
 class NeededPermissions(Struct, frozen=True, kw_only=True):
     """What an operator with these files needs."""
 
@@ -80,26 +96,22 @@ class NeededPermissions(Struct, frozen=True, kw_only=True):
 
 
 def needed_permissions(
-    files: Files,
-    namespaces: Sequence[str],
-    operator_namespace: str,
-    shards: int = 0,
-    served_in: ServedIn = lambda _: None,
-    impersonate: str = "",
+    files: Files, settings: OperatorSettings, served_in: ServedIn = lambda _: None
 ) -> NeededPermissions:
-    """The permissions of an operator that is limited to `namespaces`, none for all, and that runs as so many shards.
-    `served_in` knows kinds better than the CRD files. `impersonate` is the name of the account that the operator acts
-    as, '' for none. Raises CommandError.
+    """The permissions of an operator with these settings. `served_in` knows kinds better than the CRD files. Raises
+    CommandError.
     """
+    namespaces, impersonate = settings.namespaces, settings.impersonate
     sources = load_all(files.templates, installation=files.installation)
     problems = [*sources.problems, *(problem for folder in sources.folders.values() for problem in folder.problems)]
     if problems:
         raise CommandError("\n".join(map(str, problems)))
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
-    needs = [*operator_needs(), *http_needs(), *lease_needs(operator_namespace)]
+    needs = [*operator_needs(), *http_needs(), *lease_needs(settings.namespace)]
     needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
-    needs += shard_lease_needs(operator_namespace, range(shards)) if shards else ()
+    needs += shard_lease_needs(settings.namespace, range(settings.shards)) if settings.shards else ()
+    needs += admission_needs(settings.namespace) if settings.admission else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))

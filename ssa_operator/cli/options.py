@@ -148,6 +148,14 @@ Listen = Annotated[
     ),
 ]
 LISTEN = "127.0.0.1:8080"
+AdmissionService = Annotated[
+    str,
+    typer.Option(
+        envvar="SSA_OPERATOR_ADMISSION_SERVICE",
+        metavar="NAME[:PORT]",
+        help="Service in the operator's namespace that leads to the webhook of --admission. Default of PORT: 443.",
+    ),
+]
 LogFormatOption = Annotated[LogFormat, typer.Option(envvar="SSA_OPERATOR_LOG_FORMAT", help="Format of log lines.")]
 LogLevelOption = Annotated[
     LogLevel, typer.Option(envvar="SSA_OPERATOR_LOG_LEVEL", help="Lowest level of log lines to show.")

@@ -20,6 +20,7 @@ import typer
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
+    AdmissionService,
     Context,
     CrdsOfTemplates,
     Examples,
@@ -38,7 +39,7 @@ from ssa_operator.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ssa_operator.cli.needed_permissions import Files, NeededPermissions
+    from ssa_operator.cli.needed_permissions import Files, NeededPermissions, OperatorSettings
     from ssa_operator.core.policies.permissions import PermissionNeed
     from ssa_operator.core.policies.rbac_roles import Account, Role, Rule
 
@@ -87,6 +88,7 @@ def rbac(
         ),
     ] = 0,
     impersonate: Impersonate = "",
+    admission_service: AdmissionService = "",
     explain: Annotated[
         bool,
         typer.Option(
@@ -124,7 +126,7 @@ def rbac(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
-    from ssa_operator.cli.needed_permissions import Files, needed_permissions
+    from ssa_operator.cli.needed_permissions import Files, OperatorSettings, needed_permissions
 
     check_folders(templates)
     account_name(impersonate)
@@ -142,10 +144,17 @@ def rbac(
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
     )
+    settings = OperatorSettings(
+        namespace=operator_namespace,
+        namespaces=namespaces,
+        shards=shards,
+        impersonate=impersonate,
+        admission=bool(admission_service),
+    )
     if check:
-        _check(files, namespaces, operator_namespace, shards, impersonate, as_user, output, kubeconfig, context)
+        _check(files, settings, as_user, output, kubeconfig, context)
         return
-    needed = needed_permissions(files, namespaces, operator_namespace, shards, impersonate=impersonate)
+    needed = needed_permissions(files, settings)
     _warn(needed)
     if explain:
         _print_needs(needed.needs, output)
@@ -155,6 +164,7 @@ def rbac(
     account = Account(name=service_account, namespace=operator_namespace)
     options = "".join(f" --namespace {name}" for name in namespaces) + (f" --shards {shards}" if shards else "")
     options += f" --impersonate {impersonate}" if impersonate else ""
+    options += f" --admission-service {admission_service}" if admission_service else ""
     own = roles((need for need in needed.needs if not need.by_account), account)
     children = Account(name=f"{service_account}-children", namespace=operator_namespace)
     _print_manifests(
@@ -174,10 +184,7 @@ def _warn(needed: NeededPermissions) -> None:
 
 def _check(
     files: Files,
-    namespaces: tuple[str, ...],
-    operator_namespace: str,
-    shards: int,
-    impersonate: str,
+    settings: OperatorSettings,
     as_user: str,
     output: OutputFormat | None,
     kubeconfig: str | None,
@@ -194,14 +201,7 @@ def _check(
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
             await mapper.discover()
-            needed = needed_permissions(
-                files,
-                namespaces,
-                operator_namespace,
-                shards,
-                served_in=lambda kind: served_kind(kind, mapper),
-                impersonate=impersonate,
-            )
+            needed = needed_permissions(files, settings, served_in=lambda kind: served_kind(kind, mapper))
             _warn(needed)
             subject = Subject.of(as_user) if as_user else None
             own = [need for need in needed.needs if not need.by_account]

@@ -12,6 +12,7 @@ from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
     TEMPLATES,
+    AdmissionService,
     Context,
     Crds,
     Impersonate,
@@ -100,6 +101,16 @@ def run(
             envvar="SSA_OPERATOR_TLS_KEY_FILE", metavar="FILE", help="Private key of --tls-cert-file, in PEM."
         ),
     ] = None,
+    admission: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_ADMISSION",
+            metavar="[HOST]:PORT",
+            help="Address of a validating webhook, which refuses parents whose templates fail. Without "
+            "--admission-service, the API server connects to this address. Default: no webhook.",
+        ),
+    ] = "",
+    admission_service: AdmissionService = "",
     install_crds: Annotated[
         bool,
         typer.Option(
@@ -162,6 +173,8 @@ def run(
         raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
     names = namespaces_of(namespace)
     check_selector(selector)
+    webhook = address(admission, "--admission")
+    service = _admission_service(admission_service, webhook)
     timing = LeaseTiming(
         lease_duration=_duration("--lease-duration", lease_duration),
         renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),
@@ -188,6 +201,8 @@ def run(
         apply=ApplyMode(apply),
         listen=address(listen),
         certificate=_certificate(tls_cert_file, tls_key_file),
+        admission=webhook,
+        admission_service=service,
         leader_election=timing if leader_elect else None,
     )
     asyncio.run(
@@ -195,6 +210,25 @@ def run(
             options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
         )
     )
+
+
+def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
+    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
+    package.
+    """
+    from importlib.util import find_spec
+
+    if webhook is not None and find_spec("cryptography") is None:
+        raise CommandError("--admission needs cryptography; install it with pip install 'ssa-operator[admission]'")
+    if not service:
+        return None
+    if webhook is None:
+        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
+    name, _, port = service.partition(":")
+    found = address(f"{name}:{port or 443}", "--admission-service")
+    if found is None or not found[0]:
+        raise CommandError(f"--admission-service is {service!r}; write NAME or NAME:PORT", code=2)
+    return found[0], found[1]
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
@@ -223,11 +257,11 @@ def _duration(option: str, text: str) -> float:
         raise CommandError(f"{option}: {error}", code=2) from error
 
 
-def address(listen: str) -> tuple[str | None, int] | None:
-    """Host (None: all addresses) and port of `--listen`. None if it is empty. Raises CommandError."""
+def address(listen: str, option: str = "--listen") -> tuple[str | None, int] | None:
+    """Host (None: all addresses) and port of an option. None if it is empty. Raises CommandError."""
     if not listen:
         return None
     host, colon, port = listen.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise CommandError(f"--listen is {listen!r}; write HOST:PORT", code=2)
+        raise CommandError(f"{option} is {listen!r}; write HOST:PORT", code=2)
     return host.strip("[]") or None, int(port)

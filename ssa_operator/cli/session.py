@@ -100,14 +100,18 @@ async def _run(operator: Operator, traces: Traces | None) -> None:
 
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
-    """Run an operator and its HTTP server until `stop` is set. Raises CommandError if the server can't listen."""
+    """Run an operator and its servers until `stop` is set. Raises CommandError if a server can't listen."""
     # The imported modules stay: the garbage collector need not search them.
     gc.freeze()
     try:
         async with asyncio.TaskGroup() as group:
-            server = group.create_task(_serve_http(operator), name="http")
+            servers = [
+                group.create_task(_serve_http(operator), name="http"),
+                group.create_task(_serve_webhook(operator), name="admission"),
+            ]
             await operator.run(stop)
-            server.cancel()
+            for server in servers:
+                server.cancel()
     except* CommandError as errors:
         raise errors.exceptions[0] from None
     except* LeadershipLost as errors:
@@ -141,6 +145,22 @@ async def _serve_http(operator: Operator) -> None:
                 server.port,
             )
         await asyncio.Event().wait()
+
+
+async def _serve_webhook(operator: Operator) -> None:
+    """Run the operator's validating webhook, if `--admission` asks for it."""
+    if operator.options.admission is None:
+        return
+    host, port = operator.options.admission
+    await operator.started.wait()
+    from ssa_operator.controller.admission.webhook import Webhook
+
+    try:
+        await Webhook(operator, host, port).run()
+    except OSError as error:
+        raise CommandError(
+            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"
+        ) from error
 
 
 async def install(client: Client, folders: Sequence[Path]) -> None:

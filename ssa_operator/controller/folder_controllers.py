@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.permissions import http_needs
+from ssa_operator.core.policies.permissions import admission_needs, http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -68,6 +68,7 @@ class FolderControllers:
         self._installation = replace(options.installation, namespace=namespace)
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         own_needs += http_needs() if options.exposes_http else ()
+        own_needs += admission_needs(namespace) if options.admission_service else ()
         self.permissions = PermissionReviewer(
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
@@ -80,6 +81,8 @@ class FolderControllers:
         self._changed = asyncio.Event()
         self._started = asyncio.Event()
         self._shard_selector_applies: bool | None = None
+        self.on_refreshed: Callable[[], None] = lambda: None
+        """Called after folders started, stopped or were reloaded."""
 
     @property
     def ready(self) -> bool:
@@ -231,6 +234,7 @@ class FolderControllers:
         folders_changed = await self._refresh_folders()
         self._started.set()
         self.permissions.request_review()
+        self.on_refreshed()
         if kinds_changed or folders_changed:
             self._requeue_unready()
 

@@ -26,6 +26,7 @@ from ssa_operator.controller.leadership import Leadership
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
+from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.reconciler import Reconciler
 from ssa_operator.controller.reconcile_context import TracedRequests, Tracer
 from ssa_operator.controller.shard_leases import ShardLeases
@@ -90,11 +91,17 @@ class Operator:
         self._recorder = shared.recorder
         self._shards: ShardLeases | None = None
         if options.shard is not None:
-            namespace = options.installation.namespace or client.credentials.namespace
             # The election of a shard writes the shard's Lease itself.
             heartbeat = leadership is None
-            self._shards = ShardLeases(client.credentials, namespace, options.shard, self.metrics, heartbeat=heartbeat)
+            self._shards = ShardLeases(
+                client.credentials, self.namespace, options.shard, self.metrics, heartbeat=heartbeat
+            )
         self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent)
+
+    @property
+    def namespace(self) -> str:
+        """The operator's namespace."""
+        return self.options.installation.namespace or self.client.credentials.namespace
 
     @property
     def ready(self) -> bool:
@@ -115,6 +122,11 @@ class Operator:
     def missing_permissions(self) -> tuple[PermissionNeed, ...]:
         """The permissions that templates need and the operator lacks, by the last review."""
         return self.controllers.permissions.missing
+
+    @property
+    def observer(self) -> Observer:
+        """Renders parents by this operator's templates and caches."""
+        return self._reconciler.observer
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""

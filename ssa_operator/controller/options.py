@@ -55,6 +55,12 @@ class Options(Struct, frozen=True, kw_only=True):
     """Host and port of the HTTP server (host None: all addresses). None: no HTTP server."""
     certificate: CertificateFiles | None = None
     """The certificate of the HTTP server. None: it serves without TLS."""
+    admission: tuple[str | None, int] | None = None
+    """Host and port of the validating webhook (host None: all addresses). None: no webhook."""
+    admission_service: tuple[str, int] | None = None
+    """Name and port of the Service in the operator's namespace that leads to the webhook. None: the API server connects
+    to its address.
+    """
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

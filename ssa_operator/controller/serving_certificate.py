@@ -42,17 +42,29 @@ class CertificateFiles(Struct, frozen=True, kw_only=True):
         return f"{self.certificate} and {self.key}"
 
 
+class ServerContext:
+    """`context` gives each new connection the certificate of `current`, which may be replaced at any time."""
+
+    def __init__(self, current: ssl.SSLContext) -> None:
+        self.current = current
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # OpenSSL calls it for each connection, also without a name. A context in use would keep a pair of another type
+        # of key beside the new one, and lose both if it refuses the new one.
+        self.context.sni_callback = self._use_current
+
+    def _use_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self.current
+
+
 class ServingCertificate:
     """`context` gives each connection the pair of the files. Raises CertificateError if they hold none."""
 
     def __init__(self, files: CertificateFiles) -> None:
         self._files = files
         self._problem = ""
-        self._pair, self._current = self._load()
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        # OpenSSL calls it for each connection, also without a name. A context in use would keep a pair of another type
-        # of key beside the new one, and lose both if it refuses the new one.
-        self.context.sni_callback = self._use_current
+        self._pair, current = self._load()
+        self._server = ServerContext(current)
+        self.context = self._server.context
 
     async def follow(self) -> None:
         """Use renewed files, until cancelled."""
@@ -66,7 +78,7 @@ class ServingCertificate:
             if self._files.read() == self._pair:
                 self._problem = ""
                 return
-            self._pair, self._current = self._load()
+            self._pair, self._server.current = self._load()
         except CertificateError as error:
             if self._problem != str(error):
                 log.warning("the certificate is not renewed: %s", error)
@@ -74,9 +86,6 @@ class ServingCertificate:
             return
         self._problem = ""
         log.info("the certificate of the HTTP server is renewed from %s", self._files.certificate)
-
-    def _use_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = self._current
 
     def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
         pair, context = self._files.read(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ssa_operator.devcluster import certificates, kubeconfig
 from ssa_operator.devcluster.components import SERVICE_ADDRESS, Layout
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 
 _SERVING_NAMES = (
     "localhost",
@@ -26,7 +27,7 @@ _COMPONENT_USERS = {
 def write(name: str, layout: Layout, url: str, now: dt.datetime) -> None:
     """Writes a new cluster's certificates and kubeconfigs. The user's context is ssa-operator-NAME."""
     context = f"ssa-operator-{name}"
-    authority = certificates.CertificateAuthority(context, now)
+    authority = CertificateAuthority(context, now)
     admin = authority.client(certificates.ADMIN)
     pairs = {
         "kube-apiserver": authority.server("kube-apiserver", _SERVING_NAMES, ("127.0.0.1", SERVICE_ADDRESS)),

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ssa_operator.devcluster.certificates import KeyPair
+from ssa_operator.kube.auth.certificate_authority import KeyPair
 
 
 def encode(name: str, url: str, authority: bytes, user: KeyPair) -> bytes:

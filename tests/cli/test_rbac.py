@@ -118,6 +118,26 @@ async def test_with_impersonation_the_operator_writes_no_children_and_the_accoun
     assert "# kubectl create rolebinding ssa-operator-children --namespace=NAMESPACE" in out
 
 
+async def test_the_permissions_of_the_webhook_are_granted_only_for_an_operator_that_has_one(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "templates" / ECHOES, tmp_path / ECHOES)
+    of_echoes = (f"--templates={tmp_path}", f"--crds={ROOT / 'crds'}")
+
+    def of_webhook(bodies: list[dict[str, Any]]) -> list[tuple[str, list[str], list[str], list[str]]]:
+        return [
+            (body["kind"], rule["resources"], rule.get("resourceNames", []), rule["verbs"])
+            for body in bodies
+            for rule in body.get("rules", ())
+            if {"validatingwebhookconfigurations", "secrets"} & {*rule["resources"]}
+        ]
+
+    assert of_webhook(await manifests(*of_echoes)) == []
+    assert of_webhook(await manifests(*of_echoes, "--admission-service=webhook")) == [
+        ("ClusterRole", ["validatingwebhookconfigurations"], ["ssa-operator"], ["create", "patch"]),
+        ("Role", ["secrets"], [], ["create"]),
+        ("Role", ["secrets"], ["ssa-operator-admission"], ["get", "update"]),
+    ]
+
+
 async def test_json_is_a_list_of_the_same_manifests() -> None:
     code, out, _ = await run("rbac", "--output=json", KUBECONFIG="nowhere")
     assert code == 0

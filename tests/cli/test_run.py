@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import signal
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import aiohttp
 import pytest
 
 from tests.cli.process import run, started
-from tests.controller.harness import ECHOES, Desk, echo, not_ready_because, only, uid
+from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, uid
 from tests.controller.permissions import allowed_everywhere, limited
 
 pytestmark = pytest.mark.cluster
@@ -64,6 +66,47 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
     assert not any("Traceback" in line for line in command.lines)
+
+
+async def test_the_webhook_runs_with_the_operator_and_unregisters_when_it_stops(desk: Desk, templates: Path) -> None:
+    only(templates, a="{{ fail('no echoes today') }}")
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", "--admission=127.0.0.1:0")
+    async with started(*operator(desk, templates, *more)) as command:
+        await command.says("the webhook listens on https://127.0.0.1:")
+        async with asyncio.timeout(PATIENCE):
+            message = ""
+            while "a.yaml.j2:1: no echoes today" not in message:
+                try:
+                    await desk.kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(echo("web")))
+                except AssertionError as error:
+                    message = str(error)
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+    assert not any("Traceback" in line for line in command.lines)
+    names = "jsonpath={.items[*].metadata.name}"
+    assert "ssa-operator" not in await desk.kubectl("get", "validatingwebhookconfigurations", "-o", names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--admission=nowhere"], "--admission is 'nowhere'; write HOST:PORT"),
+        (["--admission-service=a"], "--admission-service needs --admission"),
+        (["--admission=:9443", "--admission-service=:1"], "write NAME or NAME:PORT"),
+    ],
+)
+async def test_incomplete_options_of_the_webhook_are_one_line(
+    arguments: list[str], words: str, templates: Path
+) -> None:
+    code, _, err = await run("run", f"--templates={templates}", *arguments)
+    assert (code, words in err, err.count("\n")) == (2, True, 1), err
+
+
+def test_without_the_extra_of_the_webhook_the_error_names_it(templates: Path) -> None:
+    script = "import sys; sys.modules['cryptography'] = None; from ssa_operator.cli.main import main; main()"
+    arguments = ["run", f"--templates={templates}", "--admission=:9443"]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, "ssa-operator[admission]" in done.stderr) == (1, True), done.stderr
 
 
 async def test_the_probes_answer_while_the_api_server_does_not(desk: Desk, templates: Path, tmp_path: Path) -> None:

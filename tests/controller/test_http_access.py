@@ -22,10 +22,10 @@ from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import listens_to_this_host
 from ssa_operator.controller.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
-from ssa_operator.devcluster.certificates import CertificateAuthority, KeyPair
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.auth import credentials
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, KeyPair
 from ssa_operator.kube.clock import SYSTEM
 from tests.controller.harness import ECHOES, Desk, MakeOptions, Operate, echo
 from tests.controller.permissions import API, Rules

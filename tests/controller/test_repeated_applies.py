@@ -103,7 +103,7 @@ class Oracle:
         return report is not None and report.again_at is not None and report.again_at <= time.time()
 
     def _rendered(self, turn: Turn) -> set[tuple[Identity, str, bytes]]:
-        observer = self.running.operator._reconciler._observer
+        observer = self.running.operator._reconciler.observer
         view = observer._view(turn.parent, observer._cluster.children.by_parent(turn.uid))
         rendered = render(turn.parent.folder, turn.parent.live.body, view)
         assert not rendered.problems

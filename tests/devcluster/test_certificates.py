@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from ssa_operator.devcluster import credentials
-from ssa_operator.devcluster.certificates import CertificateAuthority, CertificateSubject
 from ssa_operator.devcluster.components import Layout
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, CertificateSubject
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,10 @@ from typing import Any
 from aiohttp import web
 
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.devcluster.certificates import CertificateAuthority
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 from tests.controller.harness import PATIENCE
 from tests.faults.cell import Cell, Injection, watching
 from tests.faults.proxy import (

@@ -52,7 +52,9 @@ def test_pinned_versions_come_from_wherever_the_user_gets_packages() -> None:
     assert found("://", pinned) == []
 
 
-@pytest.mark.parametrize(("name", "extras"), [("runtime", ()), ("dev", ("dev", "graph", "test"))])
+@pytest.mark.parametrize(
+    ("name", "extras"), [("runtime", ()), ("admission", ("admission",)), ("dev", ("admission", "dev", "graph", "test"))]
+)
 def test_everything_the_project_requires_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
     text = (ROOT / "constraints" / f"{name}.txt").read_text()
     pins = dict(_PIN.findall(text))
@@ -81,9 +83,10 @@ def test_packages_are_installed_by_their_hashes_and_run_no_script(name: str) -> 
 def test_an_image_has_the_versions_that_were_tested() -> None:
     pins = {
         name: set(_PIN.findall((ROOT / "constraints" / f"{name}.txt").read_text()))
-        for name in ("runtime", "build", "dev")
+        for name in ("runtime", "admission", "build", "dev")
     }
-    assert pins["runtime"] | pins["build"] <= pins["dev"]
+    assert pins["runtime"] <= pins["admission"]
+    assert pins["admission"] | pins["build"] <= pins["dev"]
 
 
 def test_make_help_shows_every_target() -> None:

@@ -58,6 +58,14 @@ def test_run_reads_no_certificate_authorities_of_the_system_at_its_start(tmp_pat
     assert (run.returncode, "absent" in run.stderr) == (2, True), run.stderr
 
 
+def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
+    script = "import sys, ssa_operator.cli.session, ssa_operator.controller.http; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = run.stdout.split()
+    assert "ssa_operator.controller.operator" in imported
+    assert [name for name in imported if name == "cryptography" or "controller.admission" in name] == []
+
+
 def test_later_tls_contexts_trust_the_authorities_of_the_system() -> None:
     script = """
 import ssl

@@ -43,7 +43,7 @@ def test_a_release_states_where_its_files_come_from() -> None:
 def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     program = tmp_path / "actionlint"
     module = Path(__file__).parent / "actionlint"
-    build = ["go", "build", "-o", program, "github.com/rhysd/actionlint/cmd/actionlint"]
+    build = ["go", "build", "-o", str(program), "github.com/rhysd/actionlint/cmd/actionlint"]
     subprocess.run(build, cwd=module, env={**os.environ, "GOWORK": "off", "GOFLAGS": ""}, check=True)
     found = subprocess.run([program, *WORKFLOWS], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout == ""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
@@ -42,6 +42,7 @@ from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
+from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -78,6 +79,24 @@ class Observer:
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
+
+    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, Redactor] | None:
+        """What the templates render for a parent that may never be stored, and what hides the Secrets that they read.
+        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
+
+        None where the templates read children that are not known, and where the parent's account may not read what
+        they ask for, or that is not known.
+        """
+        await self._cluster.lookups.discover()
+        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
+        async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
+            view = self._view(parent, self._cluster.children.by_parent(turn.uid))
+            rendered = render(parent.folder, parent.live.body, view)
+        if view.account is not None and view.account.denies:
+            return None
+        if not children_known and any(isinstance(query, Reference) for query in rendered.asked):
+            return None
+        return rendered, turn.remember_secrets(rendered.secrets, rendered.generated_values)
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None

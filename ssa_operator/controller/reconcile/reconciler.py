@@ -105,9 +105,9 @@ class Reconciler:
     ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._observer = Observer(cluster, claims, options, now)
+        self.observer = Observer(cluster, claims, options, now)
         self._repeater = Repeater(cluster, options, now)
-        self._planner = Planner(cluster, claims, self._observer, now)
+        self._planner = Planner(cluster, claims, self.observer, now)
         self._publisher = Publisher(cluster, options.conflict_policy)
         self._others_wait = others_wait
         self._now = now
@@ -126,7 +126,7 @@ class Reconciler:
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        await self._observer.observe(Turn(parent=parent, state=state, causes=Cause.RESYNC))
+        await self.observer.observe(Turn(parent=parent, state=state, causes=Cause.RESYNC))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
@@ -148,7 +148,7 @@ class Reconciler:
         if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
             return await self._reconcile_suspended(turn, why)
         inputs = self._repeater.inputs(turn)
-        observed, rendered = await self._observer.observe(turn)
+        observed, rendered = await self.observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
@@ -160,7 +160,7 @@ class Reconciler:
 
     async def _reconcile_suspended(self, turn: Turn, why: str) -> Report:
         """A reconcile that reports on the children, and applies and deletes nothing."""
-        observed, rendered = await self._observer.observe(turn)
+        observed, rendered = await self.observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         outcomes = await self._diagnose(turn, outcomes_while_suspended(plan))
         report = await self._report_suspended(turn, plan, outcomes, why)
@@ -168,7 +168,7 @@ class Reconciler:
 
     async def _reconcile_deletion(self, turn: Turn) -> Report:
         """A reconcile of a parent that is being deleted and that has the operator's finalizer."""
-        observed, rendered = await self._observer.observe(turn)
+        observed, rendered = await self.observer.observe(turn)
         deletion = await self._planner.plan_deletion(turn, observed, rendered)
         if deletion.finished:
             return await self._release(turn, deletion)
@@ -234,7 +234,7 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+        own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
         self._learn_plan(turn, plan, report)
         obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
@@ -243,14 +243,14 @@ class Reconciler:
         return self._scheduled(turn, plan, outcomes, report)
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+        own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
         return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), plan.observed)
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
-        own = await self._observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
+        own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
         report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = redacted_report(report, turn.state.redactor, own.left_out)
@@ -258,11 +258,11 @@ class Reconciler:
 
     async def _report_leaving(self, turn: Turn) -> Report:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
-        self._observer.follow(turn.parent, Cause.TEMPLATE, {})
+        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
         # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
         children = [live for live in self._cluster.children.by_parent(turn.uid) if live.owned_fields()]
-        own = await self._observer.render_status(turn, children)
+        own = await self.observer.render_status(turn, children)
         verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
         return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
@@ -274,7 +274,7 @@ class Reconciler:
 
     async def _report_refused(self, turn: Turn, why: str) -> Report:
         """The report on a parent for which nothing is rendered, applied or deleted."""
-        self._observer.follow(turn.parent, Cause.TEMPLATE, {})
+        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
         verdict = Verdict(ready=False, reason=ReadyReason.CLUSTER_SCOPED.value, message=why, stalled=True)
         report = make_idle_report(turn.parent.live, verdict, (), StatusFields(), self._now())
         return await self._publish(turn, report)

@@ -29,6 +29,7 @@ from ssa_operator.core.objects.template_contents import (
     TemplateContents,
     UnknownPart,
 )
+from ssa_operator.core.policies.webhook_configuration import CERTIFICATE, CONFIGURATION
 from ssa_operator.core.readiness.pod_failures import WORKLOADS
 
 LEASE = "ssa-operator"
@@ -145,6 +146,21 @@ def http_needs() -> tuple[PermissionNeed, ...]:
             purpose="who may read /metrics and /objects",
         )
         for group, resource in reviews
+    )
+
+
+def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions that the validating webhook needs behind a Service in the operator's namespace."""
+    group, resource = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
+    # An apply that creates an object has its name, so RBAC can restrict it to the name.
+    registration = [
+        Permission(group=group, resource=resource, name=CONFIGURATION, verb=verb) for verb in ("create", "patch")
+    ]
+    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
+    certificate = [secret, *(replace(secret, verb=verb, name=CERTIFICATE) for verb in ("get", "update"))]
+    return (
+        *(PermissionNeed(permission=each, purpose="the registration of the webhook") for each in registration),
+        *(PermissionNeed(permission=each, purpose="the certificate of the webhook") for each in certificate),
     )
 
 

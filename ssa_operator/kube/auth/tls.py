@@ -3,7 +3,7 @@
 Promises:
 - A file of certificate authorities is read for each context, because it is replaced when the authority is rotated.
 - The client verifies the server's certificate, unless the kubeconfig has `insecure-skip-tls-verify`. Then it warns.
-- A private key that the kubeconfig has as data is on disk only while OpenSSL reads it, in a folder that only the
+- A private key that the operator has as data is on disk only while OpenSSL reads it, in a folder that only the
   operator's user can read.
 """
 
@@ -47,8 +47,8 @@ class TLSConfig(Struct, frozen=True):
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verify:
             log.warning(
-                "%s has insecure-skip-tls-verify: the API server's certificate is not verified, so whoever is between can "
-                "read and change everything; set certificate-authority-data instead",
+                "%s has insecure-skip-tls-verify: the API server's certificate is not verified, so whoever is between "
+                "can read and change everything; set certificate-authority-data instead",
                 self.origin,
             )
             context.check_hostname = False
@@ -71,12 +71,17 @@ class TLSConfig(Struct, frozen=True):
         return pem
 
     def _load(self, context: ssl.SSLContext, certificate: Certificate) -> None:
-        with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:
-            chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-            chain.write_bytes(certificate.certificate)
-            key.write_bytes(certificate.key)
-            try:
-                context.load_cert_chain(chain, key)
-            except ssl.SSLError as error:
-                message = f"{self.origin}: the client certificate and its key can't be used together: {error}"
-                raise CredentialsError(message) from error
+        try:
+            load_key_pair(context, certificate.certificate, certificate.key)
+        except ssl.SSLError as error:
+            message = f"{self.origin}: the client certificate and its key can't be used together: {error}"
+            raise CredentialsError(message) from error
+
+
+def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Load a certificate and its key, PEM, into a context. Raises ssl.SSLError."""
+    with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:
+        chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        chain_file.write_bytes(certificate)
+        key_file.write_bytes(key)
+        context.load_cert_chain(chain_file, key_file)

@@ -1,0 +1,1 @@
+"""The validating webhook that refuses parents whose templates fail."""
