@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec import Struct
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -94,8 +95,8 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMetadata
 
 
-_decode_event = msgspec.json.Decoder(_Event).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_event = decoder(_Event)
+_decode_bookmark = decoder(_Bookmark)
 
 
 class Reflector:
