@@ -50,9 +50,7 @@ def decode_text(text: str) -> Any:
 
 
 def is_deep(encoded: bytes) -> bool:
-    """Whether JSON may be nested deeper than NESTING_LIMIT, in less time than decoding it. Brackets in texts can make it
-    True.
-    """
+    """Whether JSON may be nested deeper than NESTING_LIMIT; brackets in texts count. It is faster than decoding."""
     brackets = encoded.translate(_SQUARE, _NOT_BRACKETS)
     for level in range(NESTING_LIMIT):
         if len(brackets) <= 2 * (NESTING_LIMIT - level):

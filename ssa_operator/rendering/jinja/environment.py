@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MappingView, MutableMapping
 from functools import partial
-from types import BuiltinMethodType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, GeneratorType, MethodType
 from typing import Any, NoReturn
 
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import LoopControlExtension
 from jinja2.nativetypes import NativeCodeGenerator
+from jinja2.parser import Parser
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.rendering.jinja import syntax_limits
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -223,7 +225,13 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = self._trees.pop(name or "", None)
-        return super()._parse(source, name, filename) if tree is None else tree
+        if tree is not None:
+            return tree
+        return syntax_limits.parse(lambda: Parser(self, source, name, filename), source)
+
+    def _compile(self, source: str, filename: str) -> CodeType:
+        with syntax_limits.compiling(source):
+            return super()._compile(source, filename)
 
     def join_path(self, template: str, _: str) -> str:
         return self._resolve_name(template)
