@@ -36,7 +36,7 @@ class TLSConfig(Struct, frozen=True):
         """The TLS context with a client certificate. Raises CredentialsError for unusable certificates and keys."""
         try:
             context = ssl.create_default_context(cadata=self._authorities() or None)
-        except ssl.SSLError as error:
+        except (ssl.SSLError, ValueError) as error:
             raise CredentialsError(
                 f"{self.origin}: the certificate authority is not a PEM certificate: {error}"
             ) from error
@@ -69,6 +69,6 @@ class TLSConfig(Struct, frozen=True):
             key.write_bytes(certificate.key)
             try:
                 context.load_cert_chain(chain, key)
-            except ssl.SSLError as error:
+            except (ssl.SSLError, ValueError) as error:
                 message = f"{self.origin}: the client certificate and its key can't be used together: {error}"
                 raise CredentialsError(message) from error
