@@ -151,7 +151,7 @@ def _parsed(data: bytes) -> Any:
             if anchor is not None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.AliasEvent):
-            count += sizes.get(event.anchor, 0)
+            count += sizes.get(event.anchor or "", 0)
         elif isinstance(event, yaml.NodeEvent):
             if isinstance(event, yaml.CollectionStartEvent):
                 opened.append((event.anchor, count))
@@ -249,7 +249,7 @@ def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) 
     if not settings.get(name):
         return None
     try:
-        return (folder / settings[name]).read_bytes()
+        return Path(folder, settings[name]).read_bytes()
     except (OSError, TypeError, ValueError) as error:  # the last two for a path that is a number, or has a NUL
         raise CredentialsError(f"{origin}: {name}: {error}") from error
 

@@ -270,7 +270,7 @@ async def test_a_setting_that_would_weaken_the_verification_by_mistake_is_an_err
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode(errors="surrogatepass")))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_file_is_a_kubeconfig_or_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "k").write_bytes(content)
     with pytest.raises(CredentialsError, match="k"):
@@ -282,7 +282,7 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=4,
 )
-SERVER = st.sampled_from(["https://127.0.0.1:1", "http://[::1", "https://\0", "http://a:b", 5])
+SERVER = st.sampled_from(["https://127.0.0.1:1", "http://127.0.0.1:1", "http://[::1", "https://\0", "http://a:b", 5])
 
 
 @given(
@@ -290,7 +290,7 @@ SERVER = st.sampled_from(["https://127.0.0.1:1", "http://[::1", "https://\0", "h
     st.dictionaries(st.sampled_from(USER_FIELDS), ANYTHING, max_size=3),
     st.dictionaries(st.just("namespace"), ANYTHING),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_of_a_field_is_used_or_an_error(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], context: dict[str, Any]
 ) -> None:
