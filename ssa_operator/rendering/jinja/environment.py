@@ -173,6 +173,8 @@ def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
     return node
 
 
+_MAKE_BYTES = frozenset({"encode", "from_bytes", "to_bytes"})
+
 _SPREAD = "\ud800"
 """The argument with the whole mapping after `**` if it comes from the cluster. It is not valid text, so that no object
 has a field of this name.
@@ -287,6 +289,8 @@ class Environment(ImmutableSandboxedEnvironment):
                 return self._missing(obj, argument)
         if type(obj) is Text:
             return self.getitem(text_as_string(obj), argument)
+        if isinstance(obj, type):
+            self.unsafe_undefined(obj, str(argument))
         return super().getitem(text_as_string(obj), argument)
 
     def _missing(self, obj: Any, name: Any) -> Missing:
@@ -300,6 +304,11 @@ class Environment(ImmutableSandboxedEnvironment):
     def _check_name(self, obj: Any, name: Any) -> None:
         if isinstance(name, str) and name[:2] == "__":
             self.unsafe_undefined(obj, name)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        # A method of a class changes any of its values: dict.update(spec, a=1). Bytes grow outside of the limits.
+        makes_bytes = isinstance(obj, (str, int)) and attr in _MAKE_BYTES
+        return not isinstance(obj, type) and not makes_bytes and super().is_safe_attribute(obj, attr, value)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         refuse_mutation(obj, attribute)
