@@ -143,7 +143,7 @@ def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
         if part is not None and not isinstance(part, _WORDS[words]):
             yield (*path, name), words
         elif name in _LISTS_OF_TEXTS:
-            texts: list[Any] = part or []
+            texts: Any = part or ()
             yield from (((*path, name, at), "a text") for at, text in enumerate(texts) if not isinstance(text, str))
     for name in ("allOf", "anyOf", "oneOf"):
         for at, part in enumerate(schema[name] if isinstance(schema.get(name), list) else ()):
