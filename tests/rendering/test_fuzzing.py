@@ -17,7 +17,7 @@ from ssa_operator.rendering.jinja.templates import LoadError, Templates
 from ssa_operator.rendering.render import render, render_status, render_traced
 from tests.rendering.template_files import FOLDER, HEAD, parent
 
-MANY = 2000
+MANY = 1000
 """Examples of a slow test."""
 
 UNICODE = st.text() | st.text(
