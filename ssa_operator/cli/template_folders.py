@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.crd_defaults import defaulted
-from ssa_operator.core.objects.crd_schema import has_status, object_schema, version_priority
+from ssa_operator.core.objects.crd_schema import has_status, object_schema, version_priority, wrong_parts
 from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.core.objects.new_object import NewObject, new_object
 from ssa_operator.core.objects.render_result import Document
+from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.core.policies.permissions import ParentKind, ServedKind
 from ssa_operator.rendering.folder import crd_files
 from ssa_operator.rendering.folder.sources import Folder, Sources
@@ -90,7 +91,18 @@ def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
 
     found = list(definitions)
     refuse_invalid_values(found)
+    for definition in found:
+        _refuse_invalid_schemas(definition)
     return dict(map(_kind_of, found))
+
+
+def _refuse_invalid_schemas(definition: Document) -> None:
+    """Raise CommandError for a part of a schema that no schema has. The bundled schema of CRDs ends at some depth."""
+    for at, version in enumerate(definition.body["spec"].get("versions", ())):
+        root = ("spec", "versions", at, "schema", "openAPIV3Schema")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        for path, words in wrong_parts(schema, root) if schema is not None else ():
+            raise CommandError(f"{definition.location_of(path)}: {field_text(path)} must be {words}")
 
 
 def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:

@@ -44,6 +44,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.kube.watch.cache import version_number
 
 PRUNE_HELD = "PruneHeld"
 
@@ -283,8 +284,9 @@ def _is_held(parent: AppliedParent) -> bool:
 
 def _is_as_new(live: LiveObject, version: str) -> bool:
     """Whether an object is not older than a resourceVersion."""
-    if live.resource_version.isdigit() and version.isdigit():
-        return int(live.resource_version) >= int(version)
+    number, wanted = version_number(live.resource_version), version_number(version)
+    if number is not None and wanted is not None:
+        return number >= wanted
     return live.resource_version == version
 
 

@@ -60,7 +60,12 @@ class Server:
             ]
         )
         self._runner = web.AppRunner(
-            app, access_log=None, logger=_log(), handler_cancellation=True, shutdown_timeout=1.0
+            app,
+            access_log=None,
+            logger=_log(),
+            auto_decompress=False,  # a request needs no body, and a compressed one could be large
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
         )
 
     @property
@@ -142,7 +147,8 @@ def _log() -> logging.Logger:
     """A log without requests that are no HTTP: aiohttp quotes them, with their tokens, and anyone may send them."""
     log = logging.getLogger("ssa_operator.http")
     if not log.filters:
-        log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+        invalid = (HttpProcessingError, web.RequestPayloadError)
+        log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], invalid)))
     return log
 
 

@@ -143,3 +143,35 @@ async def test_a_missing_permission_for_the_watch_of_a_child_is_stalled_until_it
         rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
         await desk.apply(*allowed(user, [rule], "maps"))
         await desk.ready(ECHOES, "web")
+
+
+async def test_a_parent_of_thousands_of_levels_does_not_hide_the_other_parents(
+    desk: Desk, operate: Operate, group: str, templates: Path
+) -> None:
+    (templates / f"ins.{group}").mkdir()
+    (templates / f"ins.{group}" / "a.yaml.j2").write_text(
+        map_template("a", kept="spec.kept") + "{% if spec.all %}  deep: {{ spec.deep }}\n{% endif %}"
+    )
+    await define(desk, group)
+
+    def deep(name: str, everything: str) -> str:
+        head = f'"apiVersion":"{group}/v1","kind":"In","metadata":{{"name":"{name}"}}'
+        return f'{{{head},"spec":{{"kept":"yes","all":{everything},"deep":{"[" * 9000}{"]" * 9000}}}}}'
+
+    async with operate():
+        # The first one is listed, the second one is an event of the watch.
+        await desk.kubectl("create", "-f", "-", stdin=deep("first", "false"))
+        await desk.create({"apiVersion": f"{group}/v1", "kind": "In", "metadata": {"name": "other"}, "spec": OTHER})
+        await desk.kubectl("create", "-f", "-", stdin=deep("second", "true"))
+        for name in ("first", "other"):
+            await desk.ready(f"ins.{group}", name)
+            await desk.until("configmaps", f"{name}-a", holds(kept="yes"))
+        words = ("a.yaml.j2:7: ", "nested deeper than 100 levels")
+        await desk.until(f"ins.{group}", "second", not_ready_because("RenderFailed", *words))
+    async with operate():
+        await desk.patch(f"ins.{group}", "other", spec={"kept": "no"})
+        await desk.until("configmaps", "other-a", holds(kept="no"))
+
+
+OTHER = {"kept": "yes", "all": False}
+"""The spec of a parent that does nothing unusual."""

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from ssa_operator.controller import http_access
 from ssa_operator.controller.http import Server
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.options import listens_to_this_host
+from ssa_operator.controller.options import Options, listens_to_this_host
 from ssa_operator.controller.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -358,3 +358,44 @@ def test_files_that_are_no_certificate_are_named(tmp_path: Path) -> None:
     files.key.unlink()
     with pytest.raises(CertificateError, match=r"tls\.key: No such file"):
         ServingCertificate(files)
+
+
+HOSTILE_REQUESTS = {
+    "NUL and no UTF-8": b"GET /objects/%00/%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a path out": b"GET /objects/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "an encoded path out": b"GET /objects/%2e%2e/%2fetc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a raw byte": b"GET /objects/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a long path": b"GET /objects/" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a host of bytes": b"GET /objects HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n",
+    "half an address": b"GET /objects HTTP/1.1\r\nHost: [::1\r\n\r\n",
+    "a large port": b"GET /objects HTTP/1.1\r\nHost: localhost:99999999\r\n\r\n",
+    "two hosts": b"GET /objects HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
+    "a token of bytes": b"GET /objects HTTP/1.1\r\nHost: evil\r\nAuthorization: Bearer \xff\r\n\r\n",
+    "many headers": b"GET /objects HTTP/1.1\r\n" + b"X: a\r\n" * 5000 + b"\r\n",
+    "a large body": b"POST /objects HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n",
+    "two lengths": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+    "a wrong encoding": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    "a wrong chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    "TLS": b"\x16\x03\x01",
+    "another version": b"GET / HTTP/9.9\r\n\r\n",
+    "no HTTP": b"A" * 70_000,
+}
+"""Requests by what is wrong with them. A line adds another one."""
+
+
+@pytest.mark.parametrize("name", HOSTILE_REQUESTS)
+async def test_a_hostile_request_is_refused_and_logs_nothing(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "kubeconfig").write_text(UNREACHABLE)
+    async with Client(await credentials.load(str(tmp_path / "kubeconfig"), None)) as client:
+        operator = Operator(client, RESTMapper(client), Options(templates=(tmp_path,)))
+        async with Server(operator, "127.0.0.1", 0) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(HOSTILE_REQUESTS[name])
+            version, code, *_ = (await reader.readline()).split()
+            writer.close()
+            await writer.wait_closed()
+            assert version.startswith(b"HTTP/")
+            assert 400 <= int(code) < 500
+    assert caplog.text == ""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import pytest
 
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.rendering.jinja.templates import LoadError
+from ssa_operator.rendering.render import render
 from ssa_operator.rendering.values import limits
-from tests.rendering.template_files import HEAD, document, fault, problem, rendered, value
+from tests.rendering.template_files import HEAD, document, fault, parent, problem, rendered, templates, value
 
 PLACE = "echoes.example.com/a.yaml.j2:5: "
 
@@ -49,16 +51,113 @@ PLACE = "echoes.example.com/a.yaml.j2:5: "
         "macro_text.__class__",
         "spec | attr('__class__')",
         "'' | attr('_x')",
+        "'' | attr('\\x5f\\x5fclass\\x5f\\x5f')",
+        "''['\\x5f\\x5fclass\\x5f\\x5f']",
+        "''['__cla' ~ 'ss__']",
+        "cycler.__init__.__globals__.os.popen('id').read()",
+        "cycler(1).__class__",
+        "joiner().__class__",
+        "fail.__globals__",
+        "required.__closure__",
+        "range(1).__iter__()",
+        "dict.__subclasses__()",
+        "dict(a=1).__class__",
+        "dict.update(spec, b=1)",
+        "dict['update'](spec, b=1)",
+        "dict['x'].update(spec, b=1)",
+        "(dict,)[0].pop(spec, 'a')",
+        "dict.clear(object.metadata)",
+        "dict.setdefault(values, 'a', 1)",
+        "dict.items(spec)",
+        "spec.__setitem__('a', 1)",
+        "spec.l.__setitem__(0, 1)",
+        "namespace(a=1).__class__",
+        "namespace(a=1)['_Namespace__attrs']",
+        "self.__class__",
+        "self.blk.__self__",
+        "self.blk._context",
+        "m.__call__",
+        "child.__self__",
+        "lookup.__func__",
+        "generated.__self__",
+        "expired.__globals__",
+        "read_file.__self__",
+        "none.__class__",
+        "true.__class__",
+        "(1).__class__",
+        "1.5.__class__",
+        "(5).to_bytes(1000000000, 'big')",
+        "'x'.encode() * 1000000000",
+        "'x'.encode().center(1000000000)",
+        "''.__reduce__()",
+        "[].__reduce_ex__(2)",
+        "''.__format__('x')",
+        "''.__getattribute__('x')",
+        "''.format.__func__",
+        "''.join.__self__",
+        "{}.get.__self__",
+        "('<' | e).__class__",
+        "('<' | e).__html__()",
+        "('{0.__class__}' | safe).format(1)",
+        "('{0.__class__}' | e).format(1)",
+        "('{0.__class__}' | string).format(1)",
+        "(['{0.__class__}'] | first).format(1)",
+        "('{0.__cla' ~ 'ss__}').format(1)",
+        "'{0.__class__.__init__.__globals__}'.format(cycler)",
+        "'{0[__class__]}'.format(spec)",
+        "macro_text.__init__",
+        "[spec] | map(attribute='__class__') | list",
+        "[spec] | map('attr', '__class__') | list",
+        "[spec] | groupby('__class__')",
+        "[spec] | sort(attribute='__class__')",
+        "[spec] | selectattr('__class__') | list",
+        "[spec] | rejectattr('__class__') | list",
+        "[spec] | sum(attribute='__class__')",
+        "[spec] | min(attribute='__class__')",
+        "[spec] | unique(attribute='__class__') | list",
+        "[spec] | join(attribute='__class__')",
+        "(spec.l | map('upper')).gi_frame.f_globals",
+        "(spec.l | map('upper')).gi_code",
+        "kubernetes_version.__class__",
+        "operator.__class__",
+        "values.__class__",
+        "spec.l.copy.__self__",
     ],
 )
 def test_a_way_out_of_the_sandbox_is_refused_with_its_location(expression: str) -> None:
     text = (
-        "{% macro m() %}x{% endmacro %}{% set macro_text = m() %}{% set loop_of = namespace() %}"
-        "{% for x in [1] %}{% set loop_of.x = loop %}{% endfor %}"
+        "{% block blk %}{% endblock %}{% macro m() %}x{% endmacro %}{% set macro_text = m() %}"
+        "{% set loop_of = namespace() %}{% for x in [1] %}{% set loop_of.x = loop %}{% endfor %}"
     )
     expression = expression.replace("loop_of.", "loop_of.x.")
     found = problem(f"{text}{HEAD}v: {{{{ {expression} }}}}\n", {"a": {}, "s": "x", "n": 1, "l": ["x"]})
     assert found.startswith(f"{PLACE}refused for security: ")
+
+
+def test_no_expression_changes_the_parent_or_the_settings() -> None:
+    body = parent({"a": {"b": 1}, "l": [1]})
+    kept = copy.deepcopy(body)
+    for expression in CHANGES:
+        compiled = templates({"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"})
+        (found,) = render(compiled, body).problems
+        assert "changes a " in found.message or "refused for security" in found.message
+        assert (body, compiled.globals["values"]) == (kept, {})
+
+
+CHANGES = (
+    "spec.update(c=1)",
+    "spec.a.pop('b')",
+    "spec.a.setdefault('c', 1)",
+    "spec.l.append(1)",
+    "spec.l.clear()",
+    "object.metadata.popitem()",
+    "labels.update(a=1)",
+    "values.update(a=1)",
+    "dict.update(spec, c=1)",
+    "dict.update(values, c=1)",
+    "dict['x'].clear(object)",
+)
+"""Expressions that would change what other templates and other reconciles see."""
 
 
 @pytest.mark.parametrize(
@@ -120,6 +219,23 @@ def test_the_environment_and_the_clock_are_not_there() -> None:
         "('x' * 2000000) + ('x' * 2000000)",
         "('x' * 100000) | wordwrap(1, wrapstring='y' * 100)",
         "range(100000000) | list",
+        "('{a' ~ '[0]' * 100000 ~ '}').format(a='x')",
+        "('{a' ~ '.b' * 100000 ~ '}').format(a={})",
+        "['x'] | map(attribute='0.' * 100000) | list",
+        "[{}] | sort(attribute='a.' * 100000)",
+        "([[1] * 100] * 10000) | sum(start=[])",
+        "(' ' * 1000000) | wordwrap(10)",
+        "spec.a.b.c | default(('x' * 1000000) * 4)",
+        "'%s' * 3000000 % 1",
+        "('a' * 1000) | batch(100000000) | list",
+        "dict(a='x' * 3000000).a * 2",
+        "'x' | regex_replace('x', 'y' * 4000000)",
+        "1 | string * 100000000",
+        "[[]] * 100000000",
+        "('a,' * 1000000) | replace(',', ',,')",
+        "9 ** (9 ** 9)",
+        "(-9) ** 99999",
+        "(2 ** 4000) ** 2",
         "range(200000)",
     ],
 )

@@ -9,8 +9,10 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
+
+from ssa_operator.core.objects.source_location import FieldPath
 
 Schema: TypeAlias = Mapping[str, Any]
 """A structural schema (openAPIV3Schema), or a part of one."""
@@ -110,6 +112,47 @@ def unreported(definition: Mapping[str, Any], version: str) -> str:
     fields = " and ".join(f"status.{field}" for field in missing)
     effect = "their state, and the operator records it as Events" if "conditions" in missing else "their children"
     return f"CRD {name} declares no {fields} in {version}, so its objects can't show {effect}; declare {fields}"
+
+
+_WORDS: Mapping[str, tuple[type, ...]] = {
+    "a mapping": (Mapping,),
+    "a list": (list,),
+    "a number": (int, float),
+    "a text": (str,),
+    "true or false": (bool,),
+}
+_PARTS: Mapping[str, str] = {
+    **dict.fromkeys(("properties", "not"), "a mapping"),
+    **dict.fromkeys(("allOf", "anyOf", "enum", "oneOf", "required", "x-kubernetes-list-map-keys"), "a list"),
+    **dict.fromkeys(("maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength"), "a number"),
+    **dict.fromkeys(("minProperties", "minimum", "multipleOf"), "a number"),
+    **dict.fromkeys(("format", "pattern", "type", "x-kubernetes-list-type", "x-kubernetes-map-type"), "a text"),
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "nullable", "uniqueItems"), "true or false"),
+    "x-kubernetes-validations": "a list",
+}
+_LISTS_OF_TEXTS = ("required", "x-kubernetes-list-map-keys")
+
+
+def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
+    """The parts of a schema that are not what the API server takes, each with what it must be."""
+    if not isinstance(schema, Mapping):
+        yield path, "a mapping"
+        return
+    for name, words in _PARTS.items():
+        part = schema.get(name)
+        if part is not None and not isinstance(part, _WORDS[words]):
+            yield (*path, name), words
+        elif name in _LISTS_OF_TEXTS:
+            texts: Any = part or ()
+            yield from (((*path, name, at), "a text") for at, text in enumerate(texts) if not isinstance(text, str))
+    for name in ("allOf", "anyOf", "oneOf"):
+        for at, part in enumerate(schema[name] if isinstance(schema.get(name), list) else ()):
+            yield from wrong_parts(part, (*path, name, at))
+    for name in ("items", "not", "additionalProperties"):
+        if schema.get(name) is not None and not (name == "additionalProperties" and isinstance(schema[name], bool)):
+            yield from wrong_parts(schema[name], (*path, name))
+    for name, part in (schema["properties"] if isinstance(schema.get("properties"), Mapping) else {}).items():
+        yield from wrong_parts(part, (*path, "properties", name))
 
 
 def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:

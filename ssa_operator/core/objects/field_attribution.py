@@ -20,12 +20,13 @@ import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = decoder(dict[str, Any])
 
 _IDENTITY: frozenset[FieldPath] = frozenset(
     {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}

@@ -7,6 +7,7 @@ Promises:
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
 - Those that were accessed earlier are compressed.
+- What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from ssa_operator.core.objects.compression import Examples, compress, decompress
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
+from ssa_operator.core.objects.json_decoding import decoder, is_deep, without_deep_values
 
 DECODED_LIMIT = 256
 """Bodies of one client that stay decoded: more than the running reconciles read."""
@@ -84,9 +86,9 @@ class _Head(msgspec.Struct, rename="camel"):
     kind: str = ""
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
-_decode_owners = msgspec.json.Decoder(_OwnersHead).decode
-_decode_body = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_head = decoder(_Head)
+_decode_owners = decoder(_OwnersHead)
+_decode_body = decoder(dict[str, Any])
 _encode_body = msgspec.json.Encoder().encode
 
 
@@ -165,7 +167,8 @@ class LiveObject:
     def body(self) -> dict[str, Any]:
         """The whole object. Callers must not change it, because it stays decoded for a while."""
         if self._body is None:
-            body = _decode_body(self.raw)
+            raw = self.raw
+            body = _decode_body(without_deep_values(raw) if is_deep(raw) else raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
             self._decoded()

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject, ManagedFields
 from ssa_operator.core.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
 """A field as fieldsV1 spells it, outermost first: `("f:spec", "f:replicas")`."""
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = decoder(dict[str, Any])
 
 
 def owned(fields_v1: bytes) -> frozenset[Path]:

@@ -13,8 +13,11 @@ from typing import Any
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import keyed
+
+_decode = decoder(dict[str, Any])
 
 
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
@@ -28,7 +31,7 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     owned = live.owned_fields("status")
     if not owned:
         return False
-    fields = msgspec.json.decode(owned).get("f:status", {})
+    fields = _decode(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
         # The operator owns the list as a whole: an extra condition is one that no longer holds.
         return True

@@ -20,6 +20,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.core.objects.manifest import Manifest
@@ -223,14 +224,19 @@ def _last_applied(live: LiveObject) -> Any:
     """The manifest that `kubectl apply` recorded in its annotation, with that annotation; empty without a record."""
     text = live.metadata.annotations.get(LAST_APPLIED)
     try:
-        body = json.loads(text) if text else {}
+        body = decode_text(text) if text else {}
     except ValueError:
         body = {}
     if not body or not isinstance(body, dict):
         return {}
-    metadata = body.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), LAST_APPLIED: text}
+    metadata = _mapping(body.get("metadata"))
+    annotations = {**_mapping(metadata.get("annotations")), LAST_APPLIED: text}
     return {**body, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: anyone may write the annotation."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[str, Any]]:

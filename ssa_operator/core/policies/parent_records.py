@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import Identity, join_api_version, read_identity
+from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 
@@ -277,7 +278,7 @@ def _decoded(text: str | None, kind: type) -> Any:
     if not text:
         return kind()
     try:
-        value = json.loads(text)
+        value = decode_text(text)
     except ValueError:
         return kind()
     return value if isinstance(value, kind) else kind()

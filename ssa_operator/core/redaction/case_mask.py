@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, decoded, is_secret
 
@@ -48,7 +49,7 @@ class CaseMask(SnapshotMask):
         """The stand-in of one entry of a Secret's data, in base64."""
         text = decoded(value)
         try:
-            found = json.loads(text)
+            found = decode_text(text)
         except ValueError:
             found = None
         masked = json.dumps(self._leaves(found)) if isinstance(found, (dict, list)) else self.token(text)

@@ -22,6 +22,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
+from ssa_operator.core.objects.json_decoding import decode_text
+
 HIDDEN = "(a Secret's content)"
 
 MIN_LENGTH = 4
@@ -211,7 +213,7 @@ def secret_parts(text: str) -> Iterator[str]:
                 yield from (part for part in inner.split(":") if len(part) >= _MIN_PART_LENGTH)
     if whole[0] in "{[":
         try:
-            found = json.loads(whole)
+            found = decode_text(whole)
         except ValueError:
             return
         yield from (leaf for leaf in texts(found) if len(leaf) >= _MIN_PART_LENGTH)

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import keyed
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
@@ -26,6 +26,8 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation,
 
 RESERVED = ("conditions", "observedGeneration", "resources")
 """The fields of a status that are the operator's; the author's conditions are added to its list."""
+
+_decode = decoder(dict[str, Any])
 
 
 class ConditionType(StrEnum):
@@ -197,7 +199,7 @@ def _last_status(parent: LiveObject) -> OwnStatus:
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not owned or not isinstance(status, Mapping):
         return OwnStatus()
-    names = msgspec.json.decode(owned).get("f:status", {})
+    names = _decode(owned).get("f:status", {})
     fields = {key: value for key, value in status.items() if f"f:{key}" in names and key not in RESERVED}
     return OwnStatus(fields=fields, conditions=tuple(_last_conditions(status.get("conditions"), names)))
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.permissions import Permission
 from ssa_operator.kube.api import request as calls
@@ -123,6 +124,6 @@ async def _send(client: Client, kind: Resource, spec: Mapping[str, Any], review:
     request = replace(calls.create(kind, "", body), idempotent=True, review=True, confidential=True)
     response = await client.send(request)
     try:
-        return msgspec.json.decode(response.body, type=review)
+        return decoder(review)(response.body)
     except msgspec.DecodeError as error:
         raise Unreachable(request.subject, f"the answer is not a {kind.kind}: {error}", sent=True) from error

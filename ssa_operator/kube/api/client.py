@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.core.policies.adoption import in_version
 from ssa_operator.kube.api import request as calls
@@ -45,7 +46,7 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_decode_page = msgspec.json.Decoder(_Page).decode
+_decode_page = decoder(_Page)
 
 
 class Applied(Struct, frozen=True, kw_only=True):

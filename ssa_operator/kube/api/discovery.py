@@ -20,6 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from ssa_operator.core.objects.identity import GroupKind, join_api_version
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
@@ -113,7 +114,7 @@ Document = TypeVar("Document")
 def _decoded(body: bytes, type_: type[Document], path: str) -> Document:
     """A discovery document. Raises ApiError if the answer is none: a proxy may have cut it."""
     try:
-        return msgspec.json.decode(body, type=type_)
+        return decoder(type_)(body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
 

@@ -14,6 +14,7 @@ import re
 import msgspec
 from msgspec import Struct
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.policies.backoff import BACKOFF_CAP
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.redaction import redacted_cause, redacted_message
@@ -68,7 +69,7 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-_decode_status = msgspec.json.Decoder(_Status).decode
+_decode_status = decoder(_Status)
 
 
 class ErrorStatus(Struct, frozen=True, kw_only=True):

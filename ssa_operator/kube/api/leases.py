@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.leader_election import Lease
 from ssa_operator.kube.api import request as calls
@@ -43,7 +44,7 @@ class _Object(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_decode = msgspec.json.Decoder(_Object).decode
+_decode = decoder(_Object)
 
 
 def new_identity() -> str:

@@ -1,14 +1,20 @@
-"""Reads an API server's description of its kinds, which is one OpenAPI v3 document for each group version."""
+"""Reads an API server's description of its kinds, which is one OpenAPI v3 document for each group version.
+
+Promises:
+- An answer that can't be read is an ApiError that names the request.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.server_version import read_version
 
 _ROOT = "/openapi/v3"
@@ -28,14 +34,12 @@ class _Index(msgspec.Struct):
 async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     """The version of Kubernetes (1.36), and the documents of all group versions. Raises ApiError."""
     version = await read_version(client)
-    index = msgspec.json.decode((await client.send(calls.raw_get(_ROOT))).body, type=_Index)
+    index = await _read(client, _ROOT, _Index)
     limit = asyncio.Semaphore(_PARALLEL)
 
     async def read(path: str) -> dict[str, Any]:
         async with limit:
-            response = await client.send(calls.raw_get(f"{_ROOT}/{path}"))
-        document: dict[str, Any] = msgspec.json.decode(response.body)
-        return document
+            return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
 
     versions = [path for path in index.paths if path.startswith("api/") or path.count("/") == _GROUP_VERSION]
     documents = await asyncio.gather(*(read(path) for path in versions))
@@ -45,8 +49,18 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
 async def read_group_version(client: Client, api_version: str) -> dict[str, Any]:
     """The document of one group version (apps/v1, or v1). Raises ApiError."""
     path = f"apis/{api_version}" if "/" in api_version else f"api/{api_version}"
-    document: dict[str, Any] = msgspec.json.decode((await client.send(calls.raw_get(f"{_ROOT}/{path}"))).body)
-    return document
+    return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
+
+
+_Document = TypeVar("_Document")
+
+
+async def _read(client: Client, path: str, type_: type[_Document]) -> _Document:
+    body = (await client.send(calls.raw_get(path))).body
+    try:
+        return decoder(type_)(body)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
 
 
 _GROUP_VERSION = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import Unreachable
@@ -14,11 +15,14 @@ class _Version(msgspec.Struct):
     minor: str
 
 
+_decode = decoder(_Version)
+
+
 async def read_version(client: Client) -> str:
     """The version of the API server, as in 1.36. Raises ApiError."""
     body = (await client.send(calls.raw_get("/version"))).body
     try:
-        found = msgspec.json.decode(body, type=_Version)
+        found = _decode(body)
     except msgspec.DecodeError as error:
         raise Unreachable("GET /version", f"the answer can't be read: {error}", sent=True) from error
     return f"{found.major}.{found.minor.rstrip('+')}"

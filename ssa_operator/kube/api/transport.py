@@ -8,6 +8,7 @@ Promises:
   server's certificate, it reads the file of the certificate authorities again.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - What `impersonating` returns sends every request as that user, and shares everything else with its origin.
+- An answer takes no more than ANSWER_LIMIT bytes of memory, compressed or not.
 - The client uses the proxy of the credentials, and ignores netrc and every other proxy of the environment.
 """
 
@@ -41,6 +42,12 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 35.0
 """Seconds. The API server itself ends a request after at most 34 s."""
+
+ANSWER_LIMIT = 2**30
+"""Bytes of an answer: a page of a list has 500 objects, and the API server stores 1.5 MiB of each by default."""
+
+ERROR_LIMIT = 2**20
+"""Bytes that are read of an answer that is an error."""
 
 IDLE_TIMEOUT = 60.0
 """Seconds that an unused connection stays open: longer than the default resync interval."""
@@ -179,7 +186,7 @@ class Transport:
             # A half-open connection takes the request, and never answers it.
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 answer = await stack.enter_async_context(self._watches.request(**self._arguments(request, headers)))
-                body = b"" if answer.status == 200 else await answer.read()
+                body = b"" if answer.status == 200 else await _read(answer)
         except (aiohttp.ClientError, OSError) as error:
             self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
@@ -229,7 +236,7 @@ class Transport:
         started = self._clock.monotonic()
         try:
             async with session.request(**self._arguments(request, headers)) as answer:
-                body = await answer.read()
+                body = await _read(answer)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
@@ -291,6 +298,22 @@ async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) 
             yield piece
     except (aiohttp.ClientError, OSError) as error:
         raise _unreachable(request, error, server) from error
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    """The body. That of an error is cut off where it is too large."""
+    is_error = not 200 <= answer.status < 300
+    limit = ERROR_LIMIT if is_error else ANSWER_LIMIT
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in answer.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            if is_error:
+                break
+            raise aiohttp.ClientPayloadError(f"the answer is larger than {limit // 2**20} MiB")
+    return b"".join(pieces)
 
 
 def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> None:

@@ -19,6 +19,13 @@ class CredentialsError(Exception):
     """The operator can't connect to the API server. The text names the file and field, and what to do."""
 
 
+def header_value(text: str, origin: str) -> str:
+    """The text as the value of a header. Raises CredentialsError if it has a character that ends the header."""
+    if not text.isprintable():
+        raise CredentialsError(f"{origin} has a line break or another character that no header can have")
+    return text
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """The API server of a kubeconfig context or of a pod."""
 

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth.child_process import Program, ProgramError
-from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, FetchedCredential
+from ssa_operator.kube.auth.credential_types import Certificate, CredentialsError, FetchedCredential, header_value
 
 DEADLINE = 120.0
 """Seconds for a plugin to answer; it may ask the user to log in."""
@@ -102,7 +103,7 @@ class ExecPlugin:
 
     def _read(self, output: bytes) -> FetchedCredential:
         try:
-            answer = json.loads(output)
+            answer = decode_text(output.decode())
         except ValueError:
             raise CredentialsError(f"{self._name} printed no JSON to standard output") from None
         status = answer.get("status") if isinstance(answer, dict) else None
@@ -116,7 +117,9 @@ class ExecPlugin:
         if bool(certificate) != bool(key) or not (token or certificate):
             raise CredentialsError(f"{self._name} gave neither a token nor a client certificate with its key")
         return FetchedCredential(
-            headers={"Authorization": f"Bearer {str(token).strip()}"} if token else {},
+            headers={"Authorization": header_value(f"Bearer {str(token).strip()}", f"{self._name}: the token")}
+            if token
+            else {},
             certificate=Certificate(certificate=str(certificate).encode(), key=str(key).encode())
             if certificate
             else None,

@@ -18,6 +18,7 @@ from ssa_operator.kube.auth.credential_types import (
     FetchedCredential,
     ServerConfig,
     TLSContextFactory,
+    header_value,
 )
 from ssa_operator.kube.auth.proxy import proxy_for
 from ssa_operator.kube.auth.tls import TLSConfig
@@ -36,7 +37,9 @@ class TokenFile(Struct, frozen=True):
             raise CredentialsError(f"the token file {self.path} can't be read: {error}") from error
         if not token:
             raise CredentialsError(f"the token file {self.path} is empty")
-        return FetchedCredential(headers={"Authorization": f"Bearer {token}"})
+        return FetchedCredential(
+            headers={"Authorization": header_value(f"Bearer {token}", f"the token file {self.path}")}
+        )
 
 
 def is_available(folder: Path) -> bool:

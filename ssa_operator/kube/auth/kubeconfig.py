@@ -4,6 +4,9 @@ Promises:
 - The first file that sets a value wins, `current-context` included. A relative path is relative to its file.
 - Every fetch reads token and certificate files again, and runs exec plugins and the providers oidc and gcp again.
 - An error names the file and the field, and never shows a credential.
+- Any file is a kubeconfig or an error: neither deep nesting nor aliases that multiply exceed a limit of memory.
+- The server's certificate is verified unless `insecure-skip-tls-verify` is true; no other value than true and false is
+  accepted.
 
 Not supported: proxies other than http and https.
 """
@@ -28,6 +31,7 @@ from ssa_operator.kube.auth.credential_types import (
     FetchedCredential,
     ServerConfig,
     TLSContextFactory,
+    header_value,
 )
 from ssa_operator.kube.auth.exec_plugin import ExecPlugin
 from ssa_operator.kube.auth.proxy import proxy_for
@@ -35,6 +39,11 @@ from ssa_operator.kube.auth.tls import TLSConfig
 
 _CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a `clusters` entry whose value exec plugins get."""
+
+_DEPTH_LIMIT = 100
+
+_VALUES_LIMIT = 1_000_000
+"""Keys and values: those of 30 000 contexts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +117,7 @@ def _files(paths: str) -> list[Path]:
 def _merge(file: Path, merged: _Merged) -> bool:
     """Add the values that no earlier file has set. Returns whether the file has any content."""
     try:
-        body = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)  # libyaml's safe loader
+        body = _parsed(file.read_bytes())
         if body is None:
             return False
         if not isinstance(body, dict):
@@ -122,16 +131,45 @@ def _merge(file: Path, merged: _Merged) -> bool:
         raise CredentialsError(f"the kubeconfig can't be read: {error}") from error
     except KeyError as error:
         raise CredentialsError(f"{file} is not a kubeconfig: an entry of {kind} has no {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise CredentialsError(f"{file} is not a kubeconfig: {_without_content(error)}") from None
     return True
+
+
+class _SizeError(ValueError):
+    """A file is too large or too deep."""
+
+
+def _parsed(data: bytes) -> Any:
+    """The content of a file. Raises _SizeError and the errors of the YAML parser, which has no limits of its own."""
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    count = 0
+    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor is not None:
+                sizes[anchor] = count - before
+        elif isinstance(event, yaml.AliasEvent):
+            count += sizes.get(event.anchor or "", 0)
+        elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append((event.anchor, count))
+            count += 1
+        if len(opened) > _DEPTH_LIMIT:
+            raise _SizeError(f"it is nested deeper than {_DEPTH_LIMIT} levels")
+        if count > _VALUES_LIMIT:
+            raise _SizeError(f"it has more than {_VALUES_LIMIT} values with its aliases expanded")
+    return yaml.load(data, Loader=yaml.CSafeLoader)  # libyaml's safe loader
 
 
 def _without_content(error: Exception) -> str:
     """The text of a YAML error without its excerpt of the file, which may have a token."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} in line {error.problem_mark.line + 1}"
-    return type(error).__name__ if isinstance(error, UnicodeDecodeError | yaml.YAMLError) else str(error)
+    if isinstance(error, _SizeError | AttributeError | TypeError):
+        return str(error)
+    return "it has a character or a value that a kubeconfig can't have"
 
 
 def _context(merged: _Merged, name: str, paths: str) -> tuple[ServerConfig, KubeconfigUser, TLSContextFactory]:
@@ -189,25 +227,30 @@ def _tls_config(entry: _Entry, server: str, authority: bytes, origin: str) -> TL
     if not server.startswith("https"):
         return lambda certificate: None  # noqa: ARG005 - plain http has no certificate
     cluster = entry.values
-    verify = not cluster.get("insecure-skip-tls-verify", False)
+    skip = cluster.get("insecure-skip-tls-verify") or False
+    if not isinstance(skip, bool):
+        raise CredentialsError(f"{origin}: insecure-skip-tls-verify must be true or false, without quotes")
     named = "" if cluster.get("certificate-authority-data") else cluster.get("certificate-authority")
     file = entry.folder / named if named else None
-    return TLSConfig(origin, authority.decode("ascii", "ignore"), file=file, verify=verify)
+    return TLSConfig(origin, authority.decode("ascii", "ignore"), file=file, verify=not skip)
 
 
 def _content(settings: Mapping[str, Any], name: str, folder: Path, origin: str) -> bytes | None:
     """The bytes of `<name>-data`, else of the file `<name>`, else None."""
     if settings.get(f"{name}-data"):
         try:
-            return base64.b64decode(settings[f"{name}-data"], validate=False)
-        except (ValueError, TypeError):
-            raise CredentialsError(f"{origin}: {name}-data is not base64") from None
+            found = base64.b64decode("".join(settings[f"{name}-data"].split()), validate=True)
+        except (AttributeError, ValueError, TypeError):
+            found = b""
+        if not found:
+            # Without authorities of its own, the TLS context would trust those of the system.
+            raise CredentialsError(f"{origin}: {name}-data is not base64")
+        return found
     if not settings.get(name):
         return None
-    path = folder / settings[name]
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
+        return Path(folder, settings[name]).read_bytes()
+    except (OSError, TypeError, ValueError) as error:  # the last two for a path that is a number, or has a NUL
         raise CredentialsError(f"{origin}: {name}: {error}") from error
 
 
@@ -233,8 +276,11 @@ class KubeconfigUser:
     async def fetch(self) -> FetchedCredential:
         """The present headers and client certificate. Raises CredentialsError."""
         fetched = await self.provider.fetch() if self.provider else FetchedCredential(headers=self._static_headers())
+        headers = {**fetched.headers, **self._impersonation_headers()}
+        for name, value in headers.items():
+            header_value(value, f"{self.origin}: the value of {name}")
         return FetchedCredential(
-            headers={**fetched.headers, **self._impersonation_headers()},
+            headers=headers,
             certificate=fetched.certificate or self._certificate(),
             expires=fetched.expires,
         )
@@ -244,7 +290,7 @@ class KubeconfigUser:
         if path := self.settings.get("tokenFile"):
             try:
                 token = (self.folder / path).read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, TypeError, ValueError) as error:  # as in _content
                 raise CredentialsError(f"{self.origin}: tokenFile: {error}") from error
             if not token:
                 raise CredentialsError(f"{self.origin}: tokenFile {self.folder / path} is empty")

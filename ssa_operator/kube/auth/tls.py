@@ -39,7 +39,7 @@ class TLSConfig(Struct, frozen=True):
         """The TLS context with a client certificate. Raises CredentialsError for unusable certificates and keys."""
         try:
             context = ssl.create_default_context(cadata=self._authorities() or None)
-        except ssl.SSLError as error:
+        except (ssl.SSLError, ValueError) as error:
             raise CredentialsError(
                 f"{self.origin}: the certificate authority is not a PEM certificate: {error}"
             ) from error
@@ -73,13 +73,13 @@ class TLSConfig(Struct, frozen=True):
     def _load(self, context: ssl.SSLContext, certificate: Certificate) -> None:
         try:
             load_key_pair(context, certificate.certificate, certificate.key)
-        except ssl.SSLError as error:
+        except (ssl.SSLError, ValueError) as error:
             message = f"{self.origin}: the client certificate and its key can't be used together: {error}"
             raise CredentialsError(message) from error
 
 
 def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a certificate and its key, PEM, into a context. Raises ssl.SSLError."""
+    """Load a certificate and its key, PEM, into a context. Raises ssl.SSLError or ValueError."""
     with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:
         chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
         chain_file.write_bytes(certificate)

@@ -159,11 +159,11 @@ class Cache:
         present = [key for key in {*self._objects, *self._pending} if not namespace or key[0] == namespace]
         changes: list[Change] = []
         for key in {*present, *incoming}:
-            watched = self._replace_one(key, incoming.get(key), _number(resource_version), mark)
+            watched = self._replace_one(key, incoming.get(key), version_number(resource_version), mark)
             new = incoming.get(key)
             if watched is not new and not (watched and new and _is_same(watched, new)):
                 changes.append((watched, new))
-        self._watched_version[namespace] = _number(resource_version) or 0
+        self._watched_version[namespace] = version_number(resource_version) or 0
         self._notify(changes)
 
     def _replace_one(self, key: Key, new: LiveObject | None, version: int | None, mark: int) -> LiveObject | None:
@@ -185,7 +185,7 @@ class Cache:
         """Whether the own write is newer than the list."""
         if visible is None:
             return new is not None and new.uid == pending.deleted
-        number = _number(visible.resource_version)
+        number = version_number(visible.resource_version)
         return number is not None and version is not None and number > version
 
     def upsert(self, live: LiveObject) -> None:
@@ -238,7 +238,9 @@ class Cache:
 
     def advance(self, resource_version: str, *, namespace: str = "") -> None:
         """Record that the watch of the namespace ('' is all) has delivered everything up to that version."""
-        self._watched_version[namespace] = max(_number(resource_version) or 0, self._watched_version.get(namespace, 0))
+        self._watched_version[namespace] = max(
+            version_number(resource_version) or 0, self._watched_version.get(namespace, 0)
+        )
 
     def _notify(self, changes: Iterable[Change]) -> None:
         """Call every listener for every change, even if one of them raises. Raises the first error at the end."""
@@ -259,7 +261,7 @@ class Cache:
 
     def _watch_has_passed(self, live: LiveObject) -> bool:
         """Whether the watch has delivered a version after this one, perhaps a deletion."""
-        number = _number(live.resource_version)
+        number = version_number(live.resource_version)
         namespace = live.identity.namespace
         versions = self._watched_version
         return number is not None and number <= max(versions.get("", 0), versions.get(namespace, 0))
@@ -286,8 +288,14 @@ def _key(live: LiveObject) -> Key:
     return live.identity.namespace, live.identity.name
 
 
-def _number(resource_version: str) -> int | None:
-    return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else None
+def version_number(resource_version: str) -> int | None:
+    """The number of a resourceVersion, None if it is none that can be compared."""
+    digits = resource_version.isascii() and resource_version.isdigit() and len(resource_version) <= _VERSION_DIGITS
+    return int(resource_version) if digits else None
+
+
+_VERSION_DIGITS = 1000
+"""Python converts at most 4300 digits."""
 
 
 def _is_same(one: LiveObject, other: LiveObject) -> bool:
@@ -296,12 +304,12 @@ def _is_same(one: LiveObject, other: LiveObject) -> bool:
 
 def _is_newer(live: LiveObject, than: LiveObject) -> bool:
     """Whether it is newer. Versions that are not numbers count as newer if they differ."""
-    number, other = _number(live.resource_version), _number(than.resource_version)
+    number, other = version_number(live.resource_version), version_number(than.resource_version)
     if number is None or other is None:
         return live.resource_version != than.resource_version
     return number > other
 
 
 def _is_older(live: LiveObject, than: LiveObject) -> bool:
-    number, other = _number(live.resource_version), _number(than.resource_version)
+    number, other = version_number(live.resource_version), version_number(than.resource_version)
     return number is not None and other is not None and number < other

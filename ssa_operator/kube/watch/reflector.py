@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec import Struct
 
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -33,8 +34,8 @@ from ssa_operator.kube.api.request_retry import watch_backoff
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.watch_lines import LineSplitter
+from ssa_operator.kube.watch.cache import Cache, version_number
+from ssa_operator.kube.watch.watch_lines import LineError, LineSplitter
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +95,8 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMetadata
 
 
-_decode_event = msgspec.json.Decoder(_Event).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_event = decoder(_Event)
+_decode_bookmark = decoder(_Bookmark)
 
 
 class Reflector:
@@ -180,7 +181,8 @@ class Reflector:
         ours, self._version = self._version, ""
         theirs = await self._client.latest_version(self.scope)
         self._interrupted = False
-        if ours.isdigit() and theirs.isdigit() and int(theirs) < int(ours):
+        before, now = version_number(ours), version_number(theirs)
+        if before is not None and now is not None and now < before:
             message = "%s: the API server went back from resourceVersion %s to %s; listing again"
             log.warning(message, self.scope, ours, theirs)
         else:
@@ -244,7 +246,11 @@ class Reflector:
                 piece = await _next(pieces, seconds)
                 if not piece:
                     return piece is None
-                for line in lines.feed(piece):
+                try:
+                    complete = lines.feed(piece)
+                except LineError as error:
+                    raise Unreachable(request.subject, str(error), sent=True) from error
+                for line in complete:
                     self._process(line, streamed, request)
                 self.last_event = self._clock.monotonic()
                 if self._version:

@@ -2,27 +2,39 @@
 
 Promises:
 - The splitter scans each byte once, however many pieces a line has.
-- The splitter keeps the bytes after the last line break until their line is complete.
+- The splitter keeps the bytes after the last line break until their line is complete, LINE_LIMIT bytes at most.
 """
 
 from __future__ import annotations
+
+LINE_LIMIT = 64 * 2**20
+"""Bytes of a line. An API server stores objects of 1.5 MiB by default, and JSON escapes take six times a byte."""
+
+
+class LineError(ValueError):
+    """A line is too long."""
 
 
 class LineSplitter:
     """Returns the lines that each fed piece completes."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_size")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._size = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that this piece completes, without line breaks and without empty lines."""
+        """The lines that this piece completes, without line breaks and without empty lines. Raises LineError."""
         if b"\n" not in piece:
             self._parts.append(piece)
+            self._size += len(piece)
+            if self._size > LINE_LIMIT:
+                raise LineError(f"an event is larger than {LINE_LIMIT // 2**20} MiB")
             return []
         lines = piece.split(b"\n")
         if self._parts:
             lines[0] = b"".join((*self._parts, lines[0]))
         self._parts = [lines.pop()]
+        self._size = len(self._parts[0])
         return [line for line in lines if line]

@@ -18,7 +18,7 @@ from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
-from ssa_operator.rendering.values.manifest_values import UnfitValueError, json_data, text_of
+from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, UnfitValueError, json_data, text_of
 from ssa_operator.rendering.values.template_text import RenderedText, Text
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -31,6 +31,8 @@ def from_json(value: Any) -> Any:
         return json_data(msgspec.json.decode(text))
     except (msgspec.DecodeError, UnicodeEncodeError):
         raise UnfitValueError("from_json: the text is not JSON") from None
+    except RecursionError:
+        raise UnfitValueError(f"from_json: the text is nested deeper than {DEPTH_LIMIT} levels") from None
 
 
 def from_yaml(value: Any) -> Any:

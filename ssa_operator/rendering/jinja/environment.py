@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MappingView, MutableMapping
 from functools import partial
-from types import BuiltinMethodType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, GeneratorType, MethodType
 from typing import Any, NoReturn
 
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import LoopControlExtension
 from jinja2.nativetypes import NativeCodeGenerator
+from jinja2.parser import Parser
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.rendering.jinja import syntax_limits
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -171,6 +173,8 @@ def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
     return node
 
 
+_MAKE_BYTES = frozenset({"encode", "from_bytes", "to_bytes"})
+
 _SPREAD = "\ud800"
 """The argument with the whole mapping after `**` if it comes from the cluster. It is not valid text, so that no object
 has a field of this name.
@@ -223,7 +227,13 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = self._trees.pop(name or "", None)
-        return super()._parse(source, name, filename) if tree is None else tree
+        if tree is not None:
+            return tree
+        return syntax_limits.parse(lambda: Parser(self, source, name, filename), source)
+
+    def _compile(self, source: str, filename: str) -> CodeType:
+        with syntax_limits.compiling(source):
+            return super()._compile(source, filename)
 
     def join_path(self, template: str, _: str) -> str:
         return self._resolve_name(template)
@@ -279,6 +289,8 @@ class Environment(ImmutableSandboxedEnvironment):
                 return self._missing(obj, argument)
         if type(obj) is Text:
             return self.getitem(text_as_string(obj), argument)
+        if isinstance(obj, type):
+            self.unsafe_undefined(obj, str(argument))
         return super().getitem(text_as_string(obj), argument)
 
     def _missing(self, obj: Any, name: Any) -> Missing:
@@ -292,6 +304,11 @@ class Environment(ImmutableSandboxedEnvironment):
     def _check_name(self, obj: Any, name: Any) -> None:
         if isinstance(name, str) and name[:2] == "__":
             self.unsafe_undefined(obj, name)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        # A method of a class changes any of its values: dict.update(spec, a=1). Bytes grow outside of the limits.
+        makes_bytes = isinstance(obj, (str, int)) and attr in _MAKE_BYTES
+        return not isinstance(obj, type) and not makes_bytes and super().is_safe_attribute(obj, attr, value)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         refuse_mutation(obj, attribute)

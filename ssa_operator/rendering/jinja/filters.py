@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from types import GeneratorType
 from typing import Any
 
@@ -29,7 +30,7 @@ from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
 from ssa_operator.rendering.jinja.strategic_merge import merge
-from ssa_operator.rendering.jinja.string_formatting import percent_format
+from ssa_operator.rendering.jinja.string_formatting import check_path, percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED
@@ -253,6 +254,21 @@ def _join(environment: Environment, value: Any, d: Any = "", attribute: str | in
     return between.join(texts)
 
 
+@pass_environment
+def _sum(environment: Environment, iterable: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
+    """Jinja's `sum`. Python's copies the result for each list that it adds."""
+    items = [*iterable] if attribute is None else [*map(make_attrgetter(environment, attribute), iterable)]
+    if not isinstance(untracked(start), list):
+        return sum(items, start)
+    if type(start) is list and all(type(item) is list for item in items):
+        return [*start, *chain.from_iterable(items)]
+    total = start
+    for item in items:
+        total = total + item
+        limits.current().produce(limits.size_of(untracked(total)))
+    return total
+
+
 def _format(value: Any, *args: Any, **kwargs: Any) -> str:
     """Jinja's `format`, within the limits."""
     return percent_format(text_of(value), kwargs or args)
@@ -281,7 +297,15 @@ OWN: Mapping[str, Callable[..., Any]] = {
     "regex_replace": regex_replace,
     "regex_search": regex_search,
     "sha256": sha256,
+    "sum": _sum,
 }
+
+
+_READS_PATHS = frozenset({"groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique"})
+"""Filters whose arguments may be paths of fields."""
+
+_WRAPPED_LIMIT = 2**18
+"""Characters that `wordwrap` takes: its time is quadratic in the length of a run of blanks."""
 
 
 def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
@@ -297,8 +321,14 @@ def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
                 raise LimitError(f"a precision of more than {_SPACES_LIMIT} is too large")
         case "replace" if len(texts) >= 2 and isinstance(subject, str):
             budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
-        case "wordwrap" if texts:
-            budget.produce(limits.size_of(subject) * (1 + len(texts[0])))
+        case "wordwrap":
+            if limits.size_of(subject) > _WRAPPED_LIMIT:
+                raise LimitError(f"wordwrap: a text of more than {_WRAPPED_LIMIT // 2**10} KiB is too large")
+            budget.produce(limits.size_of(subject) * (1 + len(texts[0] if texts else "")))
+        case _ if name in _READS_PATHS:
+            budget.produce(limits.size_of(subject))
+            for text in texts:
+                check_path(text)
         case _ if isinstance(subject, (str, list, tuple, range)):
             budget.produce(limits.size_of(subject))
         case _:

@@ -25,6 +25,7 @@ from ssa_operator.core.objects.predicate import Judgement, Predicate
 from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, FUNCTIONS, REMOVED
+from ssa_operator.rendering.jinja.syntax_limits import NestingError
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
@@ -53,12 +54,12 @@ def compile_predicate(text: str) -> Predicate:
         environment = _environment()
         _check_calls(environment.parsed(text))
         expression = environment.compile_expression(text, undefined_to_none=False)
+    except NestingError:
+        raise PredicateError("is nested too deeply") from None
     except TemplateSyntaxError as error:
         reason = next((why for name, why in REMOVED.items() if f"'{name}'" in (error.message or "")), None)
         reason = reason or (error.message or "").rstrip(".").replace("end of print statement", "end of the expression")
         raise PredicateError(f"is no valid expression: {reason}; write {_SUBJECT}") from None
-    except (RecursionError, MemoryError, SyntaxError):
-        raise PredicateError("is nested too deeply") from None
     return Predicate(text, _judge(expression))
 
 

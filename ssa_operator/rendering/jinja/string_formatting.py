@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import Any
 
@@ -16,7 +16,7 @@ from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import text_of
+from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, text_of
 
 _NUMBERS = re.compile(r"[0-9]+")
 _PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")
@@ -28,7 +28,7 @@ def percent_format(template: str, args: Any) -> str:
     if _NESTED_NAME.search(template):
         raise LimitError("a name with ( in a format can't be bounded; rename the field, or use ~")
     size = len(template)
-    for conversion in _PERCENT.finditer(template):
+    for conversion in limits.counted(_PERCENT.finditer(template)):
         if "*" in conversion[1]:
             raise LimitError("a width of * in a format can't be bounded; write the number")
         size += sum(int(number[-20:]) for number in _NUMBERS.findall(conversion[1]))
@@ -49,6 +49,10 @@ def _formattable(value: Any) -> Any:
 
 
 class _BoundedFormatter(SandboxedFormatter):
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        check_path(field_name)
+        return super().get_field(field_name, args, kwargs)
+
     def format_field(self, value: Any, format_spec: str) -> Any:
         value = _formattable(value)
         numbers = sum(int(number[-20:]) for number in _NUMBERS.findall(format_spec))
@@ -57,6 +61,12 @@ class _BoundedFormatter(SandboxedFormatter):
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         return super().convert_field(value if conversion is None else text_of(value), conversion)
+
+
+def check_path(path: str) -> None:
+    """Raise LimitError for a path of fields, as in `a.b[0]`, that is longer than any value is deep."""
+    if path.count(".") + path.count("[") > DEPTH_LIMIT:
+        raise LimitError(f"a path of more than {DEPTH_LIMIT} fields is too long")
 
 
 def bounded_format(environment: SandboxedEnvironment, text: str, mapping: bool) -> Callable[..., str]:

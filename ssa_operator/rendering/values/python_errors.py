@@ -18,6 +18,9 @@ from ssa_operator.rendering.values.manifest_values import kind_named
 ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The exceptions that Python raises for an expression whose values don't fit."""
 
+_TEXT_LIMIT = 1000
+"""Characters of an error that are read: its beginning and its end."""
+
 _OTHER_ERROR = "a value is not of the kind, or not in the range, that this needs"
 
 _Wording: TypeAlias = Callable[[re.Match[str]], str]
@@ -122,8 +125,11 @@ def _compiled_rules() -> Sequence[tuple[re.Pattern[str], str | _Wording]]:
 
 def translate_error(error: Exception) -> str:
     """The fault of an expression's values, as far as Python's error names it."""
+    text = str(error)
+    if len(text) > _TEXT_LIMIT:  # Python quotes whole values, and the rules take a time that is quadratic in the text
+        text = text[: _TEXT_LIMIT // 2] + text[-_TEXT_LIMIT // 2 :]
     for pattern, words in _compiled_rules():
-        found = pattern.search(str(error))
+        found = pattern.search(text)
         if found is not None:
             return found.expand(words) if isinstance(words, str) else words(found)
     return _OTHER_ERROR

@@ -14,6 +14,7 @@ from ssa_operator.core.objects.crd_schema import (
     status_schema,
     undeclared_reports,
     unreported,
+    wrong_parts,
 )
 
 SCHEMA = {
@@ -154,3 +155,29 @@ def test_the_values_of_a_field_are_those_that_its_schema_lists(path: tuple[str, 
     found = field_options({"spec": {"versions": [{"name": "v1", "schema": schema}]}}, "v1", path)
     assert found == options
     assert field_options({}, "v1", path) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "words"),
+    [
+        (5, (), "a mapping"),
+        ({"properties": []}, ("properties",), "a mapping"),
+        ({"properties": {"a": 5}}, ("properties", "a"), "a mapping"),
+        ({"items": {"items": {"type": ["string"]}}}, ("items", "items", "type"), "a text"),
+        ({"items": [{}]}, ("items",), "a mapping"),
+        ({"additionalProperties": {"pattern": 5}}, ("additionalProperties", "pattern"), "a text"),
+        ({"additionalProperties": "a"}, ("additionalProperties",), "a mapping"),
+        ({"required": "a"}, ("required",), "a list"),
+        ({"required": ["a", 5]}, ("required", 1), "a text"),
+        ({"maximum": "5"}, ("maximum",), "a number"),
+        ({"nullable": 1}, ("nullable",), "true or false"),
+        ({"anyOf": [{}, 5]}, ("anyOf", 1), "a mapping"),
+        ({"not": {"enum": "a"}}, ("not", "enum"), "a list"),
+    ],
+)
+def test_a_part_of_a_schema_of_another_type_is_found(schema: Any, path: tuple[str | int, ...], words: str) -> None:
+    assert list(wrong_parts(schema)) == [(path, words)]
+
+
+def test_a_null_and_additional_properties_of_any_kind_are_no_wrong_parts() -> None:
+    assert list(wrong_parts({"items": None, "required": None, "additionalProperties": True, "default": [5]})) == []

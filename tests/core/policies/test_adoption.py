@@ -148,7 +148,18 @@ def test_of_an_object_without_managers_only_the_fields_that_kubectl_apply_record
     }
 
 
-@pytest.mark.parametrize("annotation", ["", "no JSON", "[]", "null"])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "null",
+        pytest.param("[" * 100_000, id="lists without end"),
+        '{"metadata":[]}',
+        '{"metadata":{"annotations":5}}',
+    ],
+)
 def test_an_empty_or_malformed_record_of_kubectl_adopts_nothing(annotation: str) -> None:
     assert adopt_fields_patch(unlabelled(entry(UNMANAGED), annotations={LAST_APPLIED: annotation}), "v1") is None
 

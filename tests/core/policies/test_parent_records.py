@@ -121,7 +121,21 @@ def test_finalizers_and_annotations_of_others_are_no_records() -> None:
     assert "finalizers" not in parent_records_body(theirs, ParentRecords())["metadata"]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "7", "{}", "[]", "null", '["a"]', '[{"kind":"A"}]', '[{"name":7}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="lists without end"),
+        "",
+        "nonsense",
+        "7",
+        "{}",
+        "[]",
+        "null",
+        '["a"]',
+        '[{"kind":"A"}]',
+        '[{"name":7}]',
+    ],
+)
 def test_a_malformed_record_counts_as_empty(text: str) -> None:
     found = read_parent_records(
         parent(

@@ -215,7 +215,18 @@ async def test_a_redirect_is_not_followed() -> None:
             await client.get(CONFIG_MAPS, "a", "default")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>welcome to the hotel</html>", b"[]", b'{"items":[{"metadata":3}]}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>welcome to the hotel</html>",
+        b"[]",
+        b'{"items":[{"metadata":3}]}',
+        b'{"metadata":{"name":"\xff","continue":"\xff"}}',
+        b'{"metadata":' * 100_000,
+    ],
+    ids=["nothing", "HTML", "a list", "no metadata", "no UTF-8", "mappings without end"],
+)
 async def test_an_answer_that_is_not_an_object_is_an_api_error(body: bytes) -> None:
     async with scripted(Script(web.Response(body=body), web.Response(body=body))) as client:
         with pytest.raises(ApiError, match=r"get of ConfigMap default/a failed .*not an object"):

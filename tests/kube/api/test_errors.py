@@ -94,7 +94,17 @@ def test_a_retry_after_of_more_than_the_longest_backoff_counts_as_that(seconds: 
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>bad gateway</html>", b"[]", b'{"kind":"Status","code":"x"}', b"\xff\xfe"]
+    "body",
+    [
+        b"",
+        b"<html>bad gateway</html>",
+        b"[]",
+        b'{"kind":"Status","code":"x"}',
+        b'{"kind":"Status","message":"\xff"}',
+        b'{"kind":"Status","details":' + b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=["nothing", "HTML", "a list", "a wrong type", "no UTF-8", "lists without end", "UTF-16"],
 )
 def test_an_answer_without_a_status_is_an_error_that_quotes_it(body: bytes) -> None:
     found = error(502, body)

@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth import credentials, exec_plugin
@@ -29,10 +32,26 @@ from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
 from tests.kube.fakes import StillClock, TokenSequence
 from tests.kube.fakes import credentials as made_of
 
+CLUSTER_FIELDS = (
+    "certificate-authority",
+    "certificate-authority-data",
+    "extensions",
+    "insecure-skip-tls-verify",
+    "proxy-url",
+    "tls-server-name",
+)
+USER_FIELDS = ("as", "as-uid", "client-certificate", "client-key-data", "password", "token", "tokenFile", "username")
 CONTEXTS = {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}]}
 PATIENCE = 60.0
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1"}
+ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
 CLUSTER = {"server": "https://api.example.com:6443/"}
+
+
+def exec_credential(**status: str) -> str:
+    """What an exec plugin prints."""
+    return json.dumps({**EXEC, "kind": "ExecCredential", "status": {"token": "t", **status}})
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +156,21 @@ async def test_the_home_folders_kubeconfig_is_the_last_resort(tmp_path: Path) ->
             json.dumps({**CONTEXTS, "clusters": [{"name": "c", "cluster": {"server": "s"}}]}),
             "server 's' is not an http or https URL",
         ),
+        pytest.param("[" * 100_000, "is nested deeper than 100 levels", id="lists without end"),
+        pytest.param("- " * 5000, "is nested deeper than 100 levels", id="items without end"),
+        pytest.param("{a: " * 5000, "is nested deeper than 100 levels", id="mappings without end"),
+        pytest.param(ALIASES, "more than 1000000 values", id="aliases"),
+        pytest.param(MERGES, "more than 1000000 values", id="merges"),
+        pytest.param(f"users: [{{name: {'9' * 5000}}}]", "k is not a kubeconfig", id="a long number"),
+        ("users: [{name: 2001-99-99}]", "k is not a kubeconfig"),
+        ("users: [{name: !!int hunter2}]", "k is not a kubeconfig"),
+        ("users: [{name: !!float ''}]", "k is not a kubeconfig"),
+        ("users: [{name: !!python/object/apply:os.system [hunter2]}]", "could not determine a constructor .* line 1"),
+        ("users: hunter2", "k is not a kubeconfig"),
+        ("users: [5]", "k is not a kubeconfig"),
+        ("a: \0hunter2", "k is not a kubeconfig"),
+        ("current-context: &a [*a]", "no contexts entry"),
+        ("? [a]\n: hunter2", "k is not a kubeconfig"),
     ],
 )
 async def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, text: str, words: str) -> None:
@@ -174,6 +208,15 @@ async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path: Path) -> None:
         ({"exec": {**EXEC}}, "user u: exec has no command"),
         ({"auth-provider": {"name": "azure", "config": {}}}, "auth-provider azure"),
         ({"token": "t", "as-groups": ["g"]}, "as-groups"),
+        ({"token": "a\nb"}, "user u: the value of Authorization has a line break"),
+        ({"token": "t", "as": "a\r\nb"}, "user u: the value of Impersonate-User has a line break"),
+        ({"tokenFile": 5}, "user u: tokenFile: "),
+        ({"tokenFile": "a\0b"}, "user u: tokenFile: .*null"),
+        ({"client-certificate": 5, "client-key": 5}, "client-certificate: "),
+        ({"client-certificate-data": 5, "client-key-data": "YQ=="}, "client-certificate-data is not base64"),
+        ({"exec": {**EXEC, "command": "printf", "args": ["[" * 100_000]}}, "exec plugin printf printed no JSON"),
+        ({"exec": {**EXEC, "command": "printf", "args": [r"\377"]}}, "exec plugin printf printed no JSON"),
+        ({"exec": {**EXEC, "command": "echo", "args": [exec_credential(token="a\nb")]}}, "has a line break"),
     ],
 )
 async def test_credentials_that_cannot_be_used_name_the_user_and_the_field(
@@ -213,6 +256,52 @@ async def test_skipping_verification_is_honoured_with_a_warning_and_the_default_
     assert skipped.ssl is not None
     assert verified.ssl is not None
     assert (skipped.ssl.check_hostname, verified.ssl.check_hostname) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ({"insecure-skip-tls-verify": "false"}, "cluster c: insecure-skip-tls-verify must be true or false"),
+        ({"insecure-skip-tls-verify": 1}, "cluster c: insecure-skip-tls-verify must be true or false"),
+        ({"certificate-authority-data": "%%%%"}, "cluster c: certificate-authority-data is not base64"),
+        ({"certificate-authority-data": 5}, "cluster c: certificate-authority-data is not base64"),
+        ({"certificate-authority-data": "YQ=="}, "the certificate authority is not a PEM certificate"),
+    ],
+)
+async def test_a_setting_that_would_weaken_the_verification_by_mistake_is_an_error(
+    tmp_path: Path, cluster: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(CredentialsError, match=words):
+        await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, **cluster}))
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode(errors="surrogatepass")))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_a_kubeconfig_or_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "k").write_bytes(content)
+    with pytest.raises(CredentialsError, match="k"):
+        asyncio.run(credentials.load(str(tmp_path / "k")))
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+SERVER = st.sampled_from(["https://127.0.0.1:1", "http://127.0.0.1:1", "http://[::1", "https://\0", "http://a:b", 5])
+
+
+@given(
+    st.fixed_dictionaries({"server": SERVER}, optional=dict.fromkeys(CLUSTER_FIELDS, ANYTHING)),
+    st.dictionaries(st.sampled_from(USER_FIELDS), ANYTHING, max_size=3),
+    st.dictionaries(st.just("namespace"), ANYTHING),
+)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_value_of_a_field_is_used_or_an_error(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], context: dict[str, Any]
+) -> None:
+    with contextlib.suppress(CredentialsError):
+        asyncio.run(credentials.load(kubeconfig(tmp_path / "k", user, cluster, **context)))
 
 
 async def test_proxies_and_server_names_of_the_kubeconfig_are_used(tmp_path: Path) -> None:

@@ -386,12 +386,36 @@ async def test_only_a_failure_that_repeats_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"no json\n", b"{}\n", b'{"type":"ADDED","object":{"metadata":5}}\n', b"\xff\xfe\n", b"[]\n"]
+    "line",
+    [
+        b"no json\n",
+        b"{}\n",
+        b'{"type":"ADDED","object":{"metadata":5}}\n',
+        b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}\n',
+        b'{"type":"ADDED","object":' + b"[" * 100_000 + b"\n",
+        b"\xff\xfe\n",
+        b"[]\n",
+    ],
+    ids=["no JSON", "an empty event", "no metadata", "a name that is no text", "lists without end", "UTF-16", "a list"],
 )
 async def test_an_unreadable_event_causes_a_new_list(line: bytes) -> None:
     async with watched(sends(*PRESENT, line), sends(added("b", 2), bookmark(9, end=True))) as it:
         assert it.queries[1]["sendInitialEvents"] == "true"
         assert it.names == {"b"}
+
+
+async def test_an_object_of_thousands_of_levels_does_not_hide_the_others() -> None:
+    deep = {**config_map("deep", 6), "data": "DEEP"}
+    value = "[" * 9000 + "]" * 9000
+    in_list = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [deep, config_map("b", 2)]})
+    paged = answers(lambda: web.Response(text=in_list.replace('"DEEP"', value)))
+    line = event("MODIFIED", {**deep, "metadata": {**deep["metadata"], "resourceVersion": "11"}})
+    events = (line.replace(b'"DEEP"', value.encode()), added("c", 12))
+    async with watched(answers(lambda: refuse(422, "Invalid", "no")), paged, sends(*events)) as it:
+        assert it.names == {"b", "c", "deep"}
+        found = it.cache.get("default", "deep")
+        assert found is not None
+        assert (found.resource_version, found.body["metadata"]["name"]) == ("11", "deep")
 
 
 async def test_a_listener_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:

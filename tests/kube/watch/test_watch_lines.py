@@ -1,7 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.kube.watch.watch_lines import LineSplitter
+from ssa_operator.kube.watch import watch_lines
+from ssa_operator.kube.watch.watch_lines import LineError, LineSplitter
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line)), st.data())
@@ -17,6 +19,15 @@ def test_half_a_line_is_not_a_line() -> None:
     reader = LineSplitter()
     assert reader.feed(b'{"a":') == []
     assert reader.feed(b"1}\n{") == [b'{"a":1}']
+
+
+def test_a_line_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_lines, "LINE_LIMIT", 10)
+    reader = LineSplitter()
+    assert reader.feed(b"123456\n789") == [b"123456"]
+    assert reader.feed(b"1234567") == []
+    with pytest.raises(LineError, match="larger than"):
+        reader.feed(b"8")
 
 
 def test_empty_lines_are_left_out() -> None:

@@ -92,7 +92,7 @@ def fault(expression: str) -> str:
         ("cycler(1)", "a cycler can't be put into a manifest"),
         ("[child]", "child is a function; call it with (...)"),
         ("range ~ 'x'", "range is a function; call it with (...)"),
-        ("spec.s.encode('x')", "a value is not of the kind, or not in the range, that this needs"),
+        ("'%c' % 1114112", "a value is not of the kind, or not in the range, that this needs"),
     ],
 )  # fmt: skip
 def test_an_expression_that_fails_has_an_error_in_words_of_templates(expression: str, message: str) -> None:
@@ -124,3 +124,9 @@ def test_a_tag_that_fails_has_an_error_in_words_of_templates(text: str) -> None:
 @given(st.sampled_from([TypeError, ValueError, KeyError, AttributeError, IndexError]), st.text(max_size=8))
 def test_an_unforeseen_error_shows_none_of_its_words(kind: type[Exception], text: str) -> None:
     assert translate_error(kind(f"Observed {text} is not of {text}")) == translate_error(kind("anything else"))
+
+
+def test_an_error_that_quotes_a_long_value_is_translated() -> None:
+    # For the whole text, the rules would take minutes.
+    error = ValueError(f"could not convert string to float: {'x' * 2**22!r}")
+    assert translate_error(error) == "the string is not a number"

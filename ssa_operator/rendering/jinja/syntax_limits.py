@@ -1,0 +1,102 @@
+"""Refuses templates that Jinja can parse and Python can't compile, or only in minutes.
+
+Promises:
+- Each of them is a syntax error with the line of the template, never another exception.
+- A template of a usual depth and size compiles: the limits are ten times those of any template of this project.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.parser import Parser
+
+from ssa_operator.rendering.values.limits import INTEGER_BITS
+
+DEPTH_LIMIT = 100
+"""Levels of nesting of an expression or of tags."""
+
+NODES_LIMIT = 20_000
+"""Names, constants, operators and tags of one template: it compiles in about two seconds."""
+
+_TOO_DEEP = "expressions or tags are nested too deeply here; name parts of them with {% set %} or {% macro %}"
+
+
+class NestingError(TemplateSyntaxError):
+    """Expressions or tags that are nested too deeply."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(_TOO_DEEP, line)
+
+
+_TOO_LARGE = f"a number of more than {INTEGER_BITS} bits is too large"
+
+_WORDS = (
+    (re.compile("'break' outside loop"), "{% break %} is outside of a loop"),
+    (re.compile("'continue' not properly in loop"), "{% continue %} is outside of a loop"),
+    (re.compile("keyword argument repeated: (.+)"), r"the argument \1 is given twice"),
+    (re.compile("duplicate argument 'l_[0-9]+_(.+?)'"), r"the argument \1 is there twice"),
+)
+"""What Python says of code that Jinja generated, and what an author is told."""
+
+_DEEP_CODE = re.compile("too many (?:statically nested blocks|levels of indentation|nested parentheses)")
+
+_LONG_NUMBER = re.compile(r"[0-9_]{4000}")
+"""A part of a number that Python doesn't convert: it takes a time that is quadratic in its digits."""
+
+
+def parse(parser_of: Callable[[], Parser], source: str) -> nodes.Template:
+    """The syntax tree of a template with this text. Raises TemplateSyntaxError."""
+    line = 1
+    try:
+        parser = parser_of()
+        try:
+            tree = parser.parse()
+        except RecursionError:
+            raise NestingError(parser.stream.current.lineno) from None
+    except ValueError:
+        number = _LONG_NUMBER.search(source)
+        line += source.count("\n", 0, number.start() if number else 0)
+        raise TemplateSyntaxError(_TOO_LARGE, line) from None
+    _check(tree)
+    return tree
+
+
+def _check(tree: nodes.Template) -> None:
+    """Raise TemplateSyntaxError for a tree that exceeds the limits."""
+    pending: list[tuple[nodes.Node, int, int]] = [(tree, 0, 1)]
+    count = 0
+    while pending:
+        node, depth, line = pending.pop()
+        line = node.lineno or line
+        count += 1
+        if depth > DEPTH_LIMIT:
+            raise NestingError(line)
+        if count > NODES_LIMIT:
+            raise TemplateSyntaxError(f"the template has more than {NODES_LIMIT} names, constants and tags", line)
+        if isinstance(node, nodes.Const) and isinstance(node.value, int) and node.value.bit_length() > INTEGER_BITS:
+            raise TemplateSyntaxError(_TOO_LARGE, line)
+        pending.extend((child, depth + 1, line) for child in reversed([*node.iter_child_nodes()]))
+
+
+@contextmanager
+def compiling(code: str) -> Iterator[None]:
+    """Raises TemplateSyntaxError if Python can't compile the code that Jinja generated for a template."""
+    try:
+        yield
+    except SyntaxError as error:
+        if _DEEP_CODE.search(error.msg):
+            raise NestingError(_line(code, error.lineno)) from None
+        message = next((found.expand(words) for said, words in _WORDS if (found := said.search(error.msg))), "")
+        raise TemplateSyntaxError(message or f"can't be compiled: {error.msg}", _line(code, error.lineno)) from None
+    except (RecursionError, MemoryError):
+        raise NestingError(1) from None
+
+
+def _line(code: str, number: int | None) -> int:
+    """The line of the template for a line of its code, which ends with a table of both: `debug_info = '1=12&2=15'`."""
+    table = re.findall(r"(\d+)=(\d+)", code[code.rfind("debug_info = ") :])
+    return max((int(line) for line, of_code in table if int(of_code) <= (number or 0)), default=1)
