@@ -144,7 +144,7 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a lookup whose name the parent decides",
         explanation=(
-            "The name or the namespace in a lookup comes from spec, labels or annotations. The operator reads the "
+            "The kind, name or namespace in a lookup comes from spec, labels or annotations. The operator reads the "
             "object with its own permissions, so anyone who can edit a parent can have it read another object, a "
             "Secret too. Where that is meant, make sure that nothing of a Secret reaches an object that these users "
             "may read."
