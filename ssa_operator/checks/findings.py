@@ -150,6 +150,16 @@ CODES: Mapping[str, Code] = {
             "may read."
         ),
     ),
+    "manifest-by-parent": Code(
+        severity=Severity.WARNING,
+        title="a manifest whose kind or namespace the parent decides",
+        explanation=(
+            "The kind, the apiVersion or the whole manifest comes from spec, labels or annotations, or, where the "
+            "operator applies manifests in other namespaces, the namespace. Anyone who can edit a parent then has the "
+            "operator write whatever its permissions allow. Write the field into the template, choose it by a "
+            "condition, or run with --impersonate."
+        ),
+    ),
     "not-deterministic": Code(
         severity=Severity.ERROR,
         title="a template whose result varies",

@@ -1,30 +1,36 @@
-"""Rules about lookups: whose names the author of a parent decides.
+"""Rules about lookups and manifests: what the author of a parent decides of them.
 
 Promises:
-- A kind, name or namespace counts as the parent's if it is an expression over `spec`, or over the labels or annotations
-  of the parent. The rule follows variables, loops, `with`, macros and their parameters, imports and includes.
-- The parent's own name and namespace don't count, and neither does what the cluster answered.
+- A lookup whose kind, name or namespace the parent decides is a finding, and so is a manifest whose kind the parent
+  decides.
+- A manifest whose namespace the parent decides is a finding where the operator applies manifests in other namespaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from jinja2 import nodes
 
 from ssa_operator.checks.findings import Finding
+from ssa_operator.checks.parent_choices import decided_by_parent, reads
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS
+from ssa_operator.rendering.values.line_marks import without_marks
 
-_OF_PARENT = frozenset({"annotations", "labels", "metadata", "object", "spec"})
-_CHOSEN_METADATA = frozenset({"annotations", "labels", None})
-"""The fields of the parent's metadata that its author chooses beside its name; None for a computed one."""
 _POSITIONS: Mapping[str, int] = {"apiVersion": 0, "kind": 1, "name": 2, "namespace": 3}
+
+_HOLE = "\ufffc"
+"""Stands for an expression in the text of a template."""
+
+_KIND = re.compile(r"""(?:- )?["']?(?P<field>kind|apiVersion)["']?\s*:""")
+_METADATA = re.compile(r"""(?:- )?(?P<indent> *)["']?metadata["']?\s*:\s*(?P<flow>\{)?""")
+_NAMESPACE = re.compile(r"""["']?namespace["']?\s*:[^,]*$""")
 
 
 def check_lookups(trees: Mapping[str, nodes.Template]) -> list[Finding]:
     """The findings in the lookups of templates, by their paths below the templates folder."""
-    decided = _decided_by_parent(trees)
+    decided = decided_by_parent(trees)
     return list(dict.fromkeys(finding for name, tree in trees.items() for finding in _check(name, tree, decided[name])))
 
 
@@ -38,7 +44,7 @@ def _check(name: str, tree: nodes.Template, decided: set[str]) -> Iterator[Findi
             if call.node.name == "lookup_all" and argument == "name":
                 continue
             given = _argument(call, argument, position)
-            if given is not None and _reads(given, decided):
+            if given is not None and reads(given, decided):
                 yield Finding(
                     code="lookup-by-parent",
                     message=f"the parent decides the {argument} of the {what} that {call.node.name} reads",
@@ -53,107 +59,60 @@ def _argument(call: nodes.Call, name: str, position: int) -> nodes.Expr | None:
     return next((each.value for each in call.kwargs if each.key == name), None)
 
 
-def _decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]]:
-    """The names of each file whose values a parent decides: variables, parameters and macros. A name of an imported
-    file is `module.name`.
+def check_manifest_choices(
+    trees: Mapping[str, nodes.Template], applies_elsewhere: Callable[[str], bool]
+) -> list[Finding]:
+    """The findings in the manifests of templates. `applies_elsewhere`: whether the manifests of a file may be in other
+    namespaces than the parent.
     """
-    decided = {name: set(_OF_PARENT) for name in trees}
-    macros = [(name, macro) for name, tree in trees.items() for macro in tree.find_all(nodes.Macro)]
-    while True:
-        before = sum(map(len, decided.values()))
-        for name, tree in trees.items():
-            decided[name] |= _assigned(tree, decided[name])
-            for file, macro in macros:
-                decided[file] |= _passed(tree, macro, decided[name])
-            _share(name, tree, decided)
-        for file, macro in macros:
-            if any(_reads(part, decided[file]) for part in macro.body):
-                decided[file].add(macro.name)
-        if sum(map(len, decided.values())) == before:
-            return decided
-
-
-def _assigned(tree: nodes.Template, decided: set[str]) -> set[str]:
-    """The variables of a file that get such a value."""
-    sources: list[tuple[nodes.Node, list[nodes.Node]]] = []
-    sources += [(each.target, [each.node]) for each in tree.find_all(nodes.Assign)]
-    sources += [(each.target, [*each.body]) for each in tree.find_all(nodes.AssignBlock)]
-    sources += [(each.target, [each.iter]) for each in tree.find_all(nodes.For)]
-    sources += [
-        (target, [value])
-        for each in tree.find_all(nodes.With)
-        for target, value in zip(each.targets, each.values, strict=True)
-    ]
-    return {
-        each.name
-        for target, values in sources
-        if any(_reads(value, decided) for value in values)
-        for each in (target, *target.find_all(nodes.Name))
-        if isinstance(each, (nodes.Name, nodes.NSRef))
-    }
-
-
-def _passed(tree: nodes.Template, macro: nodes.Macro, decided: set[str]) -> set[str]:
-    """The parameters of a macro that get such a value from a call in this file, or by default."""
-    parameters = [each.name for each in macro.args]
-    given = [*zip(reversed(parameters), reversed(macro.defaults), strict=False)]
-    for call in tree.find_all(nodes.Call):
-        called = call.node.name if isinstance(call.node, nodes.Name) else getattr(call.node, "attr", "")
-        if called == macro.name:
-            given += zip(parameters, call.args, strict=False)
-            given += [(each.key, each.value) for each in call.kwargs]
-    return {name for name, value in given if _reads(value, decided)}
-
-
-def _share(name: str, tree: nodes.Template, decided: dict[str, set[str]]) -> None:
-    """Add the names that a file gets by its imports, and those that it gives to what it includes or extends."""
-    references = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
-    for each in tree.find_all(references):
-        assert isinstance(each, references)
-        written = {const.value for const in _constants(each.template)}
-        for file, found in decided.items():
-            if not any(file == path or file.endswith(f"/{path}") for path in written):
+    decided = decided_by_parent(trees)
+    found: dict[Finding, None] = {}
+    for name, tree in trees.items():
+        for before, line, expression in _expressions(tree):
+            field = _field(before, line)
+            if field == "namespace" and not applies_elsewhere(name):
                 continue
-            if isinstance(each, nodes.Import):
-                decided[name] |= {f"{each.target}.{variable}" for variable in found - _OF_PARENT if "." not in variable}
-            elif isinstance(each, nodes.FromImport):
-                pairs = (pair if isinstance(pair, tuple) else (pair, pair) for pair in each.names)
-                decided[name] |= {alias for variable, alias in pairs if variable in found}
+            if field == "manifest" and (name.rpartition("/")[2].startswith("_") or _is_macros_text(tree, expression)):
+                continue
+            if field and reads(expression, decided[name]):
+                of = "this manifest" if field == "manifest" else f"the {field} of this manifest"
+                location = SourceLocation(name, expression.lineno)
+                found[Finding(code="manifest-by-parent", message=f"the parent decides {of}", location=location)] = None
+    return list(found)
+
+
+def _is_macros_text(tree: nodes.Template, expression: nodes.Expr) -> bool:
+    """Whether a macro prints an expression or is called in it: its text may be any part of a manifest."""
+    if isinstance(expression, nodes.Call) or expression.find(nodes.Call):
+        return True
+    texts = (each for kind in (nodes.Macro, nodes.AssignBlock) for each in tree.find_all(kind))
+    return any(found is expression for text in texts for found in text.find_all(type(expression)))
+
+
+def _expressions(tree: nodes.Template) -> Iterator[tuple[list[str], str, nodes.Expr]]:
+    """Each expression that a file prints, with the lines before it, and its own line before and at it."""
+    lines = [""]
+    for output in tree.find_all(nodes.Output):
+        for node in output.nodes:
+            if isinstance(node, nodes.TemplateData):
+                first, *rest = without_marks(node.data).split("\n")
+                lines[-1] += first
+                lines += rest
             else:
-                found.update(decided[name])
+                lines[-1] += _HOLE
+                yield lines[:-1], lines[-1], node
 
 
-def _constants(node: nodes.Node) -> Iterator[nodes.Const]:
-    if isinstance(node, nodes.Const):
-        yield node
-    yield from node.find_all(nodes.Const)
-
-
-def _reads(expression: nodes.Node, names: set[str]) -> bool:
-    """Whether an expression reads one of the names, other than by asking the cluster."""
-    if isinstance(expression, nodes.Call) and isinstance(expression.node, nodes.Name):
-        if expression.node.name in CLUSTER_FUNCTIONS:
-            return False
-    elif isinstance(expression, (nodes.Name, nodes.NSRef)):
-        return expression.name in names
-    elif isinstance(expression, (nodes.Getattr, nodes.Getitem)):
-        root, *path = _path(expression)
-        if root == "object" and path[0] == "metadata":
-            root, path = "metadata", path[1:]
-        if root == "metadata" and path:
-            return path[0] in _CHOSEN_METADATA
-        if f"{root}.{path[0] if path else ''}" in names:
-            return True
-    return any(_reads(each, names) for each in expression.iter_child_nodes())
-
-
-def _path(expression: nodes.Node) -> list[str | None]:
-    """The root of a chain of fields and its fields, None for each that is computed."""
-    if isinstance(expression, nodes.Name):
-        return [expression.name]
-    if isinstance(expression, nodes.Getattr):
-        return [*_path(expression.node), expression.attr]
-    if isinstance(expression, nodes.Getitem):
-        field = expression.arg.value if isinstance(expression.arg, nodes.Const) else None
-        return [*_path(expression.node), field]
-    return [None]
+def _field(before: list[str], line: str) -> str:
+    """The field of a manifest that the last expression of a line is, `manifest` for a whole one, '' for another."""
+    if line == _HOLE:
+        return "manifest"
+    if found := _KIND.match(line):
+        return found["field"]
+    if (found := _METADATA.match(line)) and found["flow"]:
+        return "namespace" if _NAMESPACE.search(line) else ""
+    if not _NAMESPACE.match(line.lstrip()):
+        return ""
+    indent = len(line) - len(line.lstrip())
+    above = next((each for each in reversed(before) if each.strip() and len(each) - len(each.lstrip()) < indent), "")
+    return "namespace" if (found := _METADATA.match(above)) and not found["indent"] else ""
