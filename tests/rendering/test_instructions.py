@@ -37,12 +37,19 @@ def test_an_annotation_of_the_operator_in_a_value_is_refused_with_its_line(block
     assert [each.identity.name for each in found.documents] == ["b"]
 
 
-def test_a_whole_manifest_in_a_value_instructs_nothing() -> None:
+def test_a_whole_manifest_in_a_value_may_instruct_the_operator() -> None:
+    """Its author lets the parent write everything; `check` warns of that."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "annotations": GIVEN}}
-    for text in ("{{ spec.body }}\n", "{{ spec.body | to_yaml }}\n"):
-        assert "comes with a value" in problem(text, {"body": body})
-    text = "apiVersion: v1\nkind: List\nitems: {{ spec.bodies }}\n"
-    assert "comes with a value" in problem(text, {"bodies": [body]})
+    for text in ("{{ spec.body }}\n", "{{ spec.body | to_yaml }}\n", "{{ spec.body | tojson }}\n"):
+        assert document(text, {"body": body}).body == body
+    listed = "apiVersion: v1\nkind: List\nitems: {{ spec.bodies }}\n"
+    assert document(listed, {"bodies": [body]}).body == body
+
+
+@pytest.mark.parametrize("metadata", ["{{ spec.metadata }}", "\n  {{ spec.metadata | to_yaml | indent(2) }}"])
+def test_metadata_in_a_value_instruct_nothing(metadata: str) -> None:
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n"
+    assert "comes with a value" in problem(text, {"metadata": {"name": "c", "annotations": GIVEN}})
 
 
 def test_an_annotation_in_a_looked_up_object_is_refused() -> None:

@@ -67,6 +67,7 @@ NAME_LIMIT = 63
 
 _HASH_LENGTH = 8
 _SPACES_LIMIT = 1024
+_RESERVED = re.compile(f"({RESERVED.pattern})")
 _KEPT_AS_VALUE = re.compile(f"({RESERVED.pattern}|{re.escape(PREFIX)})")
 """Parts of a value that stay values among the text of `to_yaml`: template text can't contain the reserved characters of
 marks, and the prefix of the operator's annotations instructs the operator in template text only.
@@ -88,11 +89,18 @@ _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
 
 def to_yaml(value: Any) -> Text:
     """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
-    text = yaml_text(json_data(value))
+    data = json_data(value)
+    text = yaml_text(data)
     if text in EMPTY:
         return Text((EMPTY[text],))
     limits.current().produce(len(text))
-    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(_KEPT_AS_VALUE.split(text))))
+    kept = _RESERVED if _is_manifest(data) else _KEPT_AS_VALUE
+    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(kept.split(text))))
+
+
+def _is_manifest(data: Any) -> bool:
+    """Whether a value is a whole manifest, which may instruct the operator like one that a template writes."""
+    return isinstance(data, dict) and "apiVersion" in data and "kind" in data
 
 
 def traced_yaml(value: TrackedValue) -> Text:

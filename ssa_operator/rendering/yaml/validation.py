@@ -2,8 +2,8 @@
 
 Promises:
 - Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
-- Only the text of a template instructs the operator: its annotations in a value, such as a block of the parent's spec,
-  are a problem of the document.
+- Only who writes a manifest instructs the operator: its annotations in a value, such as a block of the parent's spec,
+  are a problem of the document, unless the whole manifest is the value.
 - The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.
 """
 
@@ -245,8 +245,10 @@ def _foreign_instruction(body: Any, location_of: _FieldLocations) -> tuple[Field
 
 
 def _is_foreign(key: str, location_of: _FieldLocations) -> bool:
-    """Whether an annotation is an instruction that the text of the template doesn't write."""
-    return key.startswith(PREFIX) and not location_of.is_written(("metadata", "annotations", key))
+    """Whether an annotation is an instruction that the text of the template doesn't write, in a manifest of its own."""
+    if not key.startswith(PREFIX) or location_of.is_written(("metadata", "annotations", key)):
+        return False
+    return location_of.is_written(("kind",)) or location_of.is_written(("metadata",))
 
 
 def _not_a_string(field: str, value: Any) -> str:
