@@ -144,10 +144,20 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a lookup whose name the parent decides",
         explanation=(
-            "The name or the namespace in a lookup comes from spec, labels or annotations. The operator reads the "
+            "The kind, name or namespace in a lookup comes from spec, labels or annotations. The operator reads the "
             "object with its own permissions, so anyone who can edit a parent can have it read another object, a "
             "Secret too. Where that is meant, make sure that nothing of a Secret reaches an object that these users "
             "may read."
+        ),
+    ),
+    "manifest-by-parent": Code(
+        severity=Severity.WARNING,
+        title="a manifest whose kind or namespace the parent decides",
+        explanation=(
+            "The kind, the apiVersion or the whole manifest comes from spec, labels or annotations, or, where the "
+            "operator applies manifests in other namespaces, the namespace. Anyone who can edit a parent then has the "
+            "operator write whatever its permissions allow. Write the field into the template, choose it by a "
+            "condition, or run with --impersonate."
         ),
     ),
     "not-deterministic": Code(

@@ -1,7 +1,8 @@
 """Formats log lines as text or JSON, and writes them to standard error, or keeps them for a screen.
 
 Promises:
-- One log record is one line. A traceback follows its line; in JSON it is a field.
+- One log record is one line without control characters, whatever the messages quote. A traceback follows its line; in
+  JSON it is a field.
 - In JSON, each line of a reconcile has the fields `controller` (the template folder), `namespace`, `name` and
   `reconcileID`, as in controller-runtime. As text, it ends with the reconcileID at the level debug only.
 """
@@ -9,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -19,6 +21,9 @@ import msgspec
 
 from ssa_operator.cli.options import LogFormat, LogLevel
 from ssa_operator.controller.reconcile_context import current
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters that end a line or control a terminal."""
 
 KEPT_LINES = 1000
 """The most log lines that a screen keeps."""
@@ -51,7 +56,7 @@ class _Text(logging.Formatter):
         return self._time
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        record.message = " ".join(record.message.split("\n"))
+        record.message = _CONTROL.sub(" ", record.message)
         fields = getattr(record, "reconcile", None)
         if fields and logging.getLogger("ssa_operator").level <= logging.DEBUG:
             record.message += f" reconcileID={fields['reconcileID']}"
@@ -68,7 +73,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(entry).decode()
+        return _CONTROL.sub(" ", msgspec.json.encode(entry).decode())
 
 
 class _StandardError(logging.Handler):

@@ -141,6 +141,7 @@ class OfflineCluster:
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
             ),
             cluster_scope=settings.cluster_scope,
+            adopt=settings.adopt,
             max_children=settings.max_children,
             now=self.now,
         )

@@ -21,7 +21,7 @@ from msgspec import Struct
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.checks.lookup_rules import check_lookups
+from ssa_operator.checks.lookup_rules import check_lookups, check_manifest_choices
 from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
@@ -40,8 +40,8 @@ from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.folder.snapshot import read_snapshot
-from ssa_operator.rendering.folder.sources import Sources
-from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 
 ROUNDS = 100
@@ -75,12 +75,27 @@ def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
     names = [finding for each in parsed for finding in check_names(each)]
     # The operator's own message on such a line is about the same mistake.
     explained = {_line(finding) for finding in names}
-    lookups = [finding for each in parsed for finding in check_lookups(each.trees)]
-    others = [*lookups, *check_template_fields(project, trees), *check_examples(project)]
+    wide = {folder.name for folder in folders if _applies_elsewhere(folder, project.kinds.values())}
+
+    def applies_elsewhere(file: str) -> bool:
+        folder = file.partition("/")[0]
+        return folder in wide or (folder == SHARED and bool(wide))
+
+    choices = [
+        finding
+        for each in parsed
+        for finding in (*check_lookups(each.trees), *check_manifest_choices(each.trees, applies_elsewhere))
+    ]
+    others = [*choices, *check_template_fields(project, trees), *check_examples(project)]
     return [
         *names,
         *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
     ]
+
+
+def _applies_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
+    """Whether children may be in other namespaces than the parent, or the parent has none."""
+    return folder.settings.cluster_scope or any(not kind.namespaced for kind in kinds if kind.folder == folder.name)
 
 
 def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:

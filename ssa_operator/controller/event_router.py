@@ -2,6 +2,7 @@
 
 Promises:
 - An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
+- An object that has a parent's label and can't be its child, because of its namespace, requeues nothing.
 - A parent that is deleted claims no object and follows no lookup.
 - The result of an own write reaches the caches of lookups at once, also where the watch event comes late.
 """
@@ -16,22 +17,28 @@ from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import may_own
 
 
 class EventRouter:
     """Listens to the informers of parents, children and lookups.
 
-    `lookups` and `on_kind_changed` are set after its creation, because the informers need their listener first.
+    `lookups`, `on_kind_changed` and `may_have_children_elsewhere` are set after its creation, because the informers
+    need their listener first.
     """
 
     lookups: LookupInformers
     on_kind_changed: Callable[[], None]
+    may_have_children_elsewhere: Callable[[ParentKey], bool]
+    """Whether a parent may have children outside of its namespace."""
 
     def __init__(self, queue: Queue[ParentKey], all_parents_known: Callable[[], bool]) -> None:
         self._queue = queue
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
-        self.claims = ObjectClaims(self._identities, all_parents_known, self.child_changed)
+        self.claims = ObjectClaims(
+            self._identities, all_parents_known, lambda parent_uid: self._requeue(parent_uid, Cause.CHILD)
+        )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         self._keys[live.uid], self._identities[live.uid] = key, live.identity
@@ -45,8 +52,12 @@ class EventRouter:
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
         self._queue.add(key, cause)
 
-    def child_changed(self, parent_uid: str) -> None:
-        self._requeue(parent_uid, Cause.CHILD)
+    def child_changed(self, parent_uid: str, namespace: str) -> None:
+        parent = self._identities.get(parent_uid)
+        if parent is None:
+            return
+        if may_own(parent.namespace, namespace) or self.may_have_children_elsewhere(self._keys[parent_uid]):
+            self._requeue(parent_uid, Cause.CHILD)
 
     def child_released(self, identity: Identity) -> None:
         self.claims.free(identity)

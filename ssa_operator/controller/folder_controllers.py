@@ -23,12 +23,13 @@ from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
-from ssa_operator.controller.informers.parents import ParentInformer, Served
+from ssa_operator.controller.informers.parents import ParentInformer, ParentKey, Served
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.policies.parent_records import FINALIZER
 from ssa_operator.core.policies.permissions import admission_needs, http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
@@ -101,6 +102,16 @@ class FolderControllers:
         """
         parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
         return parents or self.crds.reports_status(kind)
+
+    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
+        """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
+        for them.
+        """
+        parents = self.folders.get(key.folder)
+        if parents is None or parents.folder.settings.cluster_scope:
+            return True
+        live = parents.find(key.namespace, key.name)
+        return live is not None and FINALIZER in live.metadata.finalizers
 
     def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""

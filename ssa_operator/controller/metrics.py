@@ -3,7 +3,8 @@
 Promises:
 - Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
 - The names are those of client-go and controller-runtime, where these have one.
-- Label values are folders, resources, namespaces, kinds and fixed words, never names of objects.
+- Label values are folders, resources, namespaces, kinds and fixed words, never names of objects. A template may take a
+  kind from a parent: beyond KINDS_LIMIT kinds, the label is `<other>`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from ssa_operator.kube.watch.reflector import Reflector
 
 NO_ANSWER = "<error>"
 """The label `code` of a request without an answer, as in client-go."""
+
+KINDS_LIMIT = 500
+"""Kinds of children that labels name."""
+
+OTHER_KIND = "<other>"
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -216,6 +222,15 @@ class Metrics:
         )
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
+        self._kinds: set[str] = set()
+
+    def kind_label(self, kind: str) -> str:
+        """The label `kind` of a child."""
+        if kind not in self._kinds:
+            if len(self._kinds) >= KINDS_LIMIT:
+                return OTHER_KIND
+            self._kinds.add(kind)
+        return kind
 
     # RequestObserver.
 

@@ -45,6 +45,7 @@ class SharedInformers:
         self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
         self.router.lookups = self.controllers.lookups
         self.router.on_kind_changed = self.controllers.on_kind_changed
+        self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
         self.recorder = Recorder(client, metrics, queue.until_empty)
         self.cluster = ClusterAccess(
             operator_client=client,

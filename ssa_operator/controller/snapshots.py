@@ -178,8 +178,9 @@ class Snapshot:
                 unlabelled=self._unlabelled,
             ),
             parents=ObservedParents(existing=self._existing, claims=self._claims),
-            records=apply_once.with_final_states(records, self.objects.get, self.taken),
+            records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             cluster_scope=parent.folder.settings.cluster_scope,
+            adopt=parent.folder.settings.adopt,
             max_children=parent.folder.settings.max_children,
             now=self.taken,
         )

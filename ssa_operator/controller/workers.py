@@ -261,7 +261,9 @@ class Workers:
     def _count_unchanged(self, key: ParentKey, report: Report) -> None:
         """Count the children of a resync that repeated the last one."""
         for child in report.children:
-            self._metrics.children.labels(key.folder, child.identity.kind, Result.UNCHANGED.value).inc()
+            self._metrics.children.labels(
+                key.folder, self._metrics.kind_label(child.identity.kind), Result.UNCHANGED.value
+            ).inc()
 
     def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
         if moment is not None:
@@ -300,10 +302,11 @@ class Workers:
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
-            self._metrics.children.labels(key.folder, outcome.step.identity.kind, outcome.result.value).inc()
+            kind = self._metrics.kind_label(outcome.step.identity.kind)
+            self._metrics.children.labels(key.folder, kind, outcome.result.value).inc()
             problem = FailureReason.CONFLICT if outcome.step.history.conflict else outcome.problem
             if problem is not None:
-                self._metrics.child_failures.labels(key.folder, outcome.step.identity.kind, problem.value).inc()
+                self._metrics.child_failures.labels(key.folder, kind, problem.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
             if outcome.result is Result.CREATED:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ssa_operator.controller.metrics import Metrics
+from ssa_operator.controller.metrics import KINDS_LIMIT, OTHER_KIND, Metrics
 from ssa_operator.kube.api import request as calls
 from tests.controller.harness import ECHOES, ROOT, Desk, Operate, Running, echo, map_template, not_ready_because, only
 from tests.devcluster.waiting import until
@@ -122,3 +122,11 @@ def test_a_request_without_an_answer_has_the_code_of_client_go() -> None:
     assert (
         'ssa_operator_rest_client_requests_total{code="<error>",resource="",verb="get"} 1.0' in metrics.text().decode()
     )
+
+
+def test_kinds_that_parents_choose_make_a_bounded_number_of_series() -> None:
+    metrics = Metrics()
+    labels = {metrics.kind_label(f"Kind{number}") for number in range(2 * KINDS_LIMIT)}
+    assert len(labels) == KINDS_LIMIT + 1
+    assert metrics.kind_label("Kind1") == "Kind1"
+    assert metrics.kind_label("Unheard") == OTHER_KIND

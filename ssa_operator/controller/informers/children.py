@@ -36,8 +36,8 @@ DELETED_LIMIT = 1000
 class ChildListener(Protocol):
     """Receives the events of children."""
 
-    def child_changed(self, parent_uid: str) -> None:
-        """A child of this parent changed, by another request than the operator's own."""
+    def child_changed(self, parent_uid: str, namespace: str) -> None:
+        """An object in this namespace with this parent's label changed, by another request than the operator's own."""
 
     def child_released(self, identity: Identity) -> None:
         """An object was deleted, or has another owner now."""
@@ -239,8 +239,8 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             self._deleted.move_to_end(old.identity)
             if len(self._deleted) > DELETED_LIMIT:
                 self._deleted.popitem(last=False)
-        for uid in {live.parent_uid for live in (old, new) if live is not None}:
-            self._listener.child_changed(uid)
+        for uid, namespace in {(live.parent_uid, live.identity.namespace) for live in (old, new) if live is not None}:
+            self._listener.child_changed(uid, namespace)
         if old is not None and (new is None or _owners(old) != _owners(new)):
             self._listener.child_released(old.identity)
 

@@ -67,7 +67,8 @@ async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
     parent, history = turn.parent.live, turn.state.children
     recreations = dict(history.recreations)
-    for identity in read_parent_records(parent).kept_values:
+    # A parent has no more children than that, and whoever may edit it may write any number of names.
+    for identity in sorted(read_parent_records(parent).kept_values)[: turn.parent.folder.settings.max_children]:
         if identity in recreations or identity in cluster.children:
             continue
         secret = secret_identity(parent, identity)
@@ -85,7 +86,7 @@ async def delete_kept_values(
     cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
 ) -> frozenset[Identity]:
     """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
-    kept = read_parent_records(turn.parent.live).kept_values
+    kept = sorted(read_parent_records(turn.parent.live).kept_values)[: turn.parent.folder.settings.max_children]
     if not kept:
         return frozenset()
     rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}

@@ -14,6 +14,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
@@ -40,6 +41,7 @@ from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
+from ssa_operator.core.policies.adoption import may_adopt, may_be_child
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.redaction.secret_values import Redactor
@@ -90,7 +92,7 @@ class Observer:
         await self._cluster.lookups.discover()
         turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
         async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
-            view = self._view(parent, self._cluster.children.by_parent(turn.uid))
+            view = self._view(parent, own_children(self._cluster.children, parent))
             rendered = render(parent.folder, parent.live.body, view)
         if view.account is not None and view.account.denies:
             return None
@@ -159,13 +161,16 @@ class Observer:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
         records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.hold)
-        return apply_once.with_final_states(records, self._cluster.children.last_seen, self._now())
+        return apply_once.with_final_states(records, turn.uid, self._cluster.children.last_seen, self._now())
 
     async def _watch_recorded(self, turn: Turn, records: ParentRecords) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
         reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
+        kinds = {identity.group_kind for identity in records.inventory}
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
-        await self._cluster.children.watch(reported | {kind for kind, _ in namespaces}, namespaces, turn.state.redactor)
+        if not turn.parent.folder.settings.cluster_scope:
+            namespaces = set()  # such records are a user's, or are left of other settings: they are read one by one
+        await self._cluster.children.watch(reported | kinds, namespaces, turn.state.redactor)
 
     async def _get_recorded(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
         """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
@@ -177,12 +182,16 @@ class Observer:
         kinds, identities = self._cluster.children.kinds, {*records.inventory}
         if self._options.shard is not None:
             identities |= turn.state.children.apply_records.keys()
-        found = await self.get_unlabelled(
-            turn.parent,
-            (identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced),
+        synced = (
+            identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced
         )
+        unwatched = sorted(identity for identity in synced if identity not in self._cluster.children)
+        # The operator records no more than that, and whoever may edit the parent may write any number of names.
+        limit = turn.parent.folder.settings.max_children
+        found = await self.get_unlabelled(turn.parent, unwatched[:limit])
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
-        return UnlabelledObjects(own, found.unreadable)
+        unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
+        return UnlabelledObjects(own, {**found.unreadable, **unread})
 
     async def _render(
         self, turn: Turn, recorded: Mapping[Identity, LiveObject]
@@ -197,8 +206,8 @@ class Observer:
         for _ in range(ROUNDS):
             async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
                 view = replace(
-                    self._view(parent, (*children.by_parent(turn.uid), *recorded.values())),
-                    unlabelled={**deleted, **recorded, **unlabelled.objects},
+                    self._view(parent, (*own_children(children, parent), *recorded.values())),
+                    unlabelled={**deleted, **recorded, **_adoptable(parent, unlabelled.objects)},
                 )
                 with stage(Stage.RENDER):
                     rendered = render(parent.folder, parent.live.body, view)
@@ -245,7 +254,7 @@ class Observer:
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
         if unwatched:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
-        own = (*self._cluster.children.by_parent(live.uid), *unwatched.values())
+        own = (*own_children(self._cluster.children, turn.parent), *unwatched.values())
         known = self._cluster.children.kinds
         named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
@@ -276,6 +285,7 @@ class Observer:
             reconciled_before=state.reconciled_before,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             cluster_scope=turn.parent.folder.settings.cluster_scope,
+            adopt=turn.parent.folder.settings.adopt,
             max_children=turn.parent.folder.settings.max_children,
             sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
@@ -319,13 +329,35 @@ class Observer:
             kinds=watched.kinds,
             kind_reports_status=self._cluster.reports_status,
             account=self._cluster.of(parent.live).account_view(),
-            once=apply_once.with_final_states(records, watched.last_seen, now).once_records,
+            once=apply_once.with_final_states(records, parent.live.uid, watched.last_seen, now).once_records,
         )
 
     def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
         always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
+
+
+def own_children(children: ChildInformers, parent: Parent) -> tuple[LiveObject, ...]:
+    """The watched objects that have the parent's label and may be its children. Those of its namespace come first, then
+    those that are recorded, and then the oldest: `child` reads the first one of its kind and name.
+    """
+    live, recorded = parent.live, parent_records.read_parent_records(parent.live).inventory
+    namespace, cluster_scope = live.identity.namespace, parent.folder.settings.cluster_scope
+
+    def order(child: LiveObject) -> tuple[bool, bool, str]:
+        outside = child.identity.namespace != namespace
+        return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
+
+    labelled = children.by_parent(live.uid)
+    own = (each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope))
+    return tuple(sorted(own, key=order))
+
+
+def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dict[Identity, LiveObject]:
+    """Those of these objects whose values a render may keep, because the parent may have them."""
+    policy = parent.folder.settings.adopt
+    return {identity: live for identity, live in unlabelled.items() if may_adopt(live, parent.live, policy)}
 
 
 def _as_rendered(

@@ -32,7 +32,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
-from ssa_operator.controller.reconcile.observe import Observer
+from ssa_operator.controller.reconcile.observe import Observer, own_children
 from ssa_operator.controller.reconcile.outdated_view import ViewCheck
 from ssa_operator.controller.reconcile.parent_records import (
     record_before_apply,
@@ -261,7 +261,7 @@ class Reconciler:
         self.observer.follow(turn.parent, Cause.TEMPLATE, {})
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
         # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
-        children = [live for live in self._cluster.children.by_parent(turn.uid) if live.owned_fields()]
+        children = [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
         own = await self.observer.render_status(turn, children)
         verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())

@@ -3,7 +3,8 @@
 Promises:
 - A manifest that breaks a rule is refused alone, and the refusal names its template line.
 - The decision on a manifest depends on no other manifest; core.planning.ordering and core.planning.plan order them.
-- The operator never applies to an object of another parent or another controller.
+- The operator never applies to an object of another parent or another controller, nor to one that it did not create and
+  that the folder's setting `adopt` excludes.
 - The tables CLAIM_RULES, ABSENT_RULES and PRESENT_RULES are the whole decision: the first rule that has an answer gives
   it.
 """
@@ -19,13 +20,13 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.annotations import ApplyPolicy, Recreate
 from ssa_operator.core.objects.buckets import has_bucket_label
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.core.objects.render_result import Document, Wait
 from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory, StepOrder
 from ssa_operator.core.policies import apply_once
-from ssa_operator.core.policies.adoption import belongs_to_former_parent, other_controller
+from ssa_operator.core.policies.adoption import AdoptPolicy, belongs_to_former_parent, may_adopt, other_controller
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
 from ssa_operator.core.policies.new_names import NewNames
@@ -293,6 +294,22 @@ def _is_controlled_by_other(case: _Case) -> Step | None:
     return refused_step(case.manifest.identity, why, case.manifest.document, FailureReason.CONFLICT)
 
 
+def _is_not_adopted(case: _Case) -> Step | None:
+    live, parent = case.live, case.observed.parent
+    if may_adopt(live, parent, case.observed.adopt):
+        return None
+    why = (
+        "exists, and the operator did not create it; give the manifest another name, or give the object the label "
+        f"{PARENT_UID_LABEL}: {parent.uid}"
+    )
+    sufficient = (
+        policy for policy in (AdoptPolicy.IN_NAMESPACE, AdoptPolicy.ALWAYS) if may_adopt(live, parent, policy)
+    )
+    if needed := next(sufficient, None):
+        why += f", or set `adopt: {needed}` in the folder's _settings.yaml"
+    return refused_step(case.manifest.identity, why, case.manifest.document, FailureReason.CONFLICT)
+
+
 def _conflict_is_paused(case: _Case) -> Step | None:
     return replace(case.step, action=Action.UNCHANGED, reason=_CONFLICT_PAUSED) if case.conflict_paused else None
 
@@ -321,6 +338,7 @@ PRESENT_RULES: tuple[_Rule, ...] = (
     _was_left_by_a_former_parent,
     _is_kept_if_present,
     _is_controlled_by_other,
+    _is_not_adopted,
     _conflict_is_paused,
     _needs_no_apply,
     _loop_is_paused,

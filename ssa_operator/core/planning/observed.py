@@ -15,6 +15,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.policies.adoption import AdoptPolicy
 from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.core.policies.parent_records import ParentRecords
 
@@ -100,6 +101,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     apply_scope: ApplyScope = ApplyScope.ALL
     cluster_scope: bool = False
     """The folder's setting `clusterScope`."""
+    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
+    """The folder's setting `adopt`."""
     max_children: int = MAX_CHILDREN
     """The folder's setting `maxChildren`."""
     sharded: bool = False

@@ -3,7 +3,8 @@
 Promises:
 - Every child has exactly one step: no child is both applied and pruned.
 - A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied.
-- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same.
+- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same. With
+  the children that are not pruned yet, a parent has at most twice as many.
 - A plan lists its prunes last, and core.planning.prune decides on each of them.
 """
 
@@ -27,7 +28,7 @@ from ssa_operator.core.planning.prune import is_prunable, plan_prune
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
-from ssa_operator.core.policies.new_names import too_many_message
+from ssa_operator.core.policies.new_names import UNPRUNED_FACTOR, too_many_message, too_many_unpruned_message
 from ssa_operator.core.policies.parent_records import HeldPrune
 
 
@@ -143,9 +144,14 @@ def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         and (live.identity.group_kind in observed.history.new_names or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
-    if count <= observed.max_children:
+    # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.
+    unpruned = len(rendered | {live.identity for live in observed.children.own if live.owned_fields()})
+    if count > observed.max_children:
+        reason = too_many_message(count, observed.max_children)
+    elif unpruned > UNPRUNED_FACTOR * observed.max_children:
+        reason = too_many_unpruned_message(unpruned, UNPRUNED_FACTOR * observed.max_children)
+    else:
         return [*steps]
-    reason = too_many_message(count, observed.max_children)
     return [
         replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
         if _creates(step)

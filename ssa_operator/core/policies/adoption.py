@@ -2,6 +2,8 @@
 
 Promises:
 - The operator never touches an object that another controller owns.
+- Unless the folder's settings allow it, a parent gets no object outside of its namespace that the operator did not
+  create, so that whoever names parents takes nothing of others.
 - An adopted object loses the fields that only its former managers wrote: those of kubectl's client-side commands and of
   the managers that the folder names. Fields of all other managers stay, and so do fields that were written through a
   subresource.
@@ -15,15 +17,27 @@ does the same in util/csaupgrade.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from enum import StrEnum
 from typing import Any
 
-from ssa_operator.core.objects.identity import split_api_version
+from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
-from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.manifest import Manifest, may_own
+
+
+class AdoptPolicy(StrEnum):
+    """Which objects without an owner the operator adopts."""
+
+    ALWAYS = "Always"
+    """All."""
+    IN_NAMESPACE = "InNamespace"
+    """Those in the parent's namespace: none that are cluster-scoped, or whose parent is."""
+    NEVER = "Never"
+
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -36,6 +50,9 @@ wrote part of them (a claim's volumeName): only what `kubectl apply` recorded is
 """
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+NAME_LABEL = "app.kubernetes.io/name"
+"""The label that all objects of an installation have, with the value `ssa-operator`."""
 
 _NEVER = "1"
 """A resourceVersion that no object has: etcd's revision begins at 1, and its first write is revision 2."""
@@ -78,6 +95,33 @@ def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | N
         if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent):
             return owner
     return None
+
+
+def may_adopt(live: LiveObject, parent: LiveObject, policy: AdoptPolicy) -> bool:
+    """Whether a parent may have an object: the operator created it for a parent, or the policy allows its adoption.
+
+    An object that had the label and lost it counts as one that the operator did not create. Those of an installation of
+    the operator are never adopted: a parent in its namespace could otherwise replace its Deployment.
+    """
+    if live.parent_uid or any(owner.uid == parent.uid for owner in live.owner_references):
+        return True
+    if live.metadata.labels.get(NAME_LABEL) == MANAGER:
+        return False
+    match policy:
+        case AdoptPolicy.ALWAYS:
+            return True
+        case AdoptPolicy.IN_NAMESPACE:
+            return live.identity.namespace == parent.identity.namespace != ""
+        case AdoptPolicy.NEVER:
+            return False
+
+
+def may_be_child(live: LiveObject, parent: LiveObject, recorded: Container[Identity], *, cluster_scope: bool) -> bool:
+    """Whether an object with a parent's label may be its child. Whoever may create objects in a namespace can give them
+    any label, so an object outside of the parent's namespace is a child only where the folder's settings allow one
+    (`cluster_scope`), or allowed it when the object was recorded.
+    """
+    return cluster_scope or may_own(parent.identity.namespace, live.identity.namespace) or live.identity in recorded
 
 
 def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:

@@ -114,17 +114,22 @@ def with_once_record(records: ParentRecords, identity: Identity, record: OnceRec
 
 
 def with_final_states(
-    records: ParentRecords, last_seen: Callable[[Identity], LiveObject | None], now: float
+    records: ParentRecords, parent_uid: str, last_seen: Callable[[Identity], LiveObject | None], now: float
 ) -> ParentRecords:
-    """The records with the final states that are known by now. `last_seen` gives the last known state of an object,
-    deleted ones included. `now` is in seconds since the epoch.
+    """The records of a parent with the final states that are known by now. `last_seen` gives the last known state of an
+    object, deleted ones included. `now` is in seconds since the epoch.
+
+    An object of another parent gives no state: whoever may edit a parent may write any name into its records.
     """
     for key, text in records.once_records.items():
         record = _parse(text)
         if key.startswith(HOOK) or record.final_state is not FinalState.UNSEEN:
             continue
         identity = identity_from_key(key)
-        state = final_state(last_seen(identity), record.final_state, now)
+        live = last_seen(identity)
+        if live is None or live.parent_uid != parent_uid:
+            continue
+        state = final_state(live, record.final_state, now)
         if state is not record.final_state:
             records = with_once_record(records, identity, replace(record, final_state=state))
     return records

@@ -20,6 +20,10 @@ from ssa_operator.core.policies.feedback_loops import ChangeSeries
 MAX_CHILDREN = 1000
 """Children of one parent, unless the folder's settings allow more."""
 
+UNPRUNED_FACTOR = 2
+"""How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
+them."""
+
 
 class NewNames(ChangeSeries, frozen=True, kw_only=True):
     """The successive new names of a parent's children of one kind."""
@@ -63,4 +67,12 @@ def too_many_message(count: int, limit: int) -> str:
     return (
         f"is not created, because its parent would have {count} children, and {limit} are allowed; render fewer, or "
         f"set `maxChildren: {count}` or more in the folder's _settings.yaml"
+    )
+
+
+def too_many_unpruned_message(count: int, limit: int) -> str:
+    """The message about a child that is not created while others are not pruned yet; it follows the child's name."""
+    return (
+        f"is not created, because its parent would have {count} children with those that are no longer rendered and "
+        f"not pruned yet, and {limit} are allowed; repair what holds up the prune"
     )

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
 from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.core.policies.adoption import AdoptPolicy
 from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
@@ -22,7 +23,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, f
 
 SETTINGS = "_settings.yaml"
 
-_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren")
+_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "adopt")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
     """Field managers whose fields the operator takes over when it adopts an existing object."""
+    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
+    """Which objects without an owner the operator adopts."""
     max_children: int = MAX_CHILDREN
     """How many children a parent may have."""
     suspend_when: Predicate | None = None
@@ -73,9 +76,17 @@ def _settings(found: Any, node: Node) -> Settings:
         version=version,
         cluster_scope=cluster_scope,
         former_managers=_former_managers(found.get("formerManagers", []), node),
+        adopt=_adopt(found.get("adopt", AdoptPolicy.IN_NAMESPACE), node),
         max_children=_max_children(found.get("maxChildren"), node),
         suspend_when=_suspend_when(found.get("suspendWhen"), node),
     )
+
+
+def _adopt(value: Any, node: Node) -> AdoptPolicy:
+    if value not in tuple(AdoptPolicy):
+        location = find_location(node, ("adopt",), SlotValues())
+        raise DocumentError(f"adopt must be {', '.join(AdoptPolicy)}", location)
+    return AdoptPolicy(value)
 
 
 def _max_children(value: Any, node: Node) -> int:

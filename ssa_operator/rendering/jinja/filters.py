@@ -25,6 +25,7 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import do_default, make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
+from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
@@ -68,6 +69,10 @@ NAME_LIMIT = 63
 _HASH_LENGTH = 8
 _SPACES_LIMIT = 1024
 _RESERVED = re.compile(f"({RESERVED.pattern})")
+_KEPT_AS_VALUE = re.compile(f"({RESERVED.pattern}|{re.escape(PREFIX)})")
+"""Parts of a value that stay values among the text of `to_yaml`: template text can't contain the reserved characters of
+marks, and the prefix of the operator's annotations instructs the operator in template text only.
+"""
 _TEXTUAL = frozenset({
     "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
     "urlize", "wordcount", "wordwrap",
@@ -85,18 +90,24 @@ _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
 
 def to_yaml(value: Any) -> Text:
     """The value as block-style YAML text, to be put among other lines: `{{ x | to_yaml | indent(4) }}`."""
-    text = yaml_text(json_data(value))
+    data = json_data(value)
+    text = yaml_text(data)
     if text in EMPTY:
         return Text((EMPTY[text],))
     limits.current().produce(len(text))
-    # Template text can't contain the reserved characters of marks; values can.
-    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(_RESERVED.split(text))))
+    kept = _RESERVED if _is_manifest(data) else _KEPT_AS_VALUE
+    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(kept.split(text))))
+
+
+def _is_manifest(data: Any) -> bool:
+    """Whether a value is a whole manifest, which may instruct the operator like one that a template writes."""
+    return isinstance(data, dict) and "apiVersion" in data and "kind" in data
 
 
 def traced_yaml(value: TrackedValue) -> Text:
     """The same text as `to_yaml` in a traced render: each scalar is a value with its own provenance."""
-    if RESERVED.search("".join(map(str, _keys(value.read_untracked())))):
-        return to_yaml(value.value)  # a key could be mistaken for a placeholder
+    if _KEPT_AS_VALUE.search("".join(map(str, _keys(value.read_untracked())))):
+        return to_yaml(value.value)  # a key could be mistaken for a placeholder, or for an instruction
     leaves: list[TrackedPiece] = []
 
     def outline(part: TrackedValue) -> Any:

@@ -33,6 +33,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
 from ssa_operator.rendering.jinja.generated_values import ValueGenerator
+from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.tracked_containers import strip_provenance, track_data
 from ssa_operator.rendering.values.tracked_values import (
@@ -44,6 +45,12 @@ from ssa_operator.rendering.values.tracked_values import (
     without_waiting,
 )
 
+LOOKUPS_LIMIT = 1000
+"""Objects that the templates of one parent may look up. Each may be a watch of its own."""
+
+NAME_LIMIT = 253
+"""Characters of the longest name that an object can have."""
+
 
 class TemplateAPI:
     """The queries of one render of one parent."""
@@ -51,6 +58,7 @@ class TemplateAPI:
     __slots__ = (
         "_done",
         "_lenient",
+        "_lookups",
         "_metadata",
         "_no_wait",
         "_ready_when",
@@ -112,6 +120,7 @@ class TemplateAPI:
         self._done: set[Query] = set()
         self._metadata = parent.get("metadata") or {}
         self._lenient = lenient
+        self._lookups = 0
         self.traced = traced
         """Whether values record the fields that they come from."""
         self.start_file()
@@ -230,6 +239,8 @@ class TemplateAPI:
             raise TemplateRuntimeError(
                 f"lookup: {kind} lives in namespaces and the parent has none; write namespace=..."
             )
+        if len(name) > NAME_LIMIT:
+            raise TemplateRuntimeError(f"lookup: no object has a name of {len(name)} characters")
         query = Lookup(api_version=apiVersion, kind=kind, namespace=identity.namespace, name=name)
         answer = self.cluster.answer(query)
         body = answer.objects[0] if answer.objects else None
@@ -326,8 +337,9 @@ class TemplateAPI:
         location = _calling_line()
         if live and isinstance(query, Reference):
             self.live_reads.setdefault(query, location)
-        else:
-            self.asked.setdefault(query, location)
+        elif query not in self.asked:
+            self._count_lookup(query)
+            self.asked[query] = location
         if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, list) else [body]
         return Provenance(
@@ -343,6 +355,12 @@ class TemplateAPI:
             path=() if self.traced else None,
             live=live,
         )
+
+    def _count_lookup(self, query: Query) -> None:
+        """Raises LimitError for a lookup that is one too many."""
+        self._lookups += isinstance(query, (Lookup, Selection))
+        if self._lookups > LOOKUPS_LIMIT:
+            raise LimitError(f"the templates of one parent may look up {LOOKUPS_LIMIT} objects, and this is one more")
 
     def _unknown_answer(self, source: Provenance, why: str, *, needs_permission: bool) -> UnknownValue:
         """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""

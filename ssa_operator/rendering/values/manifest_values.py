@@ -108,6 +108,18 @@ def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownVa
     raise UnfitValueError(_refusal_reason(value))
 
 
+def content_size(value: Any) -> int:
+    """The characters of all texts in plain JSON data or in tracked values; anything else counts as one."""
+    kind = type(value)
+    if kind is dict:
+        return sum(len(key) + content_size(item) for key, item in value.items())
+    if kind is list:
+        return sum(map(content_size, value))
+    if kind is TrackedValue:
+        return content_size(value.value)
+    return len(value) if isinstance(value, str) else 1
+
+
 def _number(value: float) -> int | float:
     if isinstance(value, int):
         if value not in INTEGERS:

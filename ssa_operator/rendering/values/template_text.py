@@ -25,7 +25,7 @@ from ssa_operator.rendering.values.line_marks import (
     resolve_empty_collections,
     without_marks,
 )
-from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, json_text, text_of
+from ssa_operator.rendering.values.manifest_values import Stringlike, content_size, json_data, json_text, text_of
 from ssa_operator.rendering.values.tracked_values import TrackedValue, call_tracked, untracked
 
 OPEN = "\ue000"
@@ -163,9 +163,8 @@ class RenderedText:
                 parts.append(piece)
             elif kind is ValuePiece:
                 value = piece.data
-                if type(value) is str:
-                    size += len(value)
-                elif type(value) is Indented and value.first:
+                size += content_size(value)
+                if type(value) is Indented and value.first:
                     parts.append(" " * value.width)
                 parts.append(_placeholder(len(self.values)))
                 self.values.append(value)
@@ -184,7 +183,7 @@ class RenderedText:
                         value = value.data
                     if isinstance(text, Indented) and text.first:
                         parts.append(" " * text.width)
-                    size += len(value) if isinstance(value, str) else 1
+                    size += content_size(value)
                     parts.append(_placeholder(len(self.values)))
                     self.values.append(value if provenance is None else TrackedValue(value, provenance))
             if size > limits.OUTPUT_LIMIT:

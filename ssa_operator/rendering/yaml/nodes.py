@@ -155,6 +155,22 @@ def _has_name(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocati
     return isinstance(found, str) and found == name
 
 
+def is_written(node: Node, path: FieldPath) -> bool:
+    """Whether the text of the template writes each key of a path, so that none of them comes with a value."""
+    for part in path:
+        below: Node | None = None
+        if isinstance(node, Fields):
+            below = next((value for key, value, _ in node.entries if key == part), None)
+            if below is None:
+                return any(is_written(other, path) for other in node.merged)
+        elif isinstance(node, Items) and isinstance(part, int) and part < len(node.nodes):
+            below = node.nodes[part]
+        if below is None:
+            return False
+        node, path = below, path[1:]
+    return True
+
+
 def find_location(node: Node, path: FieldPath, slots: SlotValues) -> SourceLocation:
     """The location of a field, or of the nearest field around it."""
     location = node.location

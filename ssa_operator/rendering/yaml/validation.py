@@ -2,6 +2,8 @@
 
 Promises:
 - Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
+- Only who writes a manifest instructs the operator: its annotations in a value, such as a block of the parent's spec,
+  are a problem of the document, unless the whole manifest is the value.
 - The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.
 """
 
@@ -29,7 +31,7 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
 )
 from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
+from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location, is_written
 
 
 class _FieldLocations(Struct, frozen=True):
@@ -41,6 +43,10 @@ class _FieldLocations(Struct, frozen=True):
 
     def __call__(self, path: FieldPath) -> SourceLocation:
         return find_location(self.node, (*self.prefix, *path), self.slots)
+
+    def is_written(self, path: FieldPath) -> bool:
+        """Whether the text of the template writes the field's keys."""
+        return is_written(self.node, (*self.prefix, *path))
 
 
 def manifests(node: Node, slots: SlotValues) -> Iterator[Document | RenderProblem | Wait]:
@@ -99,6 +105,7 @@ def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProbl
         if awaited:
             location = location_of(_first_unknown_field(body) or ())
             annotations = _known_annotations(body)
+            annotations = {key: value for key, value in annotations.items() if not _is_foreign(key, location_of)}
             return Wait(
                 location=location,
                 awaited=tuple(dict.fromkeys(awaited)),
@@ -106,7 +113,7 @@ def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProbl
                 dependencies=merge_dependencies(dependencies, _after_dependencies(annotations, location_of)),
                 annotations=annotations,
             )
-    fault = _first_fault(body)
+    fault = _first_fault(body) or _foreign_instruction(body, location_of)
     if fault is not None:
         path, message = fault
         named = _known_identity(body)
@@ -224,6 +231,24 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
                 path: FieldPath = ("metadata", field, key)
                 return path, f"{field_text(path)} must be a string, and this is {kind_of(value)}; write it in quotes"
     return None
+
+
+def _foreign_instruction(body: Any, location_of: _FieldLocations) -> tuple[FieldPath, str] | None:
+    for key in body["metadata"].get("annotations") or ():
+        if _is_foreign(key, location_of):
+            message = (
+                f"the annotation {key} comes with a value, and only the text of a template instructs the operator: "
+                "write it there, or leave it out of the value"
+            )
+            return ("metadata", "annotations", key), message
+    return None
+
+
+def _is_foreign(key: str, location_of: _FieldLocations) -> bool:
+    """Whether an annotation is an instruction that the text of the template doesn't write, in a manifest of its own."""
+    if not key.startswith(PREFIX) or location_of.is_written(("metadata", "annotations", key)):
+        return False
+    return location_of.is_written(("kind",)) or location_of.is_written(("metadata",))
 
 
 def _not_a_string(field: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
@@ -14,10 +15,13 @@ from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.policies.adoption import (
     LAST_APPLIED,
     UNMANAGED,
+    AdoptPolicy,
     adopt_fields_patch,
     belongs_to_former_parent,
     former_managers,
     in_version,
+    may_adopt,
+    may_be_child,
     only_if_absent,
     other_controller,
     without_former_fields,
@@ -276,3 +280,64 @@ def test_a_dry_run_of_an_adoption_lacks_items_of_list_maps_that_are_not_rendered
 def test_an_object_without_former_managers_is_as_the_dry_run_shows_it() -> None:
     answer = child(managedFields=[])
     assert without_former_fields(unlabelled(entry("other")), answer, made(config_map())) is answer
+
+
+INSIDE, OUTSIDE = unlabelled(), unlabelled(namespace="elsewhere")
+CLUSTER_SCOPED = unlabelled(namespace="")
+
+
+@pytest.mark.parametrize(
+    ("policy", "adopted"),
+    [
+        (AdoptPolicy.ALWAYS, [INSIDE, OUTSIDE, CLUSTER_SCOPED]),
+        (AdoptPolicy.IN_NAMESPACE, [INSIDE]),
+        (AdoptPolicy.NEVER, []),
+    ],
+)
+def test_the_setting_adopt_decides_which_objects_a_parent_may_have(
+    policy: AdoptPolicy, adopted: list[LiveObject]
+) -> None:
+    assert [each for each in (INSIDE, OUTSIDE, CLUSTER_SCOPED) if may_adopt(each, parent(), policy)] == adopted
+
+
+def test_a_cluster_scoped_parent_adopts_nothing_by_default() -> None:
+    everywhere = parent(namespace="")
+    for each in (INSIDE, OUTSIDE, CLUSTER_SCOPED):
+        assert not may_adopt(each, everywhere, AdoptPolicy.IN_NAMESPACE)
+
+
+@pytest.mark.parametrize("policy", AdoptPolicy)
+def test_an_object_that_the_operator_created_is_not_adopted_but_applied(policy: AdoptPolicy) -> None:
+    assert may_adopt(child(namespace="elsewhere"), parent(), policy)
+
+
+@pytest.mark.parametrize("policy", AdoptPolicy)
+def test_an_object_of_the_operators_installation_is_never_adopted(policy: AdoptPolicy) -> None:
+    installed = child(labels={"app.kubernetes.io/name": "ssa-operator"}, ownerReferences=[])
+    assert not may_adopt(installed, parent(), policy)
+
+
+def test_a_manifest_of_an_excluded_object_is_refused_with_what_to_do() -> None:
+    plan = make_plan(replace(observed(INSIDE), adopt=AdoptPolicy.NEVER), rendered(config_map()))
+    (step,) = plan.steps
+    assert (step.action, step.problem) == (Action.REFUSE, FailureReason.CONFLICT)
+    assert f"ssa-operator.dev/parent-uid: {PARENT_UID}" in step.reason
+    assert "set `adopt: InNamespace`" in step.reason
+
+
+@pytest.mark.parametrize(
+    ("namespace", "cluster_scope", "recorded", "is_child"),
+    [
+        ("default", False, False, True),
+        ("elsewhere", False, False, False),
+        ("elsewhere", False, True, True),
+        ("elsewhere", True, False, True),
+        ("", False, False, False),
+    ],
+)
+def test_an_object_with_the_label_is_a_child_only_where_the_parent_may_have_one(
+    namespace: str, cluster_scope: bool, recorded: bool, is_child: bool
+) -> None:
+    posing = child(namespace=namespace)
+    records = {posing.identity} if recorded else set()
+    assert may_be_child(posing, parent(), records, cluster_scope=cluster_scope) is is_child

@@ -248,19 +248,20 @@ def test_dependants_do_not_wait_for_an_object_that_is_gone_unless_it_failed() ->
 def test_the_last_known_state_of_a_deleted_object_is_its_final_state(condition: str, end: FinalState) -> None:
     last = {IDENTITY: live_job(condition, deletionTimestamp="2026-01-01T00:00:00Z")}
     hook = {"finalize/Job.batch/default/hook": "done"}
-    found = apply_once.with_final_states(
-        replace(records(), once_records=hook | dict(records().once_records)), last.get, 0.0
-    )
+    before = replace(records(), once_records=hook | dict(records().once_records))
+    found = apply_once.with_final_states(before, last[IDENTITY].parent_uid, last.get, 0.0)
     assert apply_once.once_record(found, IDENTITY) == OnceRecord(records_digest(), end)
     assert found.once_records["finalize/Job.batch/default/hook"] == "done"
-    assert apply_once.with_final_states(records(FinalState.READY), last.get, 0.0) == records(FinalState.READY)
+    ready = records(FinalState.READY)
+    assert apply_once.with_final_states(ready, last[IDENTITY].parent_uid, last.get, 0.0) == ready
+    assert apply_once.with_final_states(before, "another-parent", last.get, 0.0) == before
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, Identity("", "Namespace", "", "team"), Identity("a.b", "C", "d", "e")])
 def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
     seen: list[Identity] = []
     apply_once.with_final_states(
-        apply_once.with_once_record(ParentRecords(), identity, OnceRecord("d")), seen.append, 0.0
+        apply_once.with_once_record(ParentRecords(), identity, OnceRecord("d")), "u", seen.append, 0.0
     )
     assert seen == [identity]
 

@@ -91,6 +91,19 @@ def test_what_is_pruned_does_not_count_unless_names_keep_changing() -> None:
     assert Action.REFUSE in limited(child("old"), new_names=names_of(1), now=NOW).values()
 
 
+def test_children_whose_prune_is_held_up_are_no_more_than_a_parent_may_have() -> None:
+    """Otherwise new names in each spec, and a manifest that waits, would make ever more children."""
+    old = [child(f"old-{number}") for number in range(4)]
+    documents = rendered(*(config_map(name) for name in "abc"))
+    allowed = make_plan(observed(*old[:3], max_children=3), documents)
+    assert Action.REFUSE not in {step.action for step in allowed.steps}
+    refused = [step for step in make_plan(observed(*old, max_children=3), documents).steps if step.problem is not None]
+    assert {step.identity.name for step in refused} == {"a", "b", "c"}
+    assert (
+        "7 children with those that are no longer rendered and not pruned yet, and 6 are allowed" in refused[0].reason
+    )
+
+
 def test_a_parent_that_has_too_many_children_already_keeps_them() -> None:
     own = [child(name) for name in "abc"] + [child(f"kept-{number}", ownerReferences=[]) for number in range(5)]
     assert Action.REFUSE not in limited(*own).values()

@@ -199,4 +199,4 @@ def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
 def test_a_malformed_key_of_a_once_record_names_no_object(word: str) -> None:
     kept = read_parent_records(parent(annotations={ONCE_ANNOTATION: json.dumps({word: "x"})}))
     assert not is_done(kept.once_records, "Job", "web")
-    assert with_final_states(kept, lambda _: None, 0.0) == kept
+    assert with_final_states(kept, "u", lambda _: None, 0.0) == kept

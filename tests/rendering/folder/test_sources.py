@@ -139,6 +139,7 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yaml": "zzz: 1\n"}, "_settings.yaml:1: zzz is not a setting; known are"),
         ({"a.yaml": HEAD, "_settings.yaml": "clusterScope: yes\n"}, "_settings.yaml:1: clusterScope must be true"),
         ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: 0\n"}, "_settings.yaml:1: maxChildren must be a"),
+        ({"a.yaml": HEAD, "_settings.yaml": "adopt: Sometimes\n"}, "_settings.yaml:1: adopt must be Always"),
         ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: yes\n"}, "_settings.yaml:1: maxChildren must be a"),
         ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a"),
         (
