@@ -121,6 +121,21 @@ async def test_a_cluster_role_is_adopted_only_if_the_folder_says_so(
         await desk.gone(ROLES, name)
 
 
+async def test_a_cluster_role_whose_label_was_removed_is_still_the_parents(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, a=ROLE)
+    (templates / ECHOES / "_settings.yaml").write_text(WIDE)
+    name = f"{desk.namespace}-web"
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        await desk.kubectl("label", "clusterrole", name, f"{PARENT_UID_LABEL}-")
+        owner = uid(await desk.read(ECHOES, "web"))
+        await desk.until(ROLES, name, lambda body: body["metadata"]["labels"].get(PARENT_UID_LABEL) == owner)
+        await desk.kubectl("delete", "echo", "web")
+        await desk.gone(ROLES, name)
+
+
 async def test_with_adopt_never_a_parent_gets_only_what_the_operator_created(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

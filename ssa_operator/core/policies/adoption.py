@@ -98,15 +98,17 @@ def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | N
 
 
 def may_adopt(live: LiveObject, parent: LiveObject, policy: AdoptPolicy) -> bool:
-    """Whether a parent may have an object: the operator created it for a parent, or the policy allows its adoption.
+    """Whether a parent may have an object: the operator applied it for a parent, or the policy allows its adoption.
 
-    An object that had the label and lost it counts as one that the operator did not create. Those of an installation of
-    the operator are never adopted: a parent in its namespace could otherwise replace its Deployment.
+    Also after somebody removed its label, the managed fields show that the operator applied it. Those of an
+    installation of the operator are never adopted: a parent in its namespace could otherwise replace its Deployment.
     """
     if live.parent_uid or any(owner.uid == parent.uid for owner in live.owner_references):
         return True
     if live.metadata.labels.get(NAME_LABEL) == MANAGER:
         return False
+    if live.owned_fields():
+        return True
     match policy:
         case AdoptPolicy.ALWAYS:
             return True

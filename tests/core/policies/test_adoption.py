@@ -312,6 +312,13 @@ def test_an_object_that_the_operator_created_is_not_adopted_but_applied(policy: 
 
 
 @pytest.mark.parametrize("policy", AdoptPolicy)
+def test_an_object_whose_label_was_removed_stays_the_parents(policy: AdoptPolicy) -> None:
+    applied = unlabelled(entry("ssa-operator", "Apply"), namespace="elsewhere")
+    assert may_adopt(applied, parent(), policy)
+    assert not may_adopt(unlabelled(entry("other", "Apply"), namespace="elsewhere"), parent(), AdoptPolicy.IN_NAMESPACE)
+
+
+@pytest.mark.parametrize("policy", AdoptPolicy)
 def test_an_object_of_the_operators_installation_is_never_adopted(policy: AdoptPolicy) -> None:
     installed = child(labels={"app.kubernetes.io/name": "ssa-operator"}, ownerReferences=[])
     assert not may_adopt(installed, parent(), policy)
