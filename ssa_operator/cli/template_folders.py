@@ -91,9 +91,10 @@ def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
 
     found = list(definitions)
     refuse_invalid_values(found)
+    kinds = dict(map(_kind_of, found))
     for definition in found:
         _refuse_invalid_schemas(definition)
-    return dict(map(_kind_of, found))
+    return kinds
 
 
 def _refuse_invalid_schemas(definition: Document) -> None:

@@ -194,11 +194,12 @@ def _render_file(
     templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI, seconds: float | None
 ) -> list[Result]:
     """The results of one file, within so many seconds. Raises TimeLimitError."""
+    parent = untracked(variables["object"])
 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
         nodes, slots = _nodes(templates, file, variables)
-        results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots)]
+        results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots, parent)]
         if slots.tracked:
             results = [resolve_wait_namespace(result, api) for result in results]
         if api.file_provenance:

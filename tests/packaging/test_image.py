@@ -53,7 +53,7 @@ def test_credentials_are_read_with_what_is_left_of_the_official_client(pruned: P
     kubeconfig.write_text(json.dumps(_KUBECONFIG))
     run = subprocess.run(
         [sys.executable, "-c", _LOAD, str(kubeconfig)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(pruned), str(ROOT)))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(pruned), str(ROOT))), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=True,

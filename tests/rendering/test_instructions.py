@@ -1,11 +1,11 @@
-"""Only the text of a template instructs the operator: no value of a parent does, however it gets into a manifest."""
+"""Templates instruct the operator: no value of a parent does, however it gets into a manifest."""
 
 from __future__ import annotations
 
 import pytest
 
 from ssa_operator.core.objects.annotations import PREFIX
-from tests.rendering.template_files import FakeClusterView, document, live, manifest, problem, render_with
+from tests.rendering.template_files import FakeClusterView, document, manifest, problem, render_with
 
 GIVEN = {f"{PREFIX}prune": "false"}
 
@@ -32,7 +32,7 @@ def test_an_annotation_of_the_operator_in_a_value_is_refused_with_its_line(block
     meta = {"name": "e", "namespace": "n", "uid": "u", "annotations": GIVEN}
     found = render_with(files, view, spec, metadata=meta)
     (refused,) = found.problems
-    assert f"the annotation {PREFIX}prune comes with a value" in refused.message
+    assert f"the annotation {PREFIX}prune comes with a value of the parent" in refused.message
     assert str(refused).startswith("echoes.example.com/a.yaml.j2:")
     assert [each.identity.name for each in found.documents] == ["b"]
 
@@ -52,11 +52,23 @@ def test_metadata_in_a_value_instruct_nothing(metadata: str) -> None:
     assert "comes with a value" in problem(text, {"metadata": {"name": "c", "annotations": GIVEN}})
 
 
-def test_an_annotation_in_a_looked_up_object_is_refused() -> None:
-    text = METADATA + "  annotations: {{ lookup('v1', 'ConfigMap', 'x').metadata.annotations }}\n"
-    view = FakeClusterView(others=(live("ConfigMap", "x", metadata={"annotations": GIVEN}),))
-    (refused,) = render_with({"a.yaml.j2": text}, view).problems
-    assert "comes with a value" in refused.message
+LITERALS = {
+    "a mapping": "  annotations: {{ {'ssa-operator.dev/prune': 'false'} }}\n",
+    "merge": "  annotations: {{ {'ssa-operator.dev/prune': 'false'} | merge(spec.more) }}\n",
+    "to_yaml": "  annotations:\n    {{ {'ssa-operator.dev/prune': 'false'} | to_yaml | indent(4) }}\n",
+    "keys": "  annotations:\n{% for key, value in {'ssa-operator.dev/prune': 'false'}.items() %}"
+    "    {{ key }}: '{{ value }}'\n{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("block", LITERALS)
+def test_a_mapping_of_the_template_instructs_the_operator(block: str) -> None:
+    metadata = {"name": "e", "namespace": "n", "uid": "u", "annotations": {f"{PREFIX}suspend": "true"}}
+    found = render_with(
+        {"a.yaml.j2": METADATA + LITERALS[block]}, FakeClusterView(), {"more": {"c": "d"}}, metadata=metadata
+    )
+    assert found.problems == ()
+    assert found.documents[0].body["metadata"]["annotations"][f"{PREFIX}prune"] == "false"
 
 
 def test_a_manifest_that_waits_takes_no_instruction_of_a_value() -> None:

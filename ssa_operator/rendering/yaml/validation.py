@@ -33,6 +33,9 @@ from ssa_operator.rendering.values.tracked_values import (
 from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location, is_written
 
+NO_PARENT: Mapping[str, Any] = {}
+"""For manifests in which no parent has a part."""
+
 
 class _FieldLocations(Struct, frozen=True):
     """Finds the source location of a field on demand."""
@@ -49,8 +52,11 @@ class _FieldLocations(Struct, frozen=True):
         return is_written(self.node, (*self.prefix, *path))
 
 
-def manifests(node: Node, slots: SlotValues) -> Iterator[Document | RenderProblem | Wait]:
-    """The manifests of one YAML document: a problem for an invalid one, a wait for one with an unknown value.
+def manifests(
+    node: Node, slots: SlotValues, parent: Mapping[str, Any] = NO_PARENT
+) -> Iterator[Document | RenderProblem | Wait]:
+    """The manifests of one YAML document, rendered for a parent: a problem for an invalid one, a wait for one with an
+    unknown value.
 
     The namespace of a waiting manifest is '' if it names none.
     """
@@ -76,10 +82,12 @@ def manifests(node: Node, slots: SlotValues) -> Iterator[Document | RenderProble
             return
         for index, item in enumerate(untracked(items)):
             yield _manifest(
-                TrackedValue(item, provenance) if provenance else item, _FieldLocations(node, slots, ("items", index))
+                TrackedValue(item, provenance) if provenance else item,
+                _FieldLocations(node, slots, ("items", index)),
+                parent,
             )
     else:
-        yield _manifest(body, _FieldLocations(node, slots))
+        yield _manifest(body, _FieldLocations(node, slots), parent)
 
 
 def _is_list(body: Any) -> bool:
@@ -91,7 +99,7 @@ def _has_text(body: dict[str, Any], field: str, text: str) -> bool:
     return isinstance(found, str) and found == text
 
 
-def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProblem | Wait:
+def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]) -> Document | RenderProblem | Wait:
     dependencies: tuple[Dependency, ...] = ()
     origin_of = None
     if location_of.slots.tracked:
@@ -105,7 +113,9 @@ def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProbl
         if awaited:
             location = location_of(_first_unknown_field(body) or ())
             annotations = _known_annotations(body)
-            annotations = {key: value for key, value in annotations.items() if not _is_foreign(key, location_of)}
+            annotations = {
+                key: value for key, value in annotations.items() if not _is_foreign(key, location_of, parent)
+            }
             return Wait(
                 location=location,
                 awaited=tuple(dict.fromkeys(awaited)),
@@ -113,7 +123,7 @@ def _manifest(body: Any, location_of: _FieldLocations) -> Document | RenderProbl
                 dependencies=merge_dependencies(dependencies, _after_dependencies(annotations, location_of)),
                 annotations=annotations,
             )
-    fault = _first_fault(body) or _foreign_instruction(body, location_of)
+    fault = _first_fault(body) or _foreign_instruction(body, location_of, parent)
     if fault is not None:
         path, message = fault
         named = _known_identity(body)
@@ -233,22 +243,43 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
     return None
 
 
-def _foreign_instruction(body: Any, location_of: _FieldLocations) -> tuple[FieldPath, str] | None:
+def _foreign_instruction(
+    body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
+) -> tuple[FieldPath, str] | None:
     for key in body["metadata"].get("annotations") or ():
-        if _is_foreign(key, location_of):
+        if _is_foreign(key, location_of, parent):
             message = (
-                f"the annotation {key} comes with a value, and only the text of a template instructs the operator: "
-                "write it there, or leave it out of the value"
+                f"the annotation {key} comes with a value of the parent, and only templates instruct the operator: "
+                "write it in the text of the template, or leave it out of the value"
             )
             return ("metadata", "annotations", key), message
     return None
 
 
-def _is_foreign(key: str, location_of: _FieldLocations) -> bool:
-    """Whether an annotation is an instruction that the text of the template doesn't write, in a manifest of its own."""
+def _is_foreign(key: str, location_of: _FieldLocations, parent: Mapping[str, Any]) -> bool:
+    """Whether an annotation is an instruction that the parent may have given, in a manifest that the template gives."""
     if not key.startswith(PREFIX) or location_of.is_written(("metadata", "annotations", key)):
         return False
-    return location_of.is_written(("kind",)) or location_of.is_written(("metadata",))
+    whole = not location_of.is_written(("kind",)) and not location_of.is_written(("metadata",))
+    return not whole and _may_have_given(parent, key)
+
+
+def _may_have_given(parent: Mapping[str, Any], key: str) -> bool:
+    """Whether an instruction is in the parent's labels and annotations, or a part of it in its other fields."""
+    metadata = parent.get("metadata") or {}
+    content = [value for field, value in parent.items() if field not in ("metadata", "status")]
+    return _contains(content, PREFIX.rstrip("/")) or _contains(
+        [metadata.get("labels"), metadata.get("annotations")], key
+    )
+
+
+def _contains(value: Any, words: str) -> bool:
+    """Whether words are in a text or a key of a JSON value."""
+    if isinstance(value, str):
+        return words in value
+    if isinstance(value, Mapping):
+        return any(words in key or _contains(inner, words) for key, inner in value.items())
+    return isinstance(value, list) and any(_contains(inner, words) for inner in value)
 
 
 def _not_a_string(field: str, value: Any) -> str:

@@ -259,7 +259,7 @@ async def test_skipping_verification_is_honoured_with_a_warning_and_the_default_
 
 
 @pytest.mark.parametrize(
-    ("cluster", "words"),
+    ("setting", "words"),
     [
         ({"insecure-skip-tls-verify": "false"}, "cluster c: insecure-skip-tls-verify must be true or false"),
         ({"insecure-skip-tls-verify": 1}, "cluster c: insecure-skip-tls-verify must be true or false"),
@@ -269,10 +269,10 @@ async def test_skipping_verification_is_honoured_with_a_warning_and_the_default_
     ],
 )
 async def test_a_setting_that_would_weaken_the_verification_by_mistake_is_an_error(
-    tmp_path: Path, cluster: dict[str, Any], words: str
+    tmp_path: Path, setting: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(CredentialsError, match=words):
-        await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, **cluster}))
+        await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, **setting}))
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode(errors="surrogatepass")))
