@@ -14,6 +14,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -51,6 +52,9 @@ LASTING = 3
 
 PATIENCE = 90
 """Seconds after which the present output of a command that reads is taken, even if it still changes."""
+
+LIMIT = 300
+"""Seconds after which a command that has not ended fails."""
 
 Run = Callable[[str], Awaitable[str]]
 
@@ -170,8 +174,10 @@ class CommandFailed(RuntimeError):  # noqa: N818 - it may be what a later run of
         self.output = output
 
 
-async def type_in(text: str, folder: Path, kubeconfig: Path) -> str:
-    """What a command prints that the reader types in a folder. Raises CommandFailed."""
+async def type_in(text: str, folder: Path, kubeconfig: Path, limit: float = LIMIT) -> str:
+    """What a command prints that the reader types in a folder. Raises CommandFailed, also if the command has not ended
+    after `limit` seconds.
+    """
     process = await asyncio.create_subprocess_exec(
         "bash",
         "-c",
@@ -184,8 +190,16 @@ async def type_in(text: str, folder: Path, kubeconfig: Path) -> str:
             "KUBECONFIG": str(kubeconfig),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         },
+        start_new_session=True,
     )
-    out, _ = await process.communicate()
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), limit)
+    except TimeoutError:
+        raise CommandFailed(text, f"it has not ended after {limit:g} seconds") from None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
     if process.returncode != 0:
         raise CommandFailed(text, out.decode())
     return out.decode()

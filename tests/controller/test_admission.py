@@ -63,6 +63,21 @@ AT_MOST_NINE = '{% if spec.replicas > 9 %}\n{{ fail("at most 9 replicas") }}\n{%
 REFUSED = f"{ECHOES}/a.yaml.j2:2: at most 9 replicas"
 
 
+def shown_in_the_documentation(namespace: str) -> str:
+    """The message of docs/admission.md, for these templates and an object from standard input."""
+    page = Path(__file__).parents[2] / "docs" / "admission.md"
+    message = next(line for line in page.read_text(encoding="utf-8").splitlines() if "denied the request" in line)
+    ours = {
+        "web.yaml": "STDIN",
+        "deployment.yaml.j2:12": "a.yaml.j2:2",
+        webhook_name("ssa-operator"): webhook_name(namespace),
+    }
+    for theirs, own in ours.items():
+        assert theirs in message
+        message = message.replace(theirs, own)
+    return message
+
+
 class MovedClock:
     """The machine's clock, moved by `seconds`."""
 
@@ -138,6 +153,7 @@ async def test_a_parent_whose_template_fails_is_refused_with_file_line_and_reaso
         await judged.until_refused(echo("web", 10))
         message = await judged.refusal(echo("web", 10))
         assert f'admission webhook "{webhook_name(desk.namespace)}" denied the request: {REFUSED}' in message
+        assert shown_in_the_documentation(desk.namespace) in message
         assert await desk.find(ECHOES, "web") is None
         await desk.apply_until_ready(echo("web", 9))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import transcripts
-from docs.generate.transcripts import ROOT, CommandFailed, lasting, rewritten
+from docs.generate.transcripts import ROOT, CommandFailed, lasting, rewritten, type_in
 
 PAGE = """\
 Text.
@@ -69,6 +69,11 @@ async def test_a_command_may_fail_only_where_the_page_shows_its_error(tmp_path: 
     assert await rewritten(page, tmp_path, run) == page
     with pytest.raises(CommandFailed):
         await rewritten("```console\n$ ssa-operator check\n```\n", tmp_path, run)
+
+
+async def test_a_command_that_does_not_end_fails(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match=r"it has not ended after 0\.1 seconds"):
+        await type_in("sleep 600 & wait", tmp_path, tmp_path, limit=0.1)
 
 
 def test_pages_outside_the_examples_are_transcripts_too() -> None:
