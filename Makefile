@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -161,6 +161,15 @@ sbom: $(INSTALLED) ## List what the image has, with licences, in dist/sbom.cdx.j
 	$(PIP) --python build/runtime install --no-compile --only-binary :all: --require-hashes --requirement constraints/runtime.txt
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file dist/sbom.cdx.json build/runtime/bin/python
+
+# The image that the manifests name
+IMAGE ?= ssa-operator:$(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' ssa_operator/__init__.py)
+
+manifests: $(INSTALLED) ## Write dist/install.yaml: the CRDs and deploy/base in one file; IMAGE=registry.example/ssa-operator:0.1.0 for yours
+	mkdir -p dist
+	for crd in crds/*.yaml; do cat "$$crd" && echo ---; done > dist/install.yaml.new
+	$(BIN)/kubectl kustomize deploy/base | sed 's|image: ssa-operator$$|image: $(IMAGE)|' >> dist/install.yaml.new
+	mv dist/install.yaml.new dist/install.yaml
 
 constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer versions (needs uv)
 	$(COMPILE) pyproject.toml --output-file constraints/runtime.txt
