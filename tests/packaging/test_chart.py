@@ -147,6 +147,25 @@ class TestTemplate:
         assert ("ClusterRole", "ssa-operator") not in objects
         assert objects["ClusterRoleBinding", "ssa-operator"]["roleRef"]["name"] == "mine"
 
+    def test_more_rules_are_bound_to_the_account(self, helm: Path) -> None:
+        rules = [{"apiGroups": ["a.example"], "resources": ["things"], "verbs": ["list", "watch"]}]
+        objects = rendered(helm, rbac__rules=rules)
+        assert objects["ClusterRole", "ssa-operator-templates"]["rules"] == rules
+        binding = objects["ClusterRoleBinding", "ssa-operator-templates"]
+        assert binding["roleRef"]["name"] == "ssa-operator-templates"
+        assert binding["subjects"] == objects["ClusterRoleBinding", "ssa-operator"]["subjects"]
+
+    def test_who_may_view_or_edit_may_view_or_edit_parents(self, helm: Path) -> None:
+        objects = rendered(helm)
+        viewer, editor = (objects["ClusterRole", f"ssa-operator-{name}"] for name in ("viewer", "editor"))
+        aggregated = "rbac.authorization.k8s.io/aggregate-to-"
+        assert {f"{aggregated}{name}" for name in ("view", "edit", "admin")} <= set(viewer["metadata"]["labels"])
+        assert f"{aggregated}view" not in editor["metadata"]["labels"]
+        assert {verb for rule in viewer["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+        parents = {path.stem for path in (ROOT / "crds").glob("*.yaml")}
+        for role in (viewer, editor):
+            assert {f"{rule['resources'][0]}.{rule['apiGroups'][0]}" for rule in role["rules"]} == parents
+
     def test_the_policy_for_secrets_names_the_account(self, helm: Path) -> None:
         objects = rendered(helm, serviceAccount__name="robot")
         policy = objects["ValidatingAdmissionPolicy", "ssa-operator-secrets"]["spec"]

@@ -31,11 +31,12 @@ def test_a_job_may_only_read_unless_it_says_what_it_writes(workflow: Path) -> No
 
 def test_a_release_states_where_its_files_come_from() -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
-    for name in ("wheel", "image"):
+    for name in ("wheel", "image", "chart"):
         assert jobs[name]["permissions"]["attestations"] == "write"
         assert any(step.get("uses", "").startswith("actions/attest@") for step in jobs[name]["steps"])
     assert {"ci", "wheel"} <= set(jobs["pypi"]["needs"])
     assert jobs["image"]["needs"] == ["ci"]
+    assert jobs["chart"]["needs"] == ["image"]
 
 
 @pytest.mark.slow
