@@ -275,3 +275,13 @@ class TestRelease:
         assert short_names() == '["echo","ech"]'
         run(*release, str(CHART))
         assert short_names() == '["echo"]'
+
+    def test_replicas_can_become_one_again(self, release: list[str], kubectl: Kubectl) -> None:
+        def strategy() -> str:
+            shown = "jsonpath={.spec.strategy.type}"
+            return kubectl("get", f"--namespace={NAMESPACE}", "deployment/ssa-operator", f"--output={shown}")
+
+        run(*release, str(CHART), "--set=replicas=2")
+        assert strategy() == "RollingUpdate"
+        run(*release, str(CHART), "--set=replicas=1")
+        assert strategy() == "Recreate"
