@@ -18,7 +18,7 @@ import ssl
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 UNUSED = (
@@ -58,16 +58,12 @@ def shared_objects(folders: Iterable[Path]) -> Iterator[Path]:
                 yield path
 
 
-def libraries(programs: Sequence[Path]) -> set[Path]:
-    """The shared libraries that programs and shared objects are linked with, the dynamic linker included. Raises
-    SystemExit if one is missing.
-    """
-    listed = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False).stdout
-    missing = [line.strip() for line in listed.splitlines() if "not found" in line]
-    if missing:
-        raise SystemExit(f"root.py: shared libraries are missing: {', '.join(sorted(set(missing)))}")
-    words = (word for line in listed.splitlines() if line.startswith("\t") for word in line.split())
-    return {Path(word) for word in words if word.startswith("/")}
+def linked(listed: str) -> set[Path]:
+    """The shared libraries in the output of ldd, the dynamic linker included. Raises SystemExit if one is missing."""
+    lines = [line.split() for line in listed.splitlines() if line.startswith("\t")]
+    if missing := sorted({words[0] for words in lines if words[-2:] == ["not", "found"]}):
+        raise SystemExit(f"root.py: shared libraries are missing: {', '.join(missing)}")
+    return {Path(word) for words in lines for word in words if word.startswith("/")}
 
 
 def copy(path: Path, root: Path) -> None:
@@ -120,17 +116,19 @@ def record_packages(files: Iterable[Path], root: Path) -> None:
     """Write an entry for each Debian package that one of the files belongs to."""
     if shutil.which("dpkg-query") is None:
         return
-    names = set()
-    for path in files:
-        # /lib is a link to /usr/lib; a package may name either.
-        for known in {path, path.parent.resolve() / path.name, Path("/", *path.parts[2:])}:
-            owner = subprocess.run(["dpkg-query", "-S", str(known)], capture_output=True, text=True, check=False).stdout
-            names |= {line.partition(": ")[0] for line in owner.splitlines() if not line.startswith("diversion")}
+    # A package may name a file under /lib, under /usr/lib, where it is linked to, or the other way round.
+    paths = {str(path) for file in files for path in (file, file.resolve(), Path("/", *file.parts[2:]))}
+    owners = subprocess.run(["dpkg-query", "-S", *sorted(paths)], capture_output=True, text=True, check=False).stdout
+    names = {line.partition(": ")[0] for line in owners.splitlines() if not line.startswith("diversion ")}
     folder = root / "var/lib/dpkg/status.d"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted(names):
-        entry = subprocess.run(["dpkg-query", "-s", name], capture_output=True, text=True, check=True).stdout
-        (folder / name.partition(":")[0]).write_text(entry, encoding="utf-8")
+    if names:
+        entries = subprocess.run(
+            ["dpkg-query", "-s", *sorted(names)], capture_output=True, text=True, check=True
+        ).stdout
+        for entry in entries.strip().split("\n\n"):
+            name = entry.partition("\n")[0].removeprefix("Package: ")
+            (folder / name).write_text(entry + "\n", encoding="utf-8")
     shutil.copy("/etc/os-release", root / "etc/os-release")
 
 
@@ -145,12 +143,13 @@ def fill(environment: Path, root: Path) -> None:
         path.write_text(text, encoding="utf-8")
     copy_certificate_authorities(root)
     objects = [program.resolve(), *shared_objects((standard, environment))]
-    needed = {each for each in libraries(objects) if not each.is_relative_to(environment)}
+    listed = subprocess.run(["ldd", *map(str, objects)], capture_output=True, text=True, check=False).stdout
+    needed = {each for each in linked(listed) if not each.is_relative_to(environment)}
     for path in (program, *sorted(needed)):
         copy(path, root)
     record_packages((program.resolve(), Path(os.__file__), *needed), root)
-    (root / "app").mkdir()
-    (root / "tmp").mkdir()
+    (root / "app").mkdir(exist_ok=True)
+    (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     subprocess.run(["ldconfig", "-r", str(root)], check=True)
 

@@ -35,6 +35,7 @@ LARGEST = 60e6
 """Bytes of all compressed layers."""
 
 FOLDER = "echoes.example.com"
+TEXTS = {path.name: path.read_text() for path in (ROOT / "templates" / FOLDER).iterdir()}
 STARTS = 5
 PATIENCE = 60
 
@@ -76,19 +77,18 @@ class Installed:
         self.kubectl("wait", "--for=condition=Ready", f"--timeout={PATIENCE}s", f"echo/{name}")
 
 
-def config_map(folder: Path, generation: int) -> Path:
+def config_map(folder: Path, generation: int, texts: Mapping[str, str]) -> None:
     """A folder as the kubelet writes a ConfigMap's volume: links into `..data`, which is replaced at once."""
     data = folder / f"..{generation}"
     data.mkdir(parents=True)
-    for path in (ROOT / "templates" / FOLDER).iterdir():
-        (data / path.name).write_text(path.read_text() + f"# {generation}\n")
-        link = folder / path.name
+    for name, text in texts.items():
+        (data / name).write_text(text)
+        link = folder / name
         if not link.is_symlink():
-            link.symlink_to(f"..data/{path.name}")
+            link.symlink_to(f"..data/{name}")
     new = folder / "..data_tmp"
     new.symlink_to(data.name)
     new.rename(folder / "..data")
-    return folder
 
 
 def answer(url: str) -> int:
@@ -144,8 +144,8 @@ def build(podman: Podman, base: str, arguments: Sequence[str], folder: Path) -> 
         context = folder / tag.partition(":")[2]
         copied = context / "templates" / FOLDER
         copied.mkdir(parents=True)
-        for path in (ROOT / "templates" / FOLDER).iterdir():
-            (copied / path.name).write_text(path.read_text())
+        for name, content in TEXTS.items():
+            (copied / name).write_text(content)
         (context / "Dockerfile").write_text(text)
         podman.build(tag, context)
 
@@ -169,7 +169,7 @@ def check_content(podman: Podman) -> None:
 def check_sources(podman: Podman, installed: Installed, folder: Path) -> None:
     """Reconcile an Echo with templates from each source."""
     mounted = folder / "config-map"
-    config_map(mounted, 1)
+    config_map(mounted, 1, TEXTS)
     sources = {
         "templates of the image": (EXAMPLES, ()),
         "an own image FROM ours": (OWN, ()),
@@ -180,21 +180,18 @@ def check_sources(podman: Podman, installed: Installed, folder: Path) -> None:
         with operating(podman, installed, image, *volumes):
             installed.echo(f"echo-{number}")
             if name == "a ConfigMap":
-                change_config_map(installed, mounted)
+                change_config_map(installed, mounted, f"echo-{number}")
         installed.kubectl("delete", "echoes", "--all")
         say(f"{name}: an Echo became ready")
 
 
-def change_config_map(installed: Installed, mounted: Path) -> None:
+def change_config_map(installed: Installed, mounted: Path, name: str) -> None:
     """Check that the operator renders a changed ConfigMap without a restart."""
-    path = ROOT / "templates" / FOLDER / "deployment.yaml.j2"
-    text = path.read_text().replace("metadata:\n", "metadata:\n  annotations: {changed: 'yes'}\n", 1)
-    if "annotations: {changed" not in text:
-        raise Broken(f"{path} has no metadata to change")
-    config_map(mounted, 2)
-    (mounted / "..2" / path.name).write_text(text)
-    changed = "--for=jsonpath={.metadata.annotations.changed}=yes"
-    installed.kubectl("wait", changed, f"--timeout={PATIENCE}s", "deployments", "--all")
+    text = TEXTS["deployment.yaml.j2"]
+    changed = text.replace("metadata:\n", "metadata:\n  annotations: {changed: 'yes'}\n", 1)
+    config_map(mounted, 2, {**TEXTS, "deployment.yaml.j2": changed})
+    annotation = "--for=jsonpath={.metadata.annotations.changed}=yes"
+    installed.kubectl("wait", annotation, f"--timeout={PATIENCE}s", f"deployment/{name}")
     say("a ConfigMap: the operator renders a changed one without a restart")
 
 
