@@ -151,7 +151,9 @@ def fill(environment: Path, root: Path) -> None:
     (root / "app").mkdir(exist_ok=True)
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
-    subprocess.run(["ldconfig", "-r", str(root)], check=True)
+    # A user's PATH may lack the folder of the administrator's programs.
+    search = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin"))
+    subprocess.run([shutil.which("ldconfig", path=search) or "ldconfig", "-r", str(root)], check=True)
 
 
 if __name__ == "__main__":
