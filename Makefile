@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ test-faults: $(INSTALLED) ## Play the whole fault matrix (10 minutes) and write 
 
 test-perturbations: $(INSTALLED) ## Crash, delay and blind the operator at each point of each story, and write the table into docs/reliability.md
 	$(BIN)/python -m tests.perturbations $(ARGS)
+
+test-image: $(INSTALLED) ## Build the image with podman, measure it, and run it with templates from each source (docs/install.md)
+	$(BIN)/python -m tests.image $(ARGS)
 
 # The oldest API server that is supported, built from Go modules beside those of `ssa-operator cluster`. kwok is the same.
 SKEW = 1.34.4
