@@ -23,7 +23,15 @@ from ssa_operator.devcluster import build, release
 from ssa_operator.devcluster.file_lock import hold_lock
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
-from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, STORAGE, UnavailableError
+from ssa_operator.devcluster.versions import (
+    CONTROLLERS,
+    ETCD,
+    KUBERNETES,
+    KWOK,
+    PROGRAMS,
+    STORAGE,
+    UnavailableError,
+)
 
 CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"
 """Folder of the programs of the local control plane. Default: ssa-operator in XDG_CACHE_HOME."""
@@ -87,7 +95,7 @@ async def acquire(
         return _check_complete(_assets(locations), PROGRAMS)
     except UnavailableError as error:
         reasons.append(f"{ASSETS_VARIABLE}: {error}")
-        if locations.assets is not None:
+        if locations.assets is not None and programs != CONTROLLERS:  # else the start has reported it
             report(Progress(message=f"Not using {ASSETS_VARIABLE}: {error}"))
     folder = locations.directory / "bin"
     try:

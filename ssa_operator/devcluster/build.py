@@ -81,8 +81,8 @@ async def build(cache: Path, folder: Path, programs: Sequence[str], report: Prog
 
 
 async def remove_cache(cache: Path, report: ProgressCallback) -> None:
-    """Removes the working folder of the builds, if there is one."""
-    if _work(cache).exists():
+    """Removes the working folder of the builds, unless another version of ssa-operator builds in it."""
+    if _work(cache).exists() and not is_alive(_work(cache)):
         report(Progress(message="Removing the build cache"))
         await asyncio.to_thread(shutil.rmtree, _work(cache))
 

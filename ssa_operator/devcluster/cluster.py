@@ -37,7 +37,7 @@ from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
 from ssa_operator.devcluster.file_lock import hold_lock
 from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
-from ssa_operator.devcluster.versions import PROGRAMS, STORAGE
+from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
 """Folder of the state of local control planes. Default: ssa-operator in XDG_STATE_HOME."""
@@ -213,7 +213,7 @@ async def start(
         group = cluster.own_group()
         try:
             on_api_server(cluster)
-            programs = await binaries.acquire(locations, report)
+            programs = await binaries.acquire(locations, report, CONTROLLERS)
             cluster = await _start_controllers(spec, cluster, programs)
             if spec.detached:
                 await group.detach()

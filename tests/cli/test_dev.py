@@ -77,7 +77,7 @@ async def test_ctrl_c_ends_the_screen_in_order(tmp_path: Path, templates: Path) 
         await shown.shows("Echo default/hello", "q quit")
         shown.press("\x03")
         assert await shown.ended() == 0
-        assert "Traceback" not in shown.raw.decode()
+        assert "Traceback" not in shown.raw.decode(errors="replace")
 
 
 class FirstStart:
@@ -124,7 +124,7 @@ async def test_an_echo_is_reconciled_while_the_controllers_are_compiled(
     async with terminal(*arguments, **first_start.environment) as shown:
         await shown.shows(WAITS, "Echo default/hello", "Deployment default/hello")
         assert "Pod default" not in shown.text
-        assert "The first start gets etcd and kube-apiserver" in shown.raw.decode()
+        assert "The first start gets etcd and kube-apiserver" in shown.raw.decode(errors="replace")
         found = await clusters.status("default")
         assert found.state == "running"
         assert found.message == "the API server is ready; kube-controller-manager, kube-scheduler, kwok will follow"
@@ -157,3 +157,19 @@ async def test_a_dev_that_is_killed_while_it_compiles_leaves_what_the_next_one_g
     assert not processes.is_alive(first_start.cache / "control-plane" / "build")
     assert not (tmp_path / "state" / "clusters" / "default").exists()
     assert first_start.builds() == ["kube-apiserver", "kube-scheduler", "kube-scheduler"]
+
+
+@pytest.mark.slow
+async def test_a_dev_whose_controllers_can_not_be_compiled_ends_with_the_reason(
+    tmp_path: Path, templates: Path, first_start: FirstStart
+) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, **first_start.environment, GO_FAILS="kwok") as shown:
+        await shown.shows(WAITS, "Deployment default/hello")
+        first_start.gate.touch()
+        assert await shown.ended() == 1
+        text = " ".join(shown.text.split())
+        assert "no module of kwok" in text
+        assert "Traceback" not in shown.raw.decode(errors="replace")
+    assert not (tmp_path / "state" / "clusters" / "default").exists()

@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def block(kind: str) -> str:
     """The first block of a kind."""
-    return re.findall(rf"(?s)```{kind}\n(.*?)```", README)[0]
+    return str(re.findall(rf"(?s)```{kind}\n(.*?)```", README)[0])
 
 
 def test_the_template_is_the_beginning_of_the_examples_own() -> None:
