@@ -41,8 +41,8 @@ ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 
 _FIRST_START = (
     "The first start gets etcd and kube-apiserver, and then kube-controller-manager, kube-scheduler and kwok. It "
-    "downloads what is published for this machine and compiles the rest. All five take about 11 minutes on two cores. "
-    "Later starts take seconds."
+    "downloads what is published for this machine and compiles the rest, which takes about 11 minutes on two cores for "
+    "all five. Later starts take seconds."
 )
 
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
