@@ -56,6 +56,8 @@ def svg(screen: pyte.Screen) -> str:
             line.append("".join(cell.data for cell in same), style)
         console.print(line)
     drawn = console.export_svg(title="ssa-operator dev", unique_id="dev")
+    # Some programs drop the blanks at the beginning of a text, which indent the tree.
+    drawn = drawn.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return "\n".join(line.rstrip() for line in _FONT_FACES.sub("", drawn).splitlines()) + "\n"
 
 

@@ -23,6 +23,12 @@ def screen(output: str) -> pyte.Screen:
     return made
 
 
+def test_the_indentation_of_a_tree_stays() -> None:
+    drawn = picture.svg(screen("    └── Pod"))
+    assert drawn.startswith('<svg xml:space="preserve"')
+    assert "&#160;&#160;&#160;&#160;└──&#160;Pod" in drawn
+
+
 def test_a_picture_has_the_characters_and_colours_of_the_screen() -> None:
     drawn = picture.svg(screen("└── Pod <a>  \x1b[31mFailed\x1b[0m\r\n\x1b[7mq quit\x1b[0m"))
     assert "└── Pod <a>" in texts(drawn)
