@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs picture schemas transcripts lint format check constraints clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -140,6 +140,15 @@ soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file de
 docs: $(INSTALLED) ## Write docs/commands.md, docs/reference and the table of licences from the code
 	$(BIN)/python -m docs.generate commands
 
+diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them
+	$(BIN)/python -m docs.generate diagrams
+
+site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
+	$(PYTHON) -m docs.generate.site
+	$(PYTHON) -m venv build/site
+	build/site/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: --require-hashes --requirement constraints/site.txt
+	NO_MKDOCS_2_WARNING=1 build/site/bin/python -m mkdocs build --strict
+
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
 	$(BIN)/python -m docs.generate schemas
 
@@ -174,6 +183,7 @@ constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer
 		$(addprefix --constraints constraints/,runtime.txt platforms.in)
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
 	$(COMPILE) constraints/release.in --output-file constraints/release.txt
+	$(COMPILE) constraints/site.in --output-file constraints/site.txt
 	$(COMPILE) pyproject.toml --extra admission --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
