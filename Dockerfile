@@ -1,7 +1,8 @@
-# The operator with the templates and CRDs of this repository:  docker build -t ssa-operator .
+# The operator alone:                                           docker build -t ssa-operator .
+# The operator with the templates and CRDs of this repository:  docker build -t ssa-operator --target examples .
 # An image that restarts when its code changes, for Tilt:       docker build -t ssa-operator --target dev .
 # With the webhook of `run --admission`:                        docker build -t ssa-operator --build-arg PINS=admission .
-# The classic builder is enough (DOCKER_BUILDKIT=0). BASE is any image that has Python 3.11 or later as `python`.
+# The classic builder is enough (DOCKER_BUILDKIT=0). BASE is any image with glibc that has Python 3.11 or later as `python`.
 ARG BASE=python:3.13-slim
 
 
@@ -28,21 +29,21 @@ RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-d
  && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv
 
 
-FROM ${BASE} AS base
+FROM environment AS root
+COPY deploy/image/root.py deploy/image/
+RUN /opt/venv/bin/python -I deploy/image/root.py /opt/venv /root-of-the-image
+
+
+FROM ${BASE} AS dev
 COPY --from=environment /opt/venv /opt/venv
-# A numeric user, so that the kubelet can check runAsNonRoot. It has no home and writes only temporary files of a client
-# certificate, if it has a kubeconfig. Its entry in /etc/passwd sets its group: the kubelet reads only the number of the user
-# from an image, and a user without an entry would be in root's group.
+# A numeric user, so that the kubelet can check runAsNonRoot. Its entry in /etc/passwd sets its group: the kubelet reads only the
+# number of the user from an image, and a user without an entry would be in root's group.
 RUN echo 'ssa-operator:x:65532:65532::/tmp:/usr/sbin/nologin' >>/etc/passwd && echo 'ssa-operator:x:65532:' >>/etc/group
-ENV PATH=/opt/venv/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# The code in /app takes precedence over the installed one. The user owns all of /app, because Tilt writes changed files there.
+ENV PATH=/opt/venv/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONPATH=/app
 WORKDIR /app
 EXPOSE 8080
 USER 65532:65532
-
-
-FROM base AS dev
-# The code in /app takes precedence over the installed one. The user owns all of /app, because Tilt writes changed files there.
-ENV PYTHONPATH=/app
 COPY --chown=65532:65532 ssa_operator ssa_operator
 COPY --chown=65532:65532 crds crds
 COPY --chown=65532:65532 templates templates
@@ -50,9 +51,22 @@ COPY --chown=65532:65532 templates templates
 ENTRYPOINT ["watchfiles", "--filter", "python", "ssa-operator run", "/app/ssa_operator"]
 
 
-# Docker builds the last stage if the command names none.
-FROM base
-COPY crds crds
-COPY templates templates
+# No shell and no package manager: Python, the operator and its dependencies. It writes only temporary files of a client
+# certificate, if it has a kubeconfig. Templates and CRDs come as volumes, or with an image FROM this one.
+FROM scratch AS alone
+COPY --from=root /root-of-the-image /
+ENV PATH=/opt/venv/bin HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /app
+EXPOSE 8080
+USER 65532:65532
 ENTRYPOINT ["ssa-operator"]
 CMD ["run"]
+
+
+FROM alone AS examples
+COPY crds crds
+COPY templates templates
+
+
+# Docker builds the last stage if the command names none.
+FROM alone

@@ -14,7 +14,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover docs schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,9 +24,12 @@ install: $(INSTALLED) ## Create or update the environment in .venv
 run: $(INSTALLED) ## Run a local control plane, the examples and the operator, and show the objects live
 	$(BIN)/ssa-operator dev $(ARGS)
 
-rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/
+rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/, and the chart's permissions without them
 	$(BIN)/ssa-operator rbac $(ARGS) > deploy/base/rbac.yaml.new
 	mv deploy/base/rbac.yaml.new deploy/base/rbac.yaml
+	mkdir -p build/no-templates
+	$(BIN)/ssa-operator rbac --templates build/no-templates > deploy/chart/files/rbac-alone.yaml.new
+	mv deploy/chart/files/rbac-alone.yaml.new deploy/chart/files/rbac-alone.yaml
 
 test: $(INSTALLED) ## Run the tests, including those on the local control plane, without the slow ones
 	$(PYTEST) -m "not slow" $(ARGS)
@@ -42,6 +45,9 @@ test-faults: $(INSTALLED) ## Play the whole fault matrix (10 minutes) and write 
 
 test-perturbations: $(INSTALLED) ## Crash, delay and blind the operator at each point of each story, and write the table into docs/reliability.md
 	$(BIN)/python -m tests.perturbations $(ARGS)
+
+test-image: $(INSTALLED) ## Build the image with podman, measure it, and run it with templates from each source (docs/install.md)
+	$(BIN)/python -m tests.image $(ARGS)
 
 # The oldest API server that is supported, built from Go modules beside those of `ssa-operator cluster`. kwok is the same.
 SKEW = 1.34.4
@@ -137,8 +143,20 @@ soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file de
 docs: $(INSTALLED) ## Write docs/commands.md, docs/reference and the table of licences from the code
 	$(BIN)/python -m docs.generate commands
 
+diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them
+	$(BIN)/python -m docs.generate diagrams
+
+site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
+	$(PYTHON) -m docs.generate.site
+	$(PYTHON) -m venv build/site
+	build/site/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: --require-hashes --requirement constraints/site.txt
+	NO_MKDOCS_2_WARNING=1 build/site/bin/python -m mkdocs build --strict
+
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
 	$(BIN)/python -m docs.generate schemas
+
+picture: $(INSTALLED) ## Take the picture of the screen of ssa-operator dev (docs/dev.svg) from a session on a local control plane
+	$(BIN)/python -m docs.generate picture
 
 transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page
 	$(BIN)/python -m docs.generate transcripts $(ARGS)
@@ -163,9 +181,9 @@ sbom: $(INSTALLED) ## List what the image has, with licences, in dist/sbom.cdx.j
 		--output-file dist/sbom.cdx.json build/runtime/bin/python
 
 # The image that the manifests name
-IMAGE ?= ssa-operator:$(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' ssa_operator/__init__.py)
+IMAGE ?= ssa-operator:$(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' ssa_operator/__init__.py)-examples
 
-manifests: $(INSTALLED) ## Write dist/install.yaml: the CRDs and deploy/base in one file; IMAGE=registry.example/ssa-operator:0.1.0 for yours
+manifests: $(INSTALLED) ## Write dist/install.yaml: the CRDs and deploy/base in one file; IMAGE=registry.example/ssa-operator:0.1.0-examples for yours
 	mkdir -p dist
 	for crd in crds/*.yaml; do cat "$$crd" && echo ---; done > dist/install.yaml.new
 	$(BIN)/kubectl kustomize deploy/base | sed 's|image: ssa-operator$$|image: $(IMAGE)|' >> dist/install.yaml.new
@@ -177,6 +195,7 @@ constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer
 		$(addprefix --constraints constraints/,runtime.txt platforms.in)
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
 	$(COMPILE) constraints/release.in --output-file constraints/release.txt
+	$(COMPILE) constraints/site.in --output-file constraints/site.txt
 	$(COMPILE) pyproject.toml --extra admission --extra dev --extra graph --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 

@@ -1,7 +1,8 @@
 """`python -m docs.generate`: writes docs/commands.md, docs/reference and the table of licences.
 
-With `transcripts` it writes what the commands of all pages print, and with `schemas` the schemas of Kubernetes' kinds
-that come with the package.
+With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
+come with the package, with `diagrams` the images in docs/diagrams, and with `picture` the picture of the screen of
+`ssa-operator dev`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import licences, reference, reference_pages, schemas, transcripts
+from docs.generate import diagrams, licences, picture, reference, reference_pages, schemas, transcripts
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
-    parser.add_argument("part", choices=("commands", "schemas", "transcripts"))
+    parser.add_argument("part", choices=("commands", "diagrams", "picture", "schemas", "transcripts"))
     parser.add_argument("pages", nargs="*", help="pages of transcripts (default: all that have commands)")
     options = parser.parse_args()
+    if options.part == "diagrams":
+        diagrams.write()
+        return
     if options.part == "schemas":
         print(f"{asyncio.run(schemas.write_schemas()).relative_to(transcripts.ROOT)} is written")
+        return
+    if options.part == "picture":
+        picture.write(asyncio.run(picture.taken()))
+        print(f"{picture.PICTURE.relative_to(transcripts.ROOT)} is written")
         return
     if options.part == "transcripts":
         for page, text in asyncio.run(transcripts.made_again(options.pages)):

@@ -110,7 +110,7 @@ def show_progress() -> Iterator[ProgressCallback]:
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _ProgressLines(console.print)
+        yield ProgressLines(console.print)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -132,7 +132,7 @@ def show_progress() -> Iterator[ProgressCallback]:
         yield report
 
 
-class _ProgressLines:
+class ProgressLines:
     """Prints a step when it starts, and after each tenth."""
 
     def __init__(self, write: Any) -> None:

@@ -28,6 +28,7 @@ from rich.console import Console, Group
 from rich.live import Live as Screen
 
 from ssa_operator.cli import logging_setup, printing
+from ssa_operator.cli.dev_cluster import LocalCluster
 from ssa_operator.cli.dev_screen import Request, Row, Scene, ScreenState, draw, on_key
 from ssa_operator.cli.keyboard import keyboard
 from ssa_operator.cli.listings import Watches
@@ -71,7 +72,7 @@ class DevConsole:
 
     templates: Sequence[Path]
 
-    kubeconfig: Path
+    cluster: LocalCluster
 
     _state: ScreenState = field(default_factory=ScreenState)
 
@@ -129,6 +130,7 @@ class DevConsole:
             errors=tuple(dict.fromkeys(errors)),
             events=sorted(about, key=event_time)[-EVENTS_LIMIT:],
             log=log,
+            cluster_note=self.cluster.note,
         )
 
     def _with_children(self, parent: dict[str, Any], now: float) -> dict[str, Any]:
@@ -180,7 +182,9 @@ class DevConsole:
             return
         words = [request.value, f"{resource.name}/{identity.name}"]
         words += [child] if child and request is Request.BLAME else []
-        options = [f"--templates={folder}" for folder in self.templates] + [f"--kubeconfig={self.kubeconfig}"]
+        options = [f"--templates={folder}" for folder in self.templates] + [
+            f"--kubeconfig={self.cluster.cluster.kubeconfig}"
+        ]
         options += [f"--values={file}" for file in self.operator.options.installation.values]
         options += [f"--namespace={identity.namespace}"] if identity.namespace else []
         self._state = replace(self._state, notice=f"{' '.join(words)} …")

@@ -2,7 +2,7 @@
 
 Promises:
 - The screen has exactly the lines of the terminal, from 80x24 on: a title, the tree, the whole message of the selected
-  line, errors and Events, and the keys.
+  line, errors and Events, and the keys. While the cluster is still starting, a line below the title says so.
 - The selected line is always visible. It stays the same object while others come and go.
 - An error of a template is shown with its file and line as long as it lasts. Events are shown with the newest last.
 - A key changes the screen, or names a request for the selected parent. Drawing and keys change nothing else.
@@ -91,6 +91,9 @@ class Scene(Struct, frozen=True, kw_only=True):
     log: Sequence[str] = ()
     """The newest lines of the operator's log, the oldest first."""
 
+    cluster_note: str = ""
+    """What the cluster's start still does, empty if it is complete."""
+
     def rows(self, now: float) -> list[Row]:
         """The lines of the tree. `now` is in seconds since the epoch."""
         found = [Row(line, parent) for parent in self.parents for line in lines(parent, now)]
@@ -162,15 +165,17 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     selected = state.at(rows)
     message = _wrapped(rows[selected].line.message or rows[selected].line.note, width)[:MESSAGE_LINES]
     remarks = _remarks(scene)
-    free = max(height - 2 - MIN_TREE - (len(message) + 1 if message else 0), 0)
+    head = [_bar(_title(scene), width), *([Text(scene.cluster_note, "yellow")] if scene.cluster_note else [])]
+    height_left = height - 1 - len(head)
+    free = max(height_left - MIN_TREE - (len(message) + 1 if message else 0), 0)
     remarks = remarks[-min(EVENT_LINES, max(free - 1, 0)) :] if free > 1 else []
     below = [_rule("", width), *(Text(line) for line in message)] if message else []
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
-    room = max(height - 2 - len(below), 1)
+    room = max(height_left - len(below), 1)
     first = max(min(selected - room // 2, len(rows) - room), 0)
     tree = [_row(row, place == selected, width) for place, row in enumerate(rows[first:], first)][:room]
     filled = [*tree, *([Text("")] * (room - len(tree))), *below]
-    return _fitted([_bar(_title(scene), width), *filled], _bar(state.notice or KEYS, width), size)
+    return _fitted([*head, *filled], _bar(state.notice or KEYS, width), size)
 
 
 def _fitted(above: list[Text], last: Text, size: tuple[int, int]) -> list[Text]:

@@ -2,6 +2,7 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
+- The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
 - A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, it fails and names
   the example and the reason.
@@ -20,6 +21,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from ssa_operator.cli import connection, session
+from ssa_operator.cli.cluster import ProgressLines
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
 from ssa_operator.cli.dev_console import AS_DEV, DevConsole
@@ -29,6 +31,7 @@ from ssa_operator.core.objects.identity import split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
+from ssa_operator.devcluster.progress import ignore_progress
 from ssa_operator.kube.api import request
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -68,12 +71,17 @@ class DevSession(Struct, frozen=True, kw_only=True):
         """Run until interrupted, or with `until_ready` until the examples are Ready. Raises CommandError."""
         examples = _load(self.examples)
         console = Console(highlight=False)
-        stop = session.stop_on_signal()
-        async with local_cluster(self.name) as cluster, connection.connect(_target(cluster.kubeconfig)) as client:
+        report = ignore_progress if console.is_terminal else ProgressLines(Console(stderr=True, highlight=False).print)
+        async with (
+            # Without the controllers no example would be ready in time.
+            local_cluster(self.name, report, complete=self.until_ready is not None) as local,
+            connection.connect(_target(local.cluster.kubeconfig)) as client,
+        ):
+            stop = session.stop_on_signal()  # only now: Ctrl-C ends a start at once
             await session.install(client, self.crds)
             mapper = RESTMapper(client)
             await _apply(client, mapper, examples)
-            console.print(f"In another terminal: export KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
+            console.print(f"In another terminal: export KUBECONFIG={local.cluster.kubeconfig}", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
@@ -82,13 +90,16 @@ class DevSession(Struct, frozen=True, kw_only=True):
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(session.serve(operator, stop))
+                    completion = group.create_task(local.complete())
                     if console.is_terminal:
                         dev_console = DevConsole(
-                            operator=operator, client=client, templates=self.templates, kubeconfig=cluster.kubeconfig
+                            operator=operator, client=client, templates=self.templates, cluster=local
                         )
                         group.create_task(dev_console.run(console, stop))
                     if self.until_ready is not None:
                         group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
+                    await stop.wait()
+                    completion.cancel()
             except* CommandError as errors:
                 raise errors.exceptions[0] from None
 

@@ -89,8 +89,8 @@ async def _connected(options: ExplorationOptions) -> AsyncIterator[Client]:
                 raise CommandError(
                     f"{error.name} is missing; install it with pip install 'ssa-operator[dev]'", code=INVALID
                 ) from error
-            cluster = await stack.enter_async_context(local_cluster(options.name))
-            target = connection.Target(kubeconfig=str(cluster.kubeconfig))
+            local = await stack.enter_async_context(local_cluster(options.name))
+            target = connection.Target(kubeconfig=str(local.cluster.kubeconfig))
         client = await stack.enter_async_context(connection.connect(target))
         if options.target is None:
             folders = dict.fromkeys(folder for suite in options.suites for folder in suite.crds if folder.exists())

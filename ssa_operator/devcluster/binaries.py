@@ -2,19 +2,18 @@
 
 Promises:
 - The sources are tried in this order: KUBEBUILDER_ASSETS, the user's cache, the official releases, a build from Go
-  modules.
-- A folder in the cache is complete: it gets its name after its last file.
+  modules. A program that one source lacks comes from the next.
+- A program in the cache is complete, because it gets its name last. A start that is killed keeps what it has completed,
+  and the next start goes on with the rest.
 - One process downloads or builds; other processes wait for it.
 - If every source fails, one error names each of them with its reason.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
-import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import platformdirs
@@ -24,13 +23,27 @@ from ssa_operator.devcluster import build, release
 from ssa_operator.devcluster.file_lock import hold_lock
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
-from ssa_operator.devcluster.versions import ETCD, KUBERNETES, KWOK, PROGRAMS, UnavailableError
+from ssa_operator.devcluster.versions import (
+    CONTROLLERS,
+    ETCD,
+    KUBERNETES,
+    KWOK,
+    PROGRAMS,
+    STORAGE,
+    UnavailableError,
+)
 
 CACHE_DIRECTORY_VARIABLE = "SSA_OPERATOR_CACHE_DIR"
 """Folder of the programs of the local control plane. Default: ssa-operator in XDG_CACHE_HOME."""
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 """Folder with programs of a control plane, which are used instead of those of the cache."""
+
+_FIRST_START = (
+    "The first start gets etcd and kube-apiserver, and then kube-controller-manager, kube-scheduler and kwok. It "
+    "downloads what is published for this machine and compiles the rest, which takes about 11 minutes on two cores for "
+    "all five. Later starts take seconds."
+)
 
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -54,7 +67,7 @@ class BinaryLocations(Struct, frozen=True, kw_only=True):
 
     @property
     def directory(self) -> Path:
-        """The folder of these versions on this platform. If it exists, it is complete."""
+        """The folder of these versions on this platform."""
         key = f"kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_{self.platform.system}-{self.platform.machine}"
         return self.cache / key
 
@@ -72,84 +85,94 @@ def from_environment() -> BinaryLocations:
     )
 
 
-async def acquire(locations: BinaryLocations, report: ProgressCallback = ignore_progress) -> Path:
-    """The folder that has all five programs. Raises BinariesError."""
+async def acquire(
+    locations: BinaryLocations, report: ProgressCallback = ignore_progress, programs: Sequence[str] = PROGRAMS
+) -> Path:
+    """The folder that has these of the five programs. Raises BinariesError."""
     reasons: list[str] = []
-    for name, find in (("KUBEBUILDER_ASSETS", _find_assets), ("the cache", _find_cached)):
-        try:
-            return find(locations)
-        except UnavailableError as error:
-            reasons.append(f"{name}: {error}")
-            if name == "KUBEBUILDER_ASSETS" and locations.assets is not None:
-                report(Progress(message=f"Not using {ASSETS_VARIABLE}: {error}"))
+    try:
+        # The folder has to have all five, whichever are asked for: a start mixes no versions.
+        return _check_complete(_assets(locations), PROGRAMS)
+    except UnavailableError as error:
+        reasons.append(f"{ASSETS_VARIABLE}: {error}")
+        if locations.assets is not None and programs != CONTROLLERS:  # else the start has reported it
+            report(Progress(message=f"Not using {ASSETS_VARIABLE}: {error}"))
+    folder = locations.directory / "bin"
+    try:
+        return _check_complete(folder, programs)
+    except UnavailableError as error:
+        reasons.append(f"the cache: {error}")
     async with hold_lock(_lock(locations), "downloading or building the control plane", report):
-        try:
-            return _find_cached(locations)  # the process that held the lock before may have installed them
-        except UnavailableError:
-            return await _download_or_build(locations, report, reasons)
+        # The process that held the lock before may have installed some of them.
+        if missing := _missing(folder, programs):
+            folder.mkdir(parents=True, exist_ok=True)
+            if set(missing) & set(STORAGE):
+                report(Progress(message=_FIRST_START))
+            await _install(locations, missing, report, reasons)
+            if not _missing(folder, PROGRAMS):
+                await _remove_remains(locations, report)
+    return folder
 
 
-def _find_assets(locations: BinaryLocations) -> Path:
+def _assets(locations: BinaryLocations) -> Path:
     if locations.assets is None:
         raise UnavailableError("not set")
-    return _check_complete(locations.assets)
+    return locations.assets
 
 
-def _find_cached(locations: BinaryLocations) -> Path:
-    return _check_complete(locations.directory / "bin")
-
-
-def _check_complete(folder: Path) -> Path:
+def _check_complete(folder: Path, programs: Sequence[str]) -> Path:
     if not folder.is_dir():
         raise UnavailableError(f"there is no folder {folder}")
-    missing = [program for program in PROGRAMS if not os.access(folder / program, os.X_OK)]
-    if missing:
+    if missing := _missing(folder, programs):
         raise UnavailableError(f"{folder} lacks {', '.join(missing)}")
     return folder
+
+
+def _missing(folder: Path, programs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(program for program in programs if not os.access(folder / program, os.X_OK))
 
 
 def _lock(locations: BinaryLocations) -> Path:
     return locations.directory.with_name(f"{locations.directory.name}.lock")
 
 
-async def _download_or_build(locations: BinaryLocations, report: ProgressCallback, reasons: list[str]) -> Path:
+async def _install(
+    locations: BinaryLocations, programs: Sequence[str], report: ProgressCallback, reasons: list[str]
+) -> None:
     """Installs the programs into the cache. `reasons` are why the earlier sources failed."""
+    folder = locations.directory / "bin"
 
-    async def download(folder: Path) -> None:
-        await release.download(locations.releases, locations.platform, folder, report)
+    async def download(missing: Sequence[str]) -> None:
+        await release.download(locations.releases, locations.platform, folder, missing, report)
 
-    async def compile_modules(folder: Path) -> None:
-        await build.build(locations.cache, folder, report)
+    async def compile_modules(missing: Sequence[str]) -> None:
+        await build.build(locations.cache, folder, missing, report)
 
-    sources: tuple[tuple[str, Callable[[Path], Awaitable[None]]], ...] = (
-        ("the official releases", download),
-        ("a build from Go modules", compile_modules),
+    sources: tuple[tuple[str, str, Callable[[Sequence[str]], Awaitable[None]]], ...] = (
+        ("the official releases", "download", download),
+        ("a build from Go modules", "compile", compile_modules),
     )
-    for name, fill in sources:
+    for name, verb, fill in sources:
+        missing = _missing(folder, programs)
         try:
-            return await _install(locations, fill)
+            await fill(missing)
         except UnavailableError as error:
-            report(Progress(message=f"Cannot use {name}: {error}"))
+            report(Progress(message=f"Cannot {verb} {', '.join(_missing(folder, programs))}: {error}"))
             reasons.append(f"{name}: {error}")
+        else:
+            _check_complete(folder, programs)
+            return
     tried = "".join(f"\n- {reason}" for reason in reasons)
     raise BinariesError(
-        f"the programs of the control plane ({', '.join(PROGRAMS)}) could not be downloaded or built. Tried:{tried}\n"
-        f"Connect to the internet and start again, or put all five into one folder and set {ASSETS_VARIABLE} to it, or "
-        f"copy {locations.directory} from a machine of the same kind that has it."
+        f"programs of the control plane ({', '.join(_missing(folder, programs))}) could not be downloaded or built. "
+        f"Tried:{tried}\n"
+        f"Connect to the internet and start again, or put all five ({', '.join(PROGRAMS)}) into one folder and set "
+        f"{ASSETS_VARIABLE} to it, or copy {locations.directory} from a machine of the same kind that has it."
     )
 
 
-async def _install(locations: BinaryLocations, fill: Callable[[Path], Awaitable[None]]) -> Path:
-    """Fills a new folder, and replaces the cached one by it once it is complete."""
-    new = locations.directory.with_name(f"{locations.directory.name}.new")
-    await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-    (new / "bin").mkdir(parents=True)
-    try:
-        await fill(new / "bin")
-        _check_complete(new / "bin")
-        await asyncio.to_thread(shutil.rmtree, locations.directory, ignore_errors=True)
-        new.rename(locations.directory)
-    except BaseException:
-        await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-        raise
-    return locations.directory / "bin"
+async def _remove_remains(locations: BinaryLocations, report: ProgressCallback) -> None:
+    """Removes what a complete cache does not need: the build cache, and the parts of interrupted downloads."""
+    for part in (locations.directory / "bin").glob(f"*{release.PART}"):
+        part.unlink()
+    await build.remove_cache(locations.cache, report)

@@ -3,6 +3,8 @@
 Promises:
 - `start` returns a cluster whose API server is ready, whose namespace `default` has its service account and whose nodes
   are Ready. It returns a running cluster as it is, and replaces one that is stopped or does not answer.
+- `start` begins with etcd and kube-apiserver. Once they serve, it calls `on_api_server`, and other processes find the
+  cluster by its name. The other components follow when their programs are there; the first two run on.
 - An attached cluster ends with the process that started it, a detached one with `stop`. Until it is ready, both end
   with the process that starts them.
 - `stop` ends every process and removes every file. Every cluster starts empty.
@@ -31,15 +33,17 @@ from msgspec.structs import asdict, replace
 
 from ssa_operator.devcluster import api, binaries, cluster_record, components, credentials, objects, processes
 from ssa_operator.devcluster.cluster_record import ClusterRecord
-from ssa_operator.devcluster.components import Commands, Layout, Ports
+from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
 from ssa_operator.devcluster.file_lock import hold_lock
-from ssa_operator.devcluster.processes import ProcessError, ProcessGroup
+from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
+from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
 """Folder of the state of local control planes. Default: ssa-operator in XDG_STATE_HOME."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+_DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
 _POLL_SECONDS = 0.02
 _READY_SECONDS = 120.0
 _HEALTH_SECONDS = 10.0
@@ -125,24 +129,25 @@ class Cluster:
 
     async def stop_component(self, name: str) -> None:
         """Kills one component. Raises ClusterError for a cluster that this process has not started."""
-        await self._own_group().stop(name)
+        await self.own_group().stop(name)
 
     async def start_component(self, name: str) -> Cluster:
         """Starts a stopped component without waiting for it. Returns the cluster with the new pid."""
         command = _require_record(self.directory).command(name, self.directory)
-        pid = await self._own_group().start(command)
+        pid = await self.own_group().start(command)
         return dataclasses.replace(self, pids={**self.pids, name: pid})
 
     async def wait_until_ready(self) -> None:
         """Waits until /readyz is ok. Raises ProcessError if a component ends before."""
         async with self.connect() as server:
-            await _await_condition(server.is_ready, self._own_group(), f"{self.url} to be ready")
+            await _await_condition(server.is_ready, self.own_group(), f"{self.url} to be ready")
 
     def connect(self) -> AbstractAsyncContextManager[api.AdminClient]:
         """The administrator's client."""
         return api.connect(self.url, Layout(directory=self.directory))
 
-    def _own_group(self) -> ProcessGroup:
+    def own_group(self) -> ProcessGroup:
+        """The processes. Raises ClusterError for a cluster that this process has not started."""
         if self.group is None:
             raise ClusterError(f"cluster {self.name}: only the process that has started it (attached) can do that")
         return self.group
@@ -179,8 +184,15 @@ def state_directory() -> Path:
     return root.absolute() / "clusters"
 
 
-async def start(spec: ClusterSpec, report: ProgressCallback = ignore_progress) -> Cluster:
+async def start(
+    spec: ClusterSpec,
+    report: ProgressCallback = ignore_progress,
+    on_api_server: Callable[[Cluster], None] = lambda _: None,
+) -> Cluster:
     """The running cluster of that name. Starts it unless it runs already.
+
+    It calls `on_api_server` with the cluster as soon as objects can be created in its namespace `default`, before the
+    other components start. Their programs may have to be compiled first, which takes minutes.
 
     Raises ClusterError, ProcessError with the end of the log of the component that failed, or BinariesError.
     """
@@ -189,20 +201,27 @@ async def start(spec: ClusterSpec, report: ProgressCallback = ignore_progress) -
         found = await _inspect(spec.name)
         if found.state == "running" and found.cluster is not None:
             _check_same(spec, directory)
+            on_api_server(found.cluster)
             return found.cluster
         if directory.exists():
             report(Progress(message=f"Removing the remains of cluster {spec.name}: {found.message}"))
             await _remove(directory)
-        programs = await binaries.acquire(binaries.from_environment(), report)
-        for _ in range(_PORT_ATTEMPTS):
-            report(Progress(message=f"Starting cluster {spec.name}"))
-            try:
-                return await _start_new(spec, Layout(directory=directory), programs)
-            except _PortTakenError as error:
-                report(Progress(message=f"{error}; choosing other ports"))
-        raise ClusterError(
-            f"cluster {spec.name}: {_PORT_ATTEMPTS} times in a row another process took a port that was free"
-        )
+        locations = binaries.from_environment()
+        programs = await binaries.acquire(locations, report, STORAGE)
+        report(Progress(message=f"Starting cluster {spec.name}"))
+        cluster = await _start_api_server(spec, Layout(directory=directory), programs, report)
+        group = cluster.own_group()
+        try:
+            on_api_server(cluster)
+            programs = await binaries.acquire(locations, report, CONTROLLERS)
+            cluster = await _start_controllers(spec, cluster, programs)
+            if spec.detached:
+                await group.detach()
+                return dataclasses.replace(cluster, group=None)
+        except BaseException:
+            await group.end()
+            raise
+        return cluster
 
 
 async def stop(name: str, report: ProgressCallback = ignore_progress) -> bool:
@@ -244,67 +263,94 @@ async def _inspect(name: str) -> ClusterStatus:
         except TimeoutError:
             message = f"{cluster.url}/readyz has not been ok for {_HEALTH_SECONDS:.0f} s"
             return replace(stopped, state="unhealthy", message=message, cluster=cluster)
-    return replace(stopped, state="running", message="ready", cluster=cluster)
+    missing = [program for program in PROGRAMS if program not in cluster.pids]
+    message = f"the API server is ready; {', '.join(missing)} will follow" if missing else "ready"
+    return replace(stopped, state="running", message=message, cluster=cluster)
 
 
-async def _start_new(spec: ClusterSpec, layout: Layout, programs: Path) -> Cluster:
+async def _start_api_server(spec: ClusterSpec, layout: Layout, programs: Path, report: ProgressCallback) -> Cluster:
+    """Starts etcd and kube-apiserver on free ports."""
+    for _ in range(_PORT_ATTEMPTS):
+        try:
+            return await _start_storage(spec, layout, programs)
+        except _PortTakenError as error:
+            report(Progress(message=f"{error}; choosing other ports"))
+    raise ClusterError(
+        f"cluster {spec.name}: {_PORT_ATTEMPTS} times in a row another process took a port that was free"
+    )
+
+
+async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> Cluster:
+    """Starts etcd and kube-apiserver, and waits until objects can be created in the namespace `default`."""
     ports = _free_ports()
     url = f"https://127.0.0.1:{ports.apiserver}"
     layout.certificates.mkdir(parents=True)
     layout.directory.chmod(0o700)
     await asyncio.to_thread(credentials.write, spec.name, layout, url, dt.datetime.now(dt.UTC))
-    options = components.ComponentOptions(
-        audit=spec.audit,
-        admission_plugins=spec.admission_plugins,
-        feature_gates=spec.feature_gates,
-        stable_only=spec.stable_only,
-        controllers=spec.controllers,
-    )
-    commands = components.compose(programs, layout, ports, options)
     group = ProcessGroup(layout.directory)
     try:
-        pids = await _start_components(group, commands, url, spec.nodes)
-        recorded = ClusterRecord(
-            specification=asdict(spec),
-            url=url,
-            pids=pids,
-            commands={command.name: command.argv for command in (*commands.storage, *commands.clients)},
-        )
+        recorded = ClusterRecord(specification=asdict(spec), url=url, pids={}, commands={})
+        for command in components.storage(programs, layout, ports, _options(spec)):
+            recorded = await _start_component(group, recorded, command)
+        async with api.connect(url, layout) as server:
+            await _await_condition(server.is_ready, group, f"{url} to be ready")
+            await _await_condition(partial(_exists, server, _DEFAULT_NAMESPACE), group, "the namespace default")
         cluster_record.write(layout.directory, recorded)
-        cluster = _from_record(layout.directory, recorded)
-        if spec.detached:
-            await group.detach()
-            return cluster
     except BaseException as error:
         await group.end()
         if isinstance(error, ProcessError) and "address already in use" in str(error):
             await _remove(layout.directory)
             raise _PortTakenError(str(error).splitlines()[0]) from error
         raise
-    return dataclasses.replace(cluster, group=group)
+    return dataclasses.replace(_from_record(layout.directory, recorded), group=group)
 
 
-async def _start_components(group: ProcessGroup, commands: Commands, url: str, nodes: int) -> dict[str, int]:
-    """Starts the components, and waits until the first objects exist. Returns the process ids."""
-    pids = {command.name: await group.start(command) for command in commands.storage}
-    async with api.connect(url, Layout(directory=group.directory)) as server:
-        await _await_condition(server.is_ready, group, f"{url} to be ready")
-        for command in commands.clients:
-            pids[command.name] = await group.start(command)
-        for path, body in objects.initial(nodes):
+async def _start_controllers(spec: ClusterSpec, cluster: Cluster, programs: Path) -> Cluster:
+    """Starts the other components, and waits until the first objects exist."""
+    group, layout = cluster.own_group(), Layout(directory=cluster.directory)
+    recorded = _require_record(cluster.directory)
+    async with cluster.connect() as server:
+        for command in components.clients(programs, layout, _free_numbers(1)[0], _options(spec)):
+            recorded = await _start_component(group, recorded, command)
+        for path, body in objects.initial(spec.nodes):
             name = f"{body['kind']} {body['metadata']['name']}"
             await _await_condition(partial(server.create, path, body), group, f"{name} to be accepted")
         await _await_condition(
-            partial(_is_complete, server, nodes), group, f"the namespace default and {nodes} Ready nodes"
+            partial(_is_complete, server, spec.nodes), group, f"the namespace default and {spec.nodes} Ready nodes"
         )
-    return pids
+    cluster_record.write(cluster.directory, recorded)
+    return dataclasses.replace(cluster, pids=recorded.pids)
+
+
+async def _start_component(group: ProcessGroup, recorded: ClusterRecord, command: Command) -> ClusterRecord:
+    """Starts one component. Returns the record with it."""
+    pid = await group.start(command)
+    return replace(
+        recorded,
+        pids={**recorded.pids, command.name: pid},
+        commands={**recorded.commands, command.name: command.argv},
+    )
+
+
+def _options(spec: ClusterSpec) -> ComponentOptions:
+    return ComponentOptions(
+        audit=spec.audit,
+        admission_plugins=spec.admission_plugins,
+        feature_gates=spec.feature_gates,
+        stable_only=spec.stable_only,
+        controllers=spec.controllers,
+    )
+
+
+async def _exists(server: api.AdminClient, path: str) -> bool:
+    return await server.get(path) is not None
 
 
 async def _is_complete(server: api.AdminClient, nodes: int) -> bool:
     # The controller manager creates this service account after the API server has created the namespace.
-    account = await server.get("/api/v1/namespaces/default/serviceaccounts/default")
+    account = await _exists(server, f"{_DEFAULT_NAMESPACE}/serviceaccounts/default")
     listed = await server.get("/api/v1/nodes")
-    return account is not None and listed is not None and objects.count_ready(listed) >= nodes
+    return account and listed is not None and objects.count_ready(listed) >= nodes
 
 
 async def _await_condition(condition: Callable[[], Awaitable[bool]], group: ProcessGroup, description: str) -> None:
@@ -320,13 +366,19 @@ async def _await_condition(condition: Callable[[], Awaitable[bool]], group: Proc
 
 def _free_ports() -> Ports:
     """Ports that are free now. If another process takes one before its component does, the start is repeated."""
+    etcd, etcd_peer, apiserver = _free_numbers(3)
+    return Ports(etcd=etcd, etcd_peer=etcd_peer, apiserver=apiserver)
+
+
+def _free_numbers(count: int) -> list[int]:
+    """The numbers of different ports that are free now."""
     with ExitStack() as sockets:
         numbers = []
-        for _ in range(4):
+        for _ in range(count):
             listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             listener.bind(("127.0.0.1", 0))
             numbers.append(listener.getsockname()[1])
-    return Ports(etcd=numbers[0], etcd_peer=numbers[1], apiserver=numbers[2], kwok=numbers[3])
+    return numbers
 
 
 async def _remove(directory: Path) -> None:

@@ -22,12 +22,11 @@ SERVICE_ADDRESS = "10.0.0.1"
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """The loopback ports of one cluster."""
+    """The loopback ports of etcd and kube-apiserver."""
 
     etcd: int
     etcd_peer: int
     apiserver: int
-    kwok: int
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -82,38 +81,21 @@ class ComponentOptions(Struct, frozen=True, kw_only=True):
         return ("--feature-gates=AllAlpha=false,AllBeta=false",) if self.stable_only else ()
 
 
-class Commands(Struct, frozen=True, kw_only=True):
-    """The command of every component, in the order in which they can be started."""
-
-    etcd: Command
-    apiserver: Command
-    controller_manager: Command
-    scheduler: Command
-    kwok: Command
-
-    @property
-    def storage(self) -> tuple[Command, ...]:
-        """The components that have to be ready before the others start."""
-        return (self.etcd, self.apiserver)
-
-    @property
-    def clients(self) -> tuple[Command, ...]:
-        """The components that are clients of the API server."""
-        return (self.controller_manager, self.scheduler, self.kwok)
+def storage(binaries: Path, layout: Layout, ports: Ports, options: ComponentOptions) -> tuple[Command, ...]:
+    """The components that have to be ready before the others start, in order. The folder `binaries` has them."""
+    return (
+        _command(binaries, layout, "etcd", *_etcd(layout, ports)),
+        _command(binaries, layout, "kube-apiserver", *_apiserver(layout, ports, options)),
+    )
 
 
-def compose(binaries: Path, layout: Layout, ports: Ports, options: ComponentOptions) -> Commands:
-    """The commands of a cluster whose programs are in the folder `binaries`."""
-
-    def command(name: str, *arguments: str) -> Command:
-        argv = (str(binaries / name), *arguments)
-        return Command(name=name, argv=argv, log=layout.log(name), directory=layout.directory)
-
-    return Commands(
-        etcd=command("etcd", *_etcd(layout, ports)),
-        apiserver=command("kube-apiserver", *_apiserver(layout, ports, options)),
-        controller_manager=command("kube-controller-manager", *_controller_manager(layout, options)),
-        scheduler=command(
+def clients(binaries: Path, layout: Layout, kwok_port: int, options: ComponentOptions) -> tuple[Command, ...]:
+    """The components that are clients of the API server. The folder `binaries` has the programs."""
+    return (
+        _command(binaries, layout, "kube-controller-manager", *_controller_manager(layout, options)),
+        _command(
+            binaries,
+            layout,
             "kube-scheduler",
             f"--kubeconfig={layout.component_kubeconfig('kube-scheduler')}",
             "--leader-elect=false",
@@ -122,15 +104,22 @@ def compose(binaries: Path, layout: Layout, ports: Ports, options: ComponentOpti
             "--kube-api-burst=600",
             *options.component_gates,
         ),
-        kwok=command(
+        _command(
+            binaries,
+            layout,
             "kwok",
             f"--kubeconfig={layout.component_kubeconfig('kwok')}",
             "--manage-all-nodes",
             "--node-ip=127.0.0.1",
-            f"--server-address=127.0.0.1:{ports.kwok}",
+            f"--server-address=127.0.0.1:{kwok_port}",
             *(f"--config={stage}" for stage in sorted(STAGES.glob("*.yaml"))),
         ),
     )
+
+
+def _command(binaries: Path, layout: Layout, name: str, *arguments: str) -> Command:
+    argv = (str(binaries / name), *arguments)
+    return Command(name=name, argv=argv, log=layout.log(name), directory=layout.directory)
 
 
 def _etcd(layout: Layout, ports: Ports) -> tuple[str, ...]:

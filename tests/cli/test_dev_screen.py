@@ -59,6 +59,17 @@ def test_a_small_terminal_has_tree_message_errors_events_and_keys() -> None:
     assert len(KEYS) <= 80
 
 
+def test_what_the_clusters_start_still_does_is_the_line_below_the_title() -> None:
+    note = "No pods yet: Compiling kube-controller-manager, kube-scheduler and kwok, 43 %"
+    screen = shown(ScreenState(), scene(cluster_note=note, events=[event("Created", "created", 1)]))
+    assert len(screen) == 24
+    assert screen[0].startswith("ssa-operator dev: 1 parent")
+    assert screen[1] == note
+    assert screen[2].startswith("Echo default/web-000")
+    assert screen[-1] == KEYS
+    assert len(note) <= 80
+
+
 @given(
     st.integers(0, 60),
     st.integers(80, 200),

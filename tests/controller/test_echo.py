@@ -25,7 +25,7 @@ from tests.controller.harness import (
 
 pytestmark = pytest.mark.cluster
 
-SERVICE = re.findall(r"(?s)```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
+SERVICE = re.findall(r"(?s)`templates/\S+`:\n\n```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
 """The template that the README has its reader drop in."""
 
 TEMPLATE = f"{ECHOES}/deployment.yaml.j2"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.devcluster import binaries, processes
+from ssa_operator.devcluster import binaries, build, processes, release
 from ssa_operator.devcluster.binaries import BinariesError, BinaryLocations
 from ssa_operator.devcluster.progress import Progress, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
-from ssa_operator.devcluster.versions import PROGRAMS
+from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE, UnavailableError
 
 STAND_IN = Path(__file__).with_name("stand_in_go.sh")
 
@@ -27,7 +27,7 @@ class Machine:
             assets=None,
             cache=folder / "cache",
             platform=Platform("linux", "amd64"),
-            releases=ReleaseURLs(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere),
+            releases=ReleaseURLs(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere, envtest=nowhere),
         )
         self.count = folder / "count"
         self.steps: list[Progress] = []
@@ -92,8 +92,7 @@ async def test_cached_programs_need_neither_network_nor_go(machine: Machine) -> 
 async def test_without_the_internet_the_programs_are_built_and_cached(machine: Machine) -> None:
     built = await binaries.acquire(machine.locations, machine.steps.append)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
-    assert "Cannot use the official releases" in machine.messages()
-    assert "about 11 minutes" in machine.messages()
+    assert f"Cannot download {', '.join(PROGRAMS)}: ClientConnectorError" in machine.messages()
     assert await binaries.acquire(machine.locations) == built
     assert machine.builds() == 1
 
@@ -119,17 +118,86 @@ async def test_two_parallel_starts_build_once_and_the_second_reports_the_process
     )
 
 
-async def test_the_remains_of_a_killed_build_are_not_used(machine: Machine) -> None:
-    half = fill(machine.locations.cache / f"{machine.locations.directory.name}.new" / "bin", ("etcd", "half-written"))
-    built = await binaries.acquire(machine.locations)
-    assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
-    assert not half.exists()
+async def test_the_slow_first_start_is_announced_before_it_happens(machine: Machine) -> None:
+    await binaries.acquire(machine.locations, machine.steps.append, STORAGE)
+    announced = machine.steps[0].message
+    assert announced.startswith("The first start gets etcd and kube-apiserver")
+    assert "compiles" in announced
+    assert all("The first start" not in step.message for step in machine.steps[1:])
 
 
-async def test_an_incomplete_cache_is_replaced(machine: Machine) -> None:
-    fill(machine.locations.directory / "bin", PROGRAMS[:-1])
-    built = await binaries.acquire(machine.locations)
+async def test_a_start_builds_etcd_and_kube_apiserver_first_and_only_the_rest_afterwards(machine: Machine) -> None:
+    first = await binaries.acquire(machine.locations, machine.steps.append, STORAGE)
+    assert sorted(path.name for path in first.iterdir()) == sorted(STORAGE)
+    assert (machine.locations.cache / "build" / "compiled").exists()  # the other programs have packages in common
+    assert await binaries.acquire(machine.locations, machine.steps.append) == first
+    assert sorted(path.name for path in first.iterdir()) == sorted(PROGRAMS)
+    assert not (machine.locations.cache / "build").exists()
+    assert [line.split()[0].rpartition("/")[2] for line in machine.count.read_text().splitlines()] == [
+        "v3",
+        "kube-controller-manager",
+    ]
+    assert "Compiling etcd and kube-apiserver" in machine.messages()
+    assert "Compiling kube-controller-manager, kube-scheduler and kwok" in machine.messages()
+
+
+async def test_the_progress_of_a_build_counts_what_earlier_builds_compiled(machine: Machine) -> None:
+    await binaries.acquire(machine.locations, ignore_progress, STORAGE)
+    await binaries.acquire(machine.locations, machine.steps.append)
+    compiling = [step for step in machine.steps if step.message.startswith("Compiling")]
+    # k8s.io/api was compiled for kube-apiserver; both mains of controllers are new, as are the packages of kwok.
+    assert compiling[0].done >= 1
+    assert compiling[0].total == 3 + build._KWOK_PACKAGES
+    assert all(step.done < step.total for step in compiling)
+
+
+async def test_the_remains_of_a_killed_start_are_used_as_far_as_they_are_complete(machine: Machine) -> None:
+    folder = fill(machine.locations.directory / "bin", ("etcd", "kube-apiserver.part"))
+    (folder / "etcd").write_text("complete")
+    (folder / "kwok").write_text("not executable, so not complete")
+    assert await binaries.acquire(machine.locations) == folder
+    assert sorted(path.name for path in folder.iterdir()) == sorted(PROGRAMS)
+    assert (folder / "etcd").read_text() == "complete"
+    assert "etcd" not in machine.count.read_text()
+
+
+async def test_a_second_process_that_finds_half_of_the_programs_waits_for_the_rest(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO_GATE", str(tmp_path / "gate"))
+    await binaries.acquire(machine.locations, ignore_progress, STORAGE)
+    building, waiting = asyncio.Event(), asyncio.Event()
+
+    def report_first(step: Progress) -> None:
+        if step.message.startswith("Compiling"):
+            building.set()
+
+    def report_second(step: Progress) -> None:
+        if step.message.startswith("Waiting for another process"):
+            waiting.set()
+
+    first = asyncio.create_task(binaries.acquire(machine.locations, report_first))
+    await building.wait()
+    # What is there can be used meanwhile.
+    assert await binaries.acquire(machine.locations, ignore_progress, STORAGE) == machine.locations.directory / "bin"
+    second = asyncio.create_task(binaries.acquire(machine.locations, report_second))
+    await waiting.wait()
+    (tmp_path / "gate").touch()
+    assert await first == await second
+    assert machine.builds() == 2
+
+
+async def test_what_one_source_lacks_comes_from_the_next(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def download(urls: object, platform: object, folder: Path, programs: tuple[str, ...], report: object) -> None:
+        for program in STORAGE:
+            (folder / program).touch(mode=0o755)
+        raise UnavailableError(f"{', '.join(CONTROLLERS)}: not published")
+
+    monkeypatch.setattr(release, "download", download)
+    built = await binaries.acquire(machine.locations, machine.steps.append)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
+    assert "Cannot download kube-controller-manager, kube-scheduler, kwok" in machine.messages()
+    assert "kube-apiserver" not in machine.count.read_text()
 
 
 async def test_a_go_cache_that_the_user_has_set_is_used_and_kept(
@@ -151,10 +219,10 @@ async def test_if_every_source_fails_one_error_names_them_all_and_what_to_do(
     assert f"- the cache: there is no folder {machine.locations.directory}" in message
     assert "- the official releases: " in message
     assert "Cannot connect" in message
-    assert "- a build from Go modules: go-build ended by itself with code 1" in message
+    assert "- a build from Go modules: go-list ended by itself with code 1" in message
     assert "module lookup disabled" in message
     assert "Connect to the internet" in message
-    assert not machine.locations.directory.exists()
+    assert not list((machine.locations.directory / "bin").iterdir())
 
 
 async def test_a_failed_build_can_be_repeated(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +258,7 @@ async def test_an_interrupted_build_leaves_no_compiler(machine: Machine, monkeyp
     with pytest.raises(asyncio.CancelledError):
         await work
     assert not machine.processes_left()
-    assert not machine.locations.directory.exists()
+    assert not list((machine.locations.directory / "bin").iterdir())
 
 
 async def test_the_start_after_an_interrupted_build_succeeds(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

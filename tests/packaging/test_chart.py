@@ -90,13 +90,18 @@ class TestTemplate:
     def test_lint_finds_nothing(self, helm: Path) -> None:
         assert "0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
 
+    @pytest.mark.parametrize("examples", [False, True])
     @pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
-    def test_the_permissions_are_those_that_rbac_prints(self, helm: Path, kind: str) -> None:
-        [printed] = [body["rules"] for body in base("rbac.yaml") if body["kind"] == kind]
-        assert rendered(helm)[kind, "ssa-operator"]["rules"] == printed
+    def test_the_permissions_are_those_that_rbac_prints(
+        self, helm: Path, kind: str, examples: bool, tmp_path: Path
+    ) -> None:
+        templates = ROOT / "templates" if examples else tmp_path
+        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={templates}")
+        [printed] = [body["rules"] for body in yaml.safe_load_all(text) if body["kind"] == kind]
+        assert rendered(helm, examples=examples)[kind, "ssa-operator"]["rules"] == printed
 
-    def test_shards_have_the_permissions_that_rbac_prints_for_them(self, helm: Path) -> None:
-        text = run(sys.executable, "-m", "ssa_operator", "rbac", "--shards=3")
+    def test_shards_have_the_permissions_that_rbac_prints_for_them(self, helm: Path, tmp_path: Path) -> None:
+        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={tmp_path}", "--shards=3")
         [role] = [body for body in yaml.safe_load_all(text) if body["kind"] == "Role"]
 
         def permissions(*roles: Any) -> set[tuple[str, str]]:
@@ -112,10 +117,20 @@ class TestTemplate:
     def test_the_pod_is_that_of_the_kustomization(self, helm: Path) -> None:
         [ours] = base("deployment.yaml")
         expected = container(ours)
-        expected["image"] = f"ssa-operator:{__version__}"
-        theirs = rendered(helm)["Deployment", "ssa-operator"]
+        expected["image"] = f"ssa-operator:{__version__}-examples"
+        theirs = rendered(helm, examples=True)["Deployment", "ssa-operator"]
         assert container(theirs) == expected
         assert theirs["spec"]["template"]["spec"] == ours["spec"]["template"]["spec"]
+
+    def test_without_the_examples_it_has_nothing_of_them(self, helm: Path) -> None:
+        objects = rendered(helm)
+        assert "CustomResourceDefinition" not in {kind for kind, _ in objects}
+        assert container(objects["Deployment", "ssa-operator"])["image"] == f"ssa-operator:{__version__}"
+        assert not re.search("echo|neon", json.dumps([*objects.values()]))
+
+    def test_a_named_tag_is_used_as_it_is(self, helm: Path) -> None:
+        workload = rendered(helm, examples=True, image__tag="7")["Deployment", "ssa-operator"]
+        assert container(workload)["image"] == "ssa-operator:7"
 
     def test_replicas_elect_a_leader(self, helm: Path) -> None:
         workload = rendered(helm, replicas=2)["Deployment", "ssa-operator"]
@@ -156,7 +171,7 @@ class TestTemplate:
         assert binding["subjects"] == objects["ClusterRoleBinding", "ssa-operator"]["subjects"]
 
     def test_who_may_view_or_edit_may_view_or_edit_parents(self, helm: Path) -> None:
-        objects = rendered(helm)
+        objects = rendered(helm, examples=True)
         viewer, editor = (objects["ClusterRole", f"ssa-operator-{name}"] for name in ("viewer", "editor"))
         aggregated = "rbac.authorization.k8s.io/aggregate-to-"
         assert {f"{aggregated}{name}" for name in ("view", "edit", "admin")} <= set(viewer["metadata"]["labels"])
@@ -226,7 +241,15 @@ class TestRelease:
         kubectl("apply", "--filename=-", input=json.dumps(namespace))
         options = [f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
         # Other tests may have applied the CRDs already.
-        upgrade = [str(helm), "upgrade", "ssa-operator", "--install", "--take-ownership", *options]
+        upgrade = [
+            str(helm),
+            "upgrade",
+            "ssa-operator",
+            "--install",
+            "--take-ownership",
+            "--set=examples=true",
+            *options,
+        ]
         run(*upgrade, str(CHART))
         yield upgrade
         run(helm, "uninstall", "ssa-operator", "--ignore-not-found", *options)

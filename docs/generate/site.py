@@ -1,0 +1,90 @@
+"""`python -m docs.generate.site`: writes the pages of the documentation site into build/pages, for `make site`.
+
+Promises:
+- A page is written for GitHub, and its links lead to the same place on the site.
+- The README and the other pages outside of docs are pages of the site, too. Nobody copies them.
+- A link to anything else in the repository leads to the repository.
+- Python alone suffices, and no generator of sites has to run this module: it may be replaced by another one.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+REPOSITORY = "https://github.com/OWNER/NAME"
+"""Where links to the repository lead unless the environment has REPOSITORY_URL."""
+
+_FENCE = re.compile(r"^ *(`{3,}|~{3,})")
+_TARGET = re.compile(r"""(\]\(|\b(?:src|href)=")(?!\w+:|[#/])([^)#"\s]+)""")
+
+
+def sources() -> dict[str, str]:
+    """The files of the site: path in the repository, path on the site."""
+    found = {"README.md": "index.md"}
+    found |= {f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")}
+    for folder, prefix, pattern in (
+        ("examples", "", "README.md"),
+        ("docs", "docs/", "*.md"),
+        ("docs", "docs/", "*.svg"),
+    ):
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            name = path.relative_to(ROOT).as_posix()
+            # Those are parts of docs/commands.md.
+            if not name.startswith("docs/generate/"):
+                found[name] = name.removeprefix(prefix)
+    return found
+
+
+def with_links_of_the_site(text: str, source: str, repository: str) -> str:
+    """The text of the page `source` with links that hold on the site. `repository` is an address without a slash at its
+    end.
+    """
+    on_site = sources()
+    folder = posixpath.dirname(on_site[source]) or "."
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2]))
+        page = on_site.get(target) or on_site.get(f"{target}/README.md")
+        if page is not None:
+            return found[1] + posixpath.relpath(page, folder)
+        kind = "tree" if (ROOT / target).is_dir() else "blob"
+        return f"{found[1]}{repository}/{kind}/main/{target}"
+
+    return _outside_of_code(text, lambda line: _TARGET.sub(link, line))
+
+
+def _outside_of_code(text: str, change: Callable[[str], str]) -> str:
+    """The text with every line changed that is not in a fence."""
+    lines, fence = [], ""
+    for line in text.splitlines(keepends=True):
+        marker = _FENCE.match(line)
+        if marker and not fence:
+            fence = marker[1]
+        elif marker and marker[1].startswith(fence):
+            fence = ""
+        lines.append(line if fence or marker else change(line))
+    return "".join(lines)
+
+
+def write(folder: Path, repository: str) -> None:
+    """Write all files of the site into a folder, and remove what was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for source, path in sources().items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".md":
+            text = (ROOT / source).read_text(encoding="utf-8")
+            target.write_text(with_links_of_the_site(text, source, repository), encoding="utf-8")
+        else:
+            shutil.copyfile(ROOT / source, target)
+
+
+if __name__ == "__main__":
+    write(ROOT / "build" / "pages", os.environ.get("REPOSITORY_URL") or REPOSITORY)
