@@ -57,7 +57,7 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
     """The change of the parent itself, if it is from a file."""
     objects: tuple[ObjectChange, ...]
     problems: tuple[str, ...]
-    """What the templates fail with."""
+    """What the templates fail with, or the records on the parent that can't be read."""
     waits: tuple[str, ...]
     """What documents wait for whose objects are not known yet."""
     notes: tuple[str, ...]
@@ -78,11 +78,12 @@ def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outc
     """The changes of one parent. `salt` is the same for all parents of a run."""
     mask = Mask(salt=salt, redactor=planned.redactor)
     rendered = planned.rendered
+    problems = dict.fromkeys(mask.text(str(problem)) for problem in rendered.problems)
     return ParentChanges(
         planned=planned,
         own=_own_change(named, mask) if named.location is not None else None,
         objects=object_changes(outcomes, mask, planned.parent.folder.settings.former_managers),
-        problems=tuple(dict.fromkeys(mask.text(str(problem)) for problem in rendered.problems)),
+        problems=tuple(filter(None, (planned.unreadable_records, *problems))),
         waits=tuple(
             mask.text(f"{each.location}: a document is {each}") for each in rendered.waits if not each.identity
         ),

@@ -44,6 +44,7 @@ from ssa_operator.core.planning.plan import Plan, steps_of
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
+from ssa_operator.core.policies.parent_records import unreadable_records
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -72,6 +73,11 @@ class Planned(Struct, frozen=True, kw_only=True):
     def suspended(self) -> bool:
         """Whether a reconcile would apply nothing because the parent is suspended."""
         return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
+
+    @property
+    def unreadable_records(self) -> str:
+        """Why a reconcile would do nothing because it can't read records on the parent, '' where it can."""
+        return unreadable_records(self.parent.live)
 
 
 class Preview:
@@ -220,9 +226,10 @@ class Preview:
 
     async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
         """The outcome that each step would have by a dry run, in the order of the plan's steps. The steps of a parent
-        that is being deleted are not tried, and those of a suspended one only with `as_resumed`.
+        that is being deleted or has unreadable records are not tried, and those of a suspended one only with
+        `as_resumed`.
         """
-        if planned.finalization is not None:
+        if planned.finalization is not None or planned.unreadable_records:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)

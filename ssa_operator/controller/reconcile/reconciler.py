@@ -7,6 +7,7 @@ Promises:
   applied.
 - While the operator impersonates accounts, nothing is applied or deleted for a cluster-scoped parent whose folder
   doesn't allow cluster scope.
+- While a record on a parent can't be read, nothing is applied or deleted for it, and it keeps the finalizer.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
   be recreated is not forgotten.
 - The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
@@ -65,7 +66,7 @@ from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
-from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords
+from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records
 from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.status.report import (
     Report,
@@ -75,6 +76,7 @@ from ssa_operator.core.status.report import (
     make_suspended_report,
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
+from ssa_operator.kube.api.errors import ApiError
 
 Outcomes = tuple[Outcome, ...]
 
@@ -119,7 +121,12 @@ class Reconciler:
             if await self._repeater.repeat(turn):
                 return Reconciled(state=turn.state, report=turn.state.status.report)
             turn.begin_render()
-            report = await self._reconcile(turn)
+            try:
+                report = await self._reconcile(turn)
+            except ApiError as error:
+                if not error.forbidden:
+                    raise
+                report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
             return Reconciled(state=turn.state, error=error)
         return Reconciled(state=turn.state, report=report)
@@ -140,11 +147,13 @@ class Reconciler:
     async def _reconcile(self, turn: Turn) -> Report:
         live = turn.parent.live
         if why := self._refusal(turn.parent):
-            return await self._report_refused(turn, why)
-        if live.deleting and FINALIZER in live.metadata.finalizers:
-            return await self._reconcile_deletion(turn)
-        if live.deleting:
+            return await self._report_refused(turn, ReadyReason.CLUSTER_SCOPED, why)
+        if live.deleting and FINALIZER not in live.metadata.finalizers:
             return await self._report_leaving(turn)
+        if why := unreadable_records(live):
+            return await self._report_refused(turn, ReadyReason.UNREADABLE_RECORD, why)
+        if live.deleting:
+            return await self._reconcile_deletion(turn)
         if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
             return await self._reconcile_suspended(turn, why)
         inputs = self._repeater.inputs(turn)
@@ -260,10 +269,20 @@ class Reconciler:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
         self.observer.follow(turn.parent, Cause.TEMPLATE, {})
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
+        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
+        return await self._report_idle(turn, verdict)
+
+    async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
+        """The report on a parent whose reconcile a missing permission ended."""
+        turn.lacks_permission = True
+        verdict = Verdict(ready=False, reason=ReadyReason.FORBIDDEN.value, message=str(error), stalled=True)
+        return await self._report_idle(turn, verdict)
+
+    async def _report_idle(self, turn: Turn, verdict: Verdict) -> Report:
+        """The report on a parent for which nothing is applied, with the children that exist."""
         # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
         children = [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
         own = await self.observer.render_status(turn, children)
-        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
         return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
 
@@ -272,10 +291,10 @@ class Reconciler:
         scope = parent.folder.settings.cluster_scope
         return refusal(self._cluster.impersonate, parent.live.identity, cluster_scope=scope)
 
-    async def _report_refused(self, turn: Turn, why: str) -> Report:
+    async def _report_refused(self, turn: Turn, reason: ReadyReason, why: str) -> Report:
         """The report on a parent for which nothing is rendered, applied or deleted."""
         self.observer.follow(turn.parent, Cause.TEMPLATE, {})
-        verdict = Verdict(ready=False, reason=ReadyReason.CLUSTER_SCOPED.value, message=why, stalled=True)
+        verdict = Verdict(ready=False, reason=reason.value, message=why, stalled=True)
         report = make_idle_report(turn.parent.live, verdict, (), StatusFields(), self._now())
         return await self._publish(turn, report)
 

@@ -8,9 +8,9 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
@@ -26,8 +26,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.rendering.status_redaction import public_text
 
 
-@dataclass(slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
     parent: Parent

@@ -3,6 +3,8 @@
 Promises:
 - The parent's annotation suspends it until a user removes the annotation or deletes the parent. So does the folder's
   setting `suspendWhen`, while its expression over the parent is true. An expression without a value suspends nothing.
+- A value of the annotation that is neither true nor false suspends the parent, too, so that a typing error deletes
+  nothing.
 - `Ready` follows from the live children alone. A suspended parent with healthy children is Ready.
 """
 
@@ -21,10 +23,13 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, Step
 
 ANNOTATION = f"{PREFIX}suspend"
-"""The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing."""
+"""The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing. Only `"false"`
+and `""` mean the same as no annotation."""
 
 MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
 """The message of the condition Suspended for the annotation."""
+
+_FALSE = ("", "false")
 
 
 def is_suspended(parent: LiveObject, suspend_when: Predicate | None = None) -> bool:
@@ -36,8 +41,11 @@ def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None
     """The message of the condition Suspended, '' if the parent isn't suspended."""
     if parent.deleting:
         return ""
-    if parent.metadata.annotations.get(ANNOTATION) == "true":
-        return MESSAGE
+    match parent.metadata.annotations.get(ANNOTATION, ""):
+        case "true":
+            return MESSAGE
+        case value if value not in _FALSE:
+            return f'nothing is applied while the annotation {ANNOTATION} is {value!r}; write "true" or "false"'
     if suspend_when is not None and suspend_when.judge(_variables(parent.body)).holds:
         return f"nothing is applied while suspendWhen in _settings.yaml holds: {suspend_when.text}"
     return ""

@@ -10,20 +10,21 @@ Promises:
   as the operator read it.
 - A held prune stays held when another operator process takes over.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
+- A record in a format that this version doesn't read is reported. It never counts as an absent one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Generic, TypeVar
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Meta, Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.identity import Identity, join_api_version, read_identity
-from ssa_operator.core.objects.json_decoding import decode_text
+from ssa_operator.core.objects.identity import Identity, join_api_version
+from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 
@@ -147,25 +148,28 @@ def identity_from_key(key: str) -> Identity:
 
 
 def read_parent_records(parent: LiveObject) -> ParentRecords:
-    """The records on a live parent. A malformed record counts as empty."""
-    annotations = parent.metadata.annotations
-    inventory = {}
-    for entry in _decoded(annotations.get(INVENTORY_ANNOTATION), list):
-        identity = read_identity(entry)
-        if identity is not None:
-            wave = entry.get("wave")
-            inventory[identity] = wave if isinstance(wave, int) else 1
-    once_records = _decoded(annotations.get(ONCE_ANNOTATION), dict)
+    """The records on a live parent. A record that can't be read counts as empty here; `unreadable_records` names it."""
+    held = _HELD_PRUNE.read(parent)
     return ParentRecords(
-        inventory=inventory,
-        once_records={key: record for key, record in once_records.items() if isinstance(record, str)},
-        held_prune=_read_held_prune(_decoded(annotations.get(HELD_PRUNE_ANNOTATION), dict)),
-        kept_values=frozenset(
-            identity
-            for entry in _decoded(annotations.get(GENERATED_VALUES_ANNOTATION), list)
-            if (identity := read_identity(entry)) is not None
-        ),
+        inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or ()},
+        once_records=_ONCE.read(parent) or {},
+        held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
+        kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
+    )
+
+
+def unreadable_records(parent: LiveObject) -> str:
+    """Why records on a live parent can't be read, '' where all can.
+
+    Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
+    """
+    problems = "; ".join(filter(None, (each.problem(parent) for each in _FORMATS)))
+    if not problems:
+        return ""
+    return (
+        f"{problems}. A newer version of the operator wrote it, or another client changed it. Nothing is applied or "
+        "deleted until that version runs again, or the annotation is corrected or removed"
     )
 
 
@@ -262,23 +266,65 @@ def _identity_entry(identity: Identity) -> dict[str, Any]:
     return {field: value for field, value in entry.items() if value or field == "name"}
 
 
-def _read_held_prune(entry: Mapping[str, Any]) -> HeldPrune | None:
-    reconcile_at, children = entry.get("reconcileAt", ""), entry.get("children")
-    if not isinstance(reconcile_at, str) or not isinstance(children, list):
-        return None
-    return HeldPrune(reconcile_at, frozenset(child for child in children if isinstance(child, str)))
-
-
 def _encoded(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
-def _decoded(text: str | None, kind: type) -> Any:
-    """The JSON value of a text; an empty value of `kind` where the text is missing, malformed or of another kind."""
-    if not text:
-        return kind()
-    try:
-        value = decode_text(text)
-    except ValueError:
-        return kind()
-    return value if isinstance(value, kind) else kind()
+_Text = Annotated[str, Meta(min_length=1)]
+
+
+class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A child in a record. An unknown field may say that the child has to stay, so that it is an error."""
+
+    kind: _Text
+    name: _Text
+    group: str = ""
+    namespace: str = ""
+    wave: int = 1
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.group, self.kind, self.namespace, self.name)
+
+
+class _HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A held prune, as its annotation writes it."""
+
+    children: list[str]
+    reconcileAt: str = ""  # noqa: N815 - the field's name in the annotation
+
+
+_Value = TypeVar("_Value")
+
+
+class _Format(Struct, Generic[_Value], frozen=True):
+    """The format of one annotation."""
+
+    name: str
+    decode: Callable[[bytes], _Value]
+
+    def read(self, parent: LiveObject) -> _Value | None:
+        """The annotation's value, None where it is missing, empty or unreadable."""
+        try:
+            return self._read(parent)
+        except DecodeError:
+            return None
+
+    def problem(self, parent: LiveObject) -> str:
+        """Why the annotation can't be read, '' where it can or is missing."""
+        try:
+            self._read(parent)
+        except DecodeError as error:
+            return f"the annotation {self.name} can't be read: {error}"
+        return ""
+
+    def _read(self, parent: LiveObject) -> _Value | None:
+        text = parent.metadata.annotations.get(self.name)
+        return self.decode(text.encode(errors="surrogatepass")) if text else None
+
+
+_INVENTORY = _Format(INVENTORY_ANNOTATION, decoder(list[_Entry]))
+_ONCE = _Format(ONCE_ANNOTATION, decoder(dict[str, str]))
+_HELD_PRUNE = _Format(HELD_PRUNE_ANNOTATION, decoder(_HeldEntry))
+_GENERATED_VALUES = _Format(GENERATED_VALUES_ANNOTATION, decoder(list[_Entry]))
+_FORMATS: tuple[_Format[Any], ...] = (_INVENTORY, _ONCE, _HELD_PRUNE, _GENERATED_VALUES)

@@ -39,6 +39,10 @@ class ReadyReason(StrEnum):
     """Changed templates would delete (almost) all children. The message describes how to confirm it."""
     CLUSTER_SCOPED = "ClusterScoped"
     """With `--impersonate`: the parent has no namespace, so that it has no service account."""
+    UNREADABLE_RECORD = "UnreadableRecord"
+    """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
+    FORBIDDEN = "Forbidden"
+    """The API server refuses a request without which nothing is rendered. The message names it."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 

@@ -15,6 +15,7 @@ from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
     ANNOTATIONS_LIMIT,
     FINALIZER,
+    GENERATED_VALUES_ANNOTATION,
     HELD_LIMIT,
     HELD_PRUNE_ANNOTATION,
     INVENTORY_ANNOTATION,
@@ -28,6 +29,7 @@ from ssa_operator.core.policies.parent_records import (
     parent_records_body,
     read_parent_records,
     removal,
+    unreadable_records,
 )
 
 WORD = st.text(min_size=1, max_size=12)
@@ -51,6 +53,7 @@ def parent(**metadata: Any) -> LiveObject:
 def test_records_read_back_as_they_were_written(records: ParentRecords) -> None:
     body = parent_records_body(parent(), records)
     assert read_parent_records(LiveObject.of(body)) == records
+    assert unreadable_records(LiveObject.of(body)) == ""
     assert body["metadata"]["uid"] == "u1"
 
 
@@ -144,6 +147,30 @@ def test_a_malformed_record_counts_as_empty(text: str) -> None:
         )
     )
     assert found == ParentRecords(has_finalizer=True)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (INVENTORY_ANNOTATION, '[{"kind":"ClusterRole","name":"a","deletion":"Orphan"}]'),
+        (INVENTORY_ANNOTATION, '[{"kind":"ClusterRole","name":"a","wave":"first"}]'),
+        (INVENTORY_ANNOTATION, '{"children":[]}'),
+        (INVENTORY_ANNOTATION, "[" * 100_000),
+        (ONCE_ANNOTATION, '{"Job.batch/a":{"digest":"x"}}'),
+        (ONCE_ANNOTATION, '["Job.batch/a"]'),
+        (HELD_PRUNE_ANNOTATION, '{"reconcileAt":"","children":[],"until":"monday"}'),
+        (HELD_PRUNE_ANNOTATION, '{"reconcileAt":""}'),
+        (GENERATED_VALUES_ANNOTATION, "v2"),
+    ],
+)
+def test_a_record_of_another_format_is_named_and_is_no_absent_one(annotation: str, text: str) -> None:
+    message = unreadable_records(parent(annotations={annotation: text}))
+    assert message.startswith(f"the annotation {annotation} can't be read")
+    assert unreadable_records(parent(annotations={annotation: ""})) == ""
+
+
+def test_a_message_about_an_unreadable_record_does_not_repeat_its_content() -> None:
+    assert "hunter2" not in unreadable_records(parent(annotations={ONCE_ANNOTATION: '{"hunter2": 7}'}))
 
 
 def test_children_that_were_created_later_are_deleted_first() -> None:
