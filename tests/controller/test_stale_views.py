@@ -80,11 +80,12 @@ async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
             await desk.apply_until_ready(echo("web", 2))
             named = await desk.read(MAPS, "web-named-2")
             frozen = await desk.until(MAPS, "web-frozen", holds(x="2"))
-        # A deletion requeues the parent that is behind, and it renders version 1. The second time, the reconcile that
-        # follows the first deletion has ended.
-        for _ in range(2):
-            await desk.kubectl("delete", "configmap", "web-plain")
-            await desk.until(MAPS, "web-plain", holds(x="1"))
+        # A deletion requeues the parent that is behind, and it renders version 1. What was deleted waits.
+        behind.forget()
+        await desk.delete("configmap", "web-plain")
+        # Its status is refused, so it is reconciled again.
+        await until(lambda: len(behind.reconciles) > 1, PATIENCE)
+        assert await desk.find(MAPS, "web-plain") is None
         assert lagging.lag.withheld
         assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
         assert uid(await desk.until(MAPS, "web-frozen", holds(x="2"))) == uid(frozen)
@@ -127,7 +128,7 @@ async def test_a_record_on_the_parent_does_not_make_an_old_view_of_it_a_current_
         await desk.ready(ECHOES, "web")
         assert uid(await desk.read(MAPS, "web-named-2")) == uid(named)
         assert uid(await desk.read(MAPS, "web-frozen")) == uid(frozen)
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
 
 
 async def test_a_child_that_belongs_to_another_parent_by_now_is_not_pruned(
@@ -203,7 +204,7 @@ async def test_nothing_is_deleted_by_an_old_view_of_a_looked_up_object(
         await desk.ready(ECHOES, "web")
         assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
         # What is true by now is honoured.
-        await desk.kubectl("delete", "configmap", "switch")
+        await desk.delete("configmap", "switch")
         await desk.gone("secrets", "web-extra")
 
 
@@ -245,6 +246,53 @@ async def test_nothing_is_deleted_by_an_old_view_of_a_child_that_templates_read(
         await desk.gone("secrets", "web-extra")
 
 
+async def test_children_that_were_deleted_with_their_parent_are_not_created_again_by_an_old_view_of_it(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, versions: Path
+) -> None:
+    """Kubernetes would delete them again, and the operator would create them again, for as long as its view is old."""
+    created: list[str] = []
+    async with operating(lagging, options(templates=versions)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        (await desk.view(MAPS)).cache.listen(lambda _, new: created.append(new.identity.name) if new else None)
+        behind.forget()
+        await desk.delete("echo", "web")
+        for name in ("web-plain", "web-frozen", "web-named-1"):
+            await desk.gone(MAPS, name)
+        queue = behind.operator.queue
+        await until(lambda: bool(behind.reconciles) and not len(queue) and not queue.processing(), PATIENCE)
+        assert created == []
+
+
+FOLLOWER = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-follower
+data:
+  switch: {{ child('ConfigMap', name ~ '-plain').metadata.labels.switch | default('off') }}
+"""
+
+
+async def test_a_foreign_change_that_the_answer_to_an_apply_shows_before_its_event_is_rendered(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    """The apply changes nothing, so the event of that version is no echo: nothing else would render the change."""
+    only(templates, plain=PLAIN, follower=FOLLOWER)
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        lagging.lag.begin()
+        async with held(behind.operator):
+            await desk.patch("configmap", "web-plain", metadata={"labels": {"switch": "on"}})
+            behind.forget()
+            await desk.patch("echo", "web", metadata={"annotations": {"reconcile": "again"}})
+        await behind.reconciled(1)
+        lagging.lag.end()
+        await desk.until(MAPS, "web-follower", holds(switch="on"))
+
+
 async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
     desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path
 ) -> None:
@@ -255,7 +303,7 @@ async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
         await desk.apply_until_ready(echo("web", 1))
         plain = LiveObject(encode(await desk.read(MAPS, "web-plain")))
         async with held(behind.operator):
-            await desk.kubectl("delete", "configmap", "web-plain")
+            await desk.delete("configmap", "web-plain")
             await until(lambda: plain.identity not in behind.operator.controllers.children, PATIENCE)
             lagging.lag.begin()
             async with operating(client, options(templates=templates)):
@@ -300,11 +348,11 @@ async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_wat
         role = LiveObject(encode(await desk.read(ROLES, name)))
         async with held(behind.operator):
             if deletes_parent:
-                await desk.kubectl("delete", "echo", "web", "--wait=false")
+                await desk.delete("echo", "web", wait=False)
             else:
                 await desk.apply(echo("web", 2))
             await until(lambda: behind.operator.queue.longest_running() > 0, PATIENCE)
-            await desk.kubectl("delete", "clusterrole", name)
+            await desk.delete("clusterrole", name)
             await until(lambda: role.identity not in behind.operator.controllers.children, PATIENCE)
             lagging.lag.begin()
             metadata = {"name": name, "labels": dict(role.metadata.labels)}
@@ -316,7 +364,7 @@ async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_wat
             await desk.gone(ECHOES, "web")
         else:
             await desk.ready(ECHOES, "web")
-            await desk.kubectl("delete", "echo", "web")
+            await desk.delete("echo", "web")
 
 
 CONDITIONAL_ROLE = f"{{% if spec.replicas < 2 %}}\n{ROLE}{{% endif %}}\n"
@@ -351,7 +399,7 @@ async def test_a_child_that_the_parent_cannot_own_is_not_created_again_by_an_old
             await desk.gone(ROLES, name)
             await desk.ready(ECHOES, "web")
             if deletes_parent:
-                await desk.kubectl("delete", "echo", "web")
+                await desk.delete("echo", "web")
         behind.forget()
         # A changed template applies everything. A reconcile has ended when the next one begins.
         behind.write(f"{ECHOES}/more.yaml.j2", map_template("more", x="spec.replicas"))
@@ -399,7 +447,7 @@ async def test_an_old_view_of_an_object_does_not_give_it_its_former_generated_va
         if change == "changed":
             await desk.patch("secret", "web", stringData={"password": "of the user"})
         else:
-            await desk.kubectl("delete", "secret", "web")
+            await desk.delete("secret", "web")
         if change == "recreated":
             metadata = {field: old["metadata"][field] for field in ("name", "labels", "ownerReferences")}
             await desk.create({**old, "metadata": metadata, "data": {}, "stringData": {"password": "of the user"}})
@@ -441,7 +489,7 @@ async def test_states_that_were_not_observed_lead_to_the_same_result(
         if withheld == MAPS:
             # A child that is deleted, and created by another manager, is a change of its uid.
             lagging.lag.begin()
-            await desk.kubectl("delete", "configmap", "web-plain")
+            await desk.delete("configmap", "web-plain")
             await desk.kubectl("create", "configmap", "web-plain", "--from-literal=y=theirs")
             lagging.lag.end()
         await desk.apply(echo("web", 3))
@@ -450,7 +498,7 @@ async def test_states_that_were_not_observed_lead_to_the_same_result(
 
         # A parent that is deleted and created again has another uid, and its children become those of the new one.
         lagging.lag.begin()
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.apply(echo("web", 4))
         lagging.lag.end()
         new = await desk.ready(ECHOES, "web")

@@ -189,13 +189,13 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return contextlib.nullcontext()
         return informer.cache.writing(identity.namespace, identity.name)
 
-    def written(self, live: LiveObject) -> LiveObject:
-        """Update the cache with a live object that a request of the operator returned. Returns it, as the cache has
-        it.
+    def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
+        """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
+        changed it. Returns it, as the cache has it.
         """
         informer = self._informers.get(live.identity.group_kind)
         if informer is not None:
-            live = informer.cache.written(live)
+            live = informer.cache.written(live, changed=changed)
         self._listener.child_written(live)
         return live
 

@@ -5,7 +5,7 @@ Promises:
 - Generated values are applied only to the object that they were read from, as it was then. If it has changed, the
   operator reads it again, and the next reconcile renders its values.
 - What Kubernetes does not collect with the parent is not created while the operator's view of the parent is old: the
-  parent may have no record of it any more.
+  parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
 - A refused field is reported with the template line that wrote it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
@@ -69,10 +69,10 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     try:
         with cluster.writing(manifest.identity):
             if step.live is not None:
-                changed = await _adopt_or_apply(step.live, manifest, resource, cluster)
-                if not isinstance(changed, Applied):
-                    return _after_change(step, step.live, changed, cluster)
-                applied = changed
+                done = await _adopt_or_apply(step.live, manifest, resource, cluster)
+                if not isinstance(done, Applied):
+                    return _after_change(step, step.live, done, cluster)
+                applied = done
             else:
                 if why := await _why_not_created(manifest, cluster):
                     return _waits(step, None, why)
@@ -80,22 +80,22 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
                 applied = created
-            applied = replace(applied, live=cluster.written(applied.live))
+            is_same = is_same_content if cluster.dry_run else is_same_apply
+            same = step.live is not None and is_same(step.live, applied.live)
+            applied = replace(applied, live=cluster.written(applied.live, changed=not same))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         return immutable_change(step, manifest, resource, error, cluster) or _refused(step, manifest, error)
-    return _applied(step, manifest, applied, dry_run=cluster.dry_run)
+    return _applied(step, manifest, applied, same=same)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied, *, dry_run: bool) -> Outcome:
+def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) -> Outcome:
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
-        is_same = is_same_content if dry_run else is_same_apply
-        same = step.live is not None and is_same(step.live, applied.live)
         result = Result.UNCHANGED if same else Result.CONFIGURED
     elif step.history.recreation is not None and not step.history.recreation.made:
         recreation = Recreation(digest=manifest.digest, made=True)
@@ -122,7 +122,8 @@ async def _create(manifest: Manifest, resource: Resource, cluster: ClusterAccess
 
 async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
     """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
-    if not manifest.needs_record or cluster.why_parent_outdated is None or cluster.dry_run:
+    was_deleted = cluster.children.last_seen(manifest.identity) is not None
+    if not (manifest.needs_record or was_deleted) or cluster.why_parent_outdated is None or cluster.dry_run:
         return ""
     return await cluster.why_parent_outdated()
 
@@ -160,7 +161,7 @@ def _has_other_uid(error: ApiError) -> bool:
 def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
     """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
     if current is not None and current.parent_uid == known.parent_uid != "":
-        current = cluster.written(current)
+        current = cluster.written(current, changed=False)
     elif current is None or current.uid != known.uid:
         cluster.deleted(known)
     what = "was deleted" if current is None else "was changed"

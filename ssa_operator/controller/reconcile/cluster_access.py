@@ -96,9 +96,11 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
         """Hold back the watch events of an object while the operator writes it."""
         return nullcontext() if self.dry_run else self.children.writing(identity)
 
-    def written(self, live: LiveObject) -> LiveObject:
-        """Update the caches with an object that a write returned. Returns it, as the cache of children has it."""
-        return live if self.dry_run else self.children.written(live)
+    def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
+        """Update the caches with an object that a request returned; `changed`: whether the request changed it. Returns
+        it, as the cache of children has it.
+        """
+        return live if self.dry_run else self.children.written(live, changed=changed)
 
     def deleted(self, live: LiveObject) -> None:
         """Remove from the caches an object that a delete removed at once."""

@@ -7,6 +7,8 @@ Promises:
   that is older than the write does not remove it.
 - A listener gets every change that a watch delivers once, with the object that the watch delivered before. It does not
   get the echo of a write, and it does get a foreign change just before the write.
+- The answer to a write that changed nothing is the state that others made. Its listeners get it as if the watch had
+  delivered it, because the watch event of that version is no echo.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the
   written object, because the echo often arrives before the answer.
 
@@ -19,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -47,8 +48,7 @@ class _PendingEcho(Struct, frozen=True):
     """The resourceVersions of own writes before this one, whose echoes may still arrive."""
 
 
-@dataclass(slots=True)
-class _DeferredChanges:
+class _DeferredChanges(Struct):
     """The changes of an object during an own write."""
 
     changes: list[Change]
@@ -112,17 +112,20 @@ class Cache:
             del self._deferred[key]
             self._notify([change for change in deferred.changes if not _is_echo(change, deferred.own_versions)])
 
-    def written(self, live: LiveObject) -> LiveObject:
-        """Store the object that an own write returned, unless the cache has a newer one. Returns it, as the cache has
-        it: an object that two hold is in memory once.
+    def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
+        """Store the object that an own write returned, unless the cache has a newer one; `changed`: whether the write
+        changed the object. Returns it, as the cache has it: an object that two hold is in memory once.
         """
         key = _key(live)
         visible = self._objects.get(key)
-        if key in self._deferred:
+        if changed and key in self._deferred:
             self._deferred[key].own_versions.add(live.resource_version)
         if self._watch_has_passed(live) or (visible is not None and not _is_newer(live, visible)):
             known = visible is not None and _is_same(visible, live) and visible.version == live.version
             return visible if known and visible is not None else live
+        if not changed:
+            self.upsert(live)
+            return live
         pending = self._pending.get(key)
         self._writes += 1
         earlier = pending.earlier | {visible.resource_version} if pending and visible else frozenset[str]()

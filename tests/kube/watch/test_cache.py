@@ -198,6 +198,21 @@ def test_during_a_write_foreign_changes_are_deferred_and_its_echo_is_dropped(cac
     assert told == [("1", "4"), ("1", "2")]
 
 
+def test_a_foreign_change_that_the_answer_to_a_write_without_effect_shows_is_told_once(
+    cache: Cache, told: Told
+) -> None:
+    cache.upsert(live("a", 1))
+    # The answer before the event, and the event before the answer.
+    with cache.writing("default", "a"):
+        cache.written(live("a", 2), changed=False)
+    assert version(cache, "a") == "2"
+    cache.upsert(live("a", 2))
+    with cache.writing("default", "a"):
+        cache.upsert(live("a", 3))
+        cache.written(live("a", 3), changed=False)
+    assert told == [("", "1"), ("1", "2"), ("2", "3")]
+
+
 def test_a_failed_write_hides_no_change(cache: Cache, told: Told) -> None:
     def write() -> None:
         with cache.writing("default", "a"):
@@ -266,7 +281,7 @@ def test_versions_that_are_not_numbers_are_compared_for_equality(cache: Cache, t
 
 # Histories: what a server goes through, in one order; and the watch, lists and answers that tell of it, in any.
 
-OURS, FOREIGN, DELETE = "ours", "foreign", "delete"
+OURS, FOREIGN, DELETE, SAME = "ours", "foreign", "delete", "ours without effect"
 LIST, ANSWER, DELIVER = "list", "answer", "deliver"
 
 
@@ -280,7 +295,7 @@ class Server:
         self.generation = 0
         self.now: LiveObject | None = None
         self.events: list[tuple[str, LiveObject]] = []
-        self.answers: list[LiveObject] = []
+        self.answers: list[tuple[LiveObject, bool]] = []
         self.foreign: set[str] = set()
 
     def happens(self, what: str) -> None:
@@ -289,9 +304,11 @@ class Server:
             self.now = live("a", self.version, uid=f"u{self.generation}")
             self.events.append(("MODIFIED", self.now))
             if what == OURS:
-                self.answers.append(self.now)
+                self.answers.append((self.now, True))
             else:
                 self.foreign.add(str(self.version))
+        elif what == SAME and self.now is not None:
+            self.answers.append((self.now, False))
         elif what == DELETE and self.now is not None:
             self.version += 1
             self.events.append(("DELETED", live("a", self.version, uid=self.now.uid)))
@@ -302,17 +319,22 @@ class Server:
             self.events.clear()
             self.cache.replace([self.now] if self.now else [], str(self.version), mark=mark)
         elif what == ANSWER and self.answers:
-            self.cache.written(self.answers.pop(0))
+            answer, changed = self.answers.pop(0)
+            self.cache.written(answer, changed=changed)
         elif what == DELIVER and self.events:
             kind, each = self.events.pop(0)
             (self.cache.remove if kind == "DELETED" else self.cache.upsert)(each)
             self.cache.advance(each.resource_version)
 
 
-steps = st.lists(st.sampled_from([OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, DELIVER]), max_size=30)
+HAPPENINGS = (OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, DELIVER)
+
+steps = st.lists(st.sampled_from(HAPPENINGS), max_size=30)
+
+steps_with_the_same = st.lists(st.sampled_from((*HAPPENINGS, SAME, SAME)), max_size=30)
 
 
-@given(steps)
+@given(steps_with_the_same)
 def test_the_cache_converges_to_the_server_in_any_order_of_events_and_answers(history: list[str]) -> None:
     server = Server()
     for what in history:
@@ -324,13 +346,13 @@ def test_the_cache_converges_to_the_server_in_any_order_of_events_and_answers(hi
     assert version(server.cache, "a") == (server.now.resource_version if server.now else "")
 
 
-@given(steps)
+@given(steps_with_the_same)
 def test_a_read_never_returns_an_object_older_than_an_own_write(history: list[str]) -> None:
     server = Server()
     written = 0
     for what in history:
         if what == ANSWER and server.answers:
-            written = int(server.answers[0].resource_version)
+            written = int(server.answers[0][0].resource_version)
         server.happens(what)
         seen = version(server.cache, "a")
         assert not seen or int(seen) >= written
@@ -346,3 +368,16 @@ def test_a_listener_gets_every_foreign_change_exactly_once(history: list[str]) -
     told = [new for _, new in server.told if new in server.foreign]
     assert sorted(told, key=int) == sorted(server.foreign, key=int)
     assert len(told) == len(set(told))
+
+
+@given(steps_with_the_same)
+def test_the_last_state_that_others_made_is_told_whatever_shows_it_first(history: list[str]) -> None:
+    server = Server()
+    for what in [*history, FOREIGN, SAME]:
+        server.happens(what)
+    while server.answers:
+        server.happens(ANSWER)
+    while server.events:
+        server.happens(DELIVER)
+    assert server.now is not None
+    assert [new for _, new in server.told].count(server.now.resource_version) == 1
