@@ -153,8 +153,12 @@ def run(
 ) -> None:
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
     import asyncio
+    import gc
 
     from ssa_operator.cli.aiohttp_import import import_aiohttp
+
+    # Imports leave no garbage to search for. `session.serve` enables the search again.
+    gc.disable()
 
     import_aiohttp()
     from ssa_operator.cli import connection, logging_setup, session

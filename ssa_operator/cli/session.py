@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, connect
 from ssa_operator.cli.tracing_setup import traces_of
-from ssa_operator.controller import crd_installation
 from ssa_operator.controller.leadership import Leadership, LeadershipLost
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
@@ -101,8 +100,9 @@ async def _run(operator: Operator, traces: Traces | None) -> None:
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
     """Run an operator and its servers until `stop` is set. Raises CommandError if a server can't listen."""
-    # The imported modules stay: the garbage collector need not search them.
+    # The imported modules stay: the garbage collector need not search them. `run` disabled it for their imports.
     gc.freeze()
+    gc.enable()
     try:
         async with asyncio.TaskGroup() as group:
             servers = [
@@ -165,6 +165,8 @@ async def _serve_webhook(operator: Operator) -> None:
 
 async def install(client: Client, folders: Sequence[Path]) -> None:
     """Apply the CRDs of folders and wait until the API server serves them. Raises CommandError."""
+    from ssa_operator.controller import crd_installation
+
     try:
         documents = crd_installation.load(*folders)
         await crd_installation.install(client, documents)

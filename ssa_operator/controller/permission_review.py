@@ -33,7 +33,6 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.rendering.possible_manifests import template_contents
 
 log = logging.getLogger("ssa_operator")
 
@@ -161,6 +160,9 @@ class PermissionReviewer:
         digest = f"{folder.digest} {served.crd['metadata'].get('generation') if served.crd else ''}"
         known, contents = self._contents.get(folder.name, ("", TemplateContents()))
         if known != digest:
+            # Imported here, because an operator that starts has more urgent work.
+            from ssa_operator.rendering.possible_manifests import template_contents  # noqa: PLC0415
+
             options = partial(field_options, served.crd or {}, served.resource.version)
             contents = await asyncio.to_thread(template_contents, folder, options)
             self._contents[folder.name] = digest, contents

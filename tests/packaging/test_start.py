@@ -66,6 +66,35 @@ def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
     assert [name for name in imported if name == "cryptography" or "controller.admission" in name] == []
 
 
+def test_an_operator_starts_without_what_comes_after_its_first_reconcile() -> None:
+    later = {
+        "aiohttp.web",
+        "ssa_operator.controller.crd_installation",
+        "ssa_operator.controller.http",
+        "ssa_operator.core.objects.cel.syntax",
+        "ssa_operator.rendering.possible_manifests",
+        "watchfiles",
+    }
+    script = "import sys, ssa_operator.cli.session; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "ssa_operator.controller.operator" in run.stdout.split()
+    assert later & set(run.stdout.split()) == set()
+
+
+def test_the_garbage_collector_that_a_start_disables_runs_beside_the_operator() -> None:
+    script = """
+import asyncio, gc
+from types import SimpleNamespace
+from ssa_operator.cli.session import serve
+async def run(_):
+    print(gc.isenabled())
+gc.disable()
+asyncio.run(serve(SimpleNamespace(options=SimpleNamespace(listen=None, admission=None), run=run), asyncio.Event()))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"
+
+
 def test_later_tls_contexts_trust_the_authorities_of_the_system() -> None:
     script = """
 import ssl

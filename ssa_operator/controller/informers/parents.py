@@ -256,9 +256,7 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
     if new is None:
         return Cause.PARENT
     if old is None:
-        status = new.body.get("status")
-        observed = isinstance(status, Mapping) and status.get("observedGeneration") == new.metadata.generation
-        return Cause.RESYNC if observed else Cause.PARENT
+        return Cause.RESYNC if new.observed_generation == new.metadata.generation else Cause.PARENT
     before, after = old.metadata, new.metadata
     if (
         (before.uid, before.generation, before.labels, before.annotations)

@@ -86,7 +86,18 @@ class _Head(msgspec.Struct, rename="camel"):
     kind: str = ""
 
 
+class _ObservedStatus(msgspec.Struct, rename="camel"):
+    """The part of `status` by which the operator tells parents that changed while it was down."""
+
+    observed_generation: Any = None
+
+
+class _StatusHead(msgspec.Struct):
+    status: _ObservedStatus | None = None
+
+
 _decode_head = decoder(_Head)
+_decode_status = decoder(_StatusHead)
 _decode_owners = decoder(_OwnersHead)
 _decode_body = decoder(dict[str, Any])
 _encode_body = msgspec.json.Encoder().encode
@@ -215,6 +226,15 @@ class LiveObject:
     @property
     def resource_version(self) -> str:
         return self.metadata.resource_version
+
+    @property
+    def observed_generation(self) -> Any:
+        """`status.observedGeneration`, None where there is none. The body stays encoded."""
+        try:
+            status = _decode_status(self.raw).status
+        except msgspec.ValidationError:
+            return None  # the CRD allows a status that is no mapping
+        return None if status is None else status.observed_generation
 
     @property
     def deleting(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.cel.syntax import unescaped
+from ssa_operator.core.objects.cel.field_names import unescaped
 from ssa_operator.core.objects.field_errors import REASONS, ErrorType
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 WINDOW = 60.0
 """Seconds."""
@@ -20,8 +21,7 @@ KINDS = 1000
 """The most kinds of lines that are remembered."""
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(Struct):
     began: float
     lines: int = 0
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -38,8 +37,7 @@ MAX_LRU_CACHE_ENTRIES = 4096
 """Series that are kept, and token buckets of parents. The least recently used one goes first."""
 
 
-@dataclass(slots=True)
-class TokenBucket:
+class TokenBucket(Struct):
     """A token bucket: it holds at most `burst` tokens and gets `rate` tokens a second."""
 
     burst: float
@@ -67,8 +65,7 @@ class EventKey(NamedTuple):
     note: str
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(Struct):
     """An Event that was written, and its repetitions."""
 
     namespace: str

@@ -11,7 +11,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -36,8 +36,7 @@ _TOKEN = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """An account, as the API server knows it."""
 
     user: str

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from jinja2 import TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
+from msgspec import Struct, field
 
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
@@ -25,8 +25,7 @@ _BLANK_START = re.compile(r"[ \t]*(?:\n|\Z)")
 _LINE_START = re.compile(r"^([ \t]*)(?=\S)", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class _Segment:
+class _Segment(Struct):
     """Tokens that belong together: text, one tag, one `{{ value }}`, or (without tokens) a comment or raw tag."""
 
     kind: str

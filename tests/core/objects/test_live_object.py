@@ -47,6 +47,24 @@ def test_an_object_from_a_watch_does_not_keep_the_line_of_the_watch_in_memory() 
     assert sys.getrefcount(line) == references
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda values: st.lists(values, max_size=2) | st.dictionaries(st.text(max_size=3), values, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(JSON | st.dictionaries(st.sampled_from(["observedGeneration", "observed_generation", "ready"]), JSON))
+def test_the_observed_generation_of_any_status_is_known_without_a_decoded_body(status: Any) -> None:
+    live = LiveObject.of({**body("x"), "status": status})
+    expected = status.get("observedGeneration") if isinstance(status, dict) else None
+    assert live.observed_generation == expected
+
+
+def test_an_object_without_a_status_has_no_observed_generation() -> None:
+    assert LiveObject.of(body("x")).observed_generation is None
+
+
 # Objects that were not read for a while are compressed by another one of their kind.
 
 TEXTS = st.text(max_size=200)

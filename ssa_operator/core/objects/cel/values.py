@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.cel.syntax import Uint, unescaped
+from ssa_operator.core.objects.cel.field_names import unescaped
+from ssa_operator.core.objects.cel.syntax import Uint
 from ssa_operator.core.objects.field_errors import as_json
 from ssa_operator.core.objects.string_formats import duration_nanoseconds, is_date
 
