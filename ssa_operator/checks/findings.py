@@ -185,6 +185,14 @@ CODES: Mapping[str, Code] = {
             "of them is ever applied. Read a field with default, or take the value from spec."
         ),
     ),
+    "no-folder": Code(
+        severity=Severity.WARNING,
+        title="no folder of a resource",
+        explanation=(
+            "The templates folder has no folder that is named <plural>.<group>, so nothing is checked, and the "
+            "operator reconciles nothing. Name the folder that contains it: check --templates FOLDER."
+        ),
+    ),
     "folder-without-example": Code(
         severity=Severity.WARNING,
         title="a template folder without an example",

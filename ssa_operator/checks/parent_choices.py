@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from jinja2 import nodes
 
@@ -18,20 +18,32 @@ _OF_PARENT = frozenset({"annotations", "labels", "metadata", "object", "spec"})
 _CHOSEN_METADATA = frozenset({"annotations", "labels", None})
 """The fields of the parent's metadata that its author chooses beside its name; None for a computed one."""
 
+_REFERENCES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
+"""Of a file to another one."""
+
 
 def decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]]:
     """The names of each file whose values a parent decides: variables, parameters and macros. A name of an imported
     file is `module.name`.
     """
     decided = {name: set(_OF_PARENT) for name in trees}
+    assigned = {name: _assigned(tree) for name, tree in trees.items()}
+    calls = {name: _calls(tree) for name, tree in trees.items()}
+    references = {name: list(tree.find_all(_REFERENCES)) for name, tree in trees.items()}
     macros = [(name, macro) for name, tree in trees.items() for macro in tree.find_all(nodes.Macro)]
     while True:
         before = sum(map(len, decided.values()))
-        for name, tree in trees.items():
-            decided[name] |= _assigned(tree, decided[name])
+        for name in trees:
+            decided[name] |= {
+                variable
+                for variables, values in assigned[name]
+                if any(reads(value, decided[name]) for value in values)
+                for variable in variables
+            }
             for file, macro in macros:
-                decided[file] |= _passed(tree, macro, decided[name])
-            _share(name, tree, decided)
+                decided[file] |= _passed(calls[name].get(macro.name, ()), macro, decided[name])
+            for reference in references[name]:
+                _share(name, reference, decided)
         for file, macro in macros:
             if any(reads(part, decided[file]) for part in macro.body):
                 decided[file].add(macro.name)
@@ -39,8 +51,8 @@ def decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]
             return decided
 
 
-def _assigned(tree: nodes.Template, decided: set[str]) -> set[str]:
-    """The variables of a file that get such a value."""
+def _assigned(tree: nodes.Template) -> list[tuple[set[str], list[nodes.Node]]]:
+    """The variables of a file, with the nodes that each gets its value from."""
     sources: list[tuple[nodes.Node, list[nodes.Node]]] = []
     sources += [(each.target, [each.node]) for each in tree.find_all(nodes.Assign)]
     sources += [(each.target, [*each.body]) for each in tree.find_all(nodes.AssignBlock)]
@@ -50,43 +62,54 @@ def _assigned(tree: nodes.Template, decided: set[str]) -> set[str]:
         for each in tree.find_all(nodes.With)
         for target, value in zip(each.targets, each.values, strict=True)
     ]
-    return {
-        each.name
+    return [
+        (
+            {
+                each.name
+                for each in (target, *target.find_all(nodes.Name))
+                if isinstance(each, (nodes.Name, nodes.NSRef))
+            },
+            values,
+        )
         for target, values in sources
-        if any(reads(value, decided) for value in values)
-        for each in (target, *target.find_all(nodes.Name))
-        if isinstance(each, (nodes.Name, nodes.NSRef))
-    }
+    ]
 
 
-def _passed(tree: nodes.Template, macro: nodes.Macro, decided: set[str]) -> set[str]:
-    """The parameters of a macro that get such a value from a call in this file, or by default."""
-    parameters = [each.name for each in macro.args]
-    given = [*zip(reversed(parameters), reversed(macro.defaults), strict=False)]
+def _calls(tree: nodes.Template) -> dict[str, list[nodes.Call]]:
+    """The calls in a file by the name of what they call, without that of its module."""
+    found: dict[str, list[nodes.Call]] = {}
     for call in tree.find_all(nodes.Call):
         called = call.node.name if isinstance(call.node, nodes.Name) else getattr(call.node, "attr", "")
-        if called == macro.name:
-            given += zip(parameters, call.args, strict=False)
-            given += [(each.key, each.value) for each in call.kwargs]
+        found.setdefault(called, []).append(call)
+    return found
+
+
+def _passed(calls: Iterable[nodes.Call], macro: nodes.Macro, decided: set[str]) -> set[str]:
+    """The parameters of a macro that get such a value from one of these calls of it, or by default."""
+    parameters = [each.name for each in macro.args]
+    given = [*zip(reversed(parameters), reversed(macro.defaults), strict=False)]
+    for call in calls:
+        given += zip(parameters, call.args, strict=False)
+        given += [(each.key, each.value) for each in call.kwargs]
     return {name for name, value in given if reads(value, decided)}
 
 
-def _share(name: str, tree: nodes.Template, decided: dict[str, set[str]]) -> None:
-    """Add the names that a file gets by its imports, and those that it gives to what it includes or extends."""
-    references = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
-    for each in tree.find_all(references):
-        assert isinstance(each, references)
-        written = {const.value for const in _constants(each.template)}
-        for file, found in decided.items():
-            if not any(file == path or file.endswith(f"/{path}") for path in written):
-                continue
-            if isinstance(each, nodes.Import):
-                decided[name] |= {f"{each.target}.{variable}" for variable in found - _OF_PARENT if "." not in variable}
-            elif isinstance(each, nodes.FromImport):
-                pairs = (pair if isinstance(pair, tuple) else (pair, pair) for pair in each.names)
-                decided[name] |= {alias for variable, alias in pairs if variable in found}
-            else:
-                found.update(decided[name])
+def _share(name: str, reference: nodes.Node, decided: dict[str, set[str]]) -> None:
+    """Add the names that a file gets by an import, or those that it gives to what it includes or extends."""
+    assert isinstance(reference, _REFERENCES)
+    written = {const.value for const in _constants(reference.template)}
+    for file, found in decided.items():
+        if not any(file == path or file.endswith(f"/{path}") for path in written):
+            continue
+        if isinstance(reference, nodes.Import):
+            decided[name] |= {
+                f"{reference.target}.{variable}" for variable in found - _OF_PARENT if "." not in variable
+            }
+        elif isinstance(reference, nodes.FromImport):
+            pairs = (pair if isinstance(pair, tuple) else (pair, pair) for pair in reference.names)
+            decided[name] |= {alias for variable, alias in pairs if variable in found}
+        else:
+            found.update(decided[name])
 
 
 def _constants(node: nodes.Node) -> Iterator[nodes.Const]:

@@ -250,6 +250,16 @@ async def test_one_line_that_many_manifests_come_from_is_one_finding(tmp_path: P
     assert [each["message"] for each in found] == ["Deployment web-1: spec.template.spec.containers[0].image is nginx"]
 
 
+async def test_a_templates_folder_without_resources_is_named_and_only_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    code, found, err = await check(tmp_path)
+    assert (code, err) == (0, "")
+    assert [(each["code"], each["message"]) for each in found] == [
+        ("no-folder", f"{tmp_path / 'templates'} has no folder of a resource; add one, named <plural>.<group>")
+    ]
+    assert (await check(tmp_path, "--strict"))[0] == 1
+
+
 async def test_a_folder_without_an_example_is_named_and_only_a_warning(tmp_path: Path) -> None:
     folder = project(tmp_path, example=ECHO.replace("Echo", "Other"), web=WEB)
     code, found, err = await check(folder)

@@ -68,6 +68,18 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
     assert not any("Traceback" in line for line in command.lines)
 
 
+async def test_an_operator_without_a_template_folder_says_so_and_runs_the_first_one(
+    desk: Desk, templates: Path
+) -> None:
+    folder, later = templates / ECHOES, templates.parent / "later"
+    folder.rename(later)
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=")
+    async with started(*operator(desk, templates, *more)) as command:
+        await command.says(f"WARNING {templates} has no folder of a resource; add one, named <plural>.<group>")
+        later.rename(folder)
+        await desk.apply_until_ready(echo("web"))
+
+
 async def test_the_webhook_runs_with_the_operator_and_unregisters_when_it_stops(desk: Desk, templates: Path) -> None:
     only(templates, a="{{ fail('no echoes today') }}")
     more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", "--admission=127.0.0.1:0")

@@ -87,6 +87,13 @@ def load_all(
     return replace(found, problems=(*found.problems, *unknown)) if unknown else found
 
 
+def no_folder(roots: Sequence[Path], sources: Sources) -> str:
+    """What to do about templates folders without the folder of a resource, '' where there is one or a problem."""
+    if sources.folders or sources.problems:
+        return ""
+    return f"{' and '.join(map(str, roots))} has no folder of a resource; add one, named <plural>.<group>"
+
+
 def _hint(name: str, sources: Sources) -> str:
     hint = did_you_mean(name, sources.folders)
     return f"; {hint}" if hint else ""
