@@ -3,8 +3,9 @@
 Promises:
 - A document that differs in a second render of the same input, or is missing there, becomes a problem with the template
   line of the difference. All other documents stay.
-- Generated values don't count as a difference: both renders get the same random numbers.
-- The check costs one more render, or two if values are generated.
+- Generated values don't count as a difference: where they are new, the check compares two renders with the same random
+  numbers.
+- The check costs one more render, or three where generated values are new.
 
 The check can't find values that differ only between processes. Templates can't write such values: they have no clock,
 no randomness and no sets, and a value that only Python's repr() can write is refused.
@@ -49,10 +50,12 @@ def verified(
 
     if not rendered.documents:
         return rendered
-    numbers: list[int] = []
-    one = again(_ReplayedRandomness(cluster, numbers=numbers)) if rendered.generated else rendered
-    other = again(_ReplayedRandomness(cluster, replayed=iter(numbers)))
-    found = dict(_problems(one.documents, other.documents))
+    found = dict(_problems(rendered.documents, again(cluster).documents))
+    if found and rendered.generated:
+        numbers: list[int] = []
+        one = again(_ReplayedRandomness(cluster, numbers=numbers))
+        other = again(_ReplayedRandomness(cluster, replayed=iter(numbers)))
+        found = dict(_problems(one.documents, other.documents))
     if not found:
         return rendered
     documents = tuple(document for at, document in enumerate(rendered.documents) if at not in found)

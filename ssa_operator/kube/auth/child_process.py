@@ -64,15 +64,7 @@ class CompletedProgram:
 
 async def run(program: Program, *, deadline: float) -> CompletedProgram:
     """Run a program to its end. Raises ProgramError, or OSError if it can't be started. `deadline` is in seconds."""
-    transport, reader = await asyncio.get_running_loop().subprocess_exec(
-        lambda: _Reader(echo=program.interactive),
-        *program.argv,
-        env=program.environment,
-        stdin=None if program.interactive else PIPE if program.stdin else DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-    )
+    transport, reader = await _start(program)
     finished = False
     try:
         if program.stdin:
@@ -101,6 +93,35 @@ async def run(program: Program, *, deadline: float) -> CompletedProgram:
     assert code is not None
     failure = f"exited with code {code}{_error_end(reader)}" if code else ""
     return CompletedProgram(output=bytes(reader.output), failure=failure)
+
+
+async def _start(program: Program) -> tuple[asyncio.SubprocessTransport, _Reader]:
+    """Start a program. If asyncio's own start is cancelled, it kills the program without its processes, and waits until
+    these close standard error, so a cancelled call lets the start complete first.
+    """
+
+    async def start() -> tuple[asyncio.SubprocessTransport, _Reader]:
+        return await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Reader(echo=program.interactive),
+            *program.argv,
+            env=program.environment,
+            stdin=None if program.interactive else PIPE if program.stdin else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+
+    starting = asyncio.create_task(start())
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            transport, reader = await starting
+            try:
+                await _end_group(transport.get_pid(), reader)
+            finally:
+                transport.close()
+        raise
 
 
 class _Reader(asyncio.SubprocessProtocol):

@@ -3,6 +3,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -466,6 +467,9 @@ class Alive:
         async with asyncio.timeout(PATIENCE):
             await self._reader.readline()
 
+    def up_while_blocked(self) -> None:
+        assert select.select([self._reading], [], [], PATIENCE)[0]
+
     async def nothing(self) -> None:
         os.close(self._own)
         async with asyncio.timeout(PATIENCE):
@@ -505,6 +509,24 @@ async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     loading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await loading
+    await alive.nothing()
+
+
+async def test_a_program_that_is_cancelled_as_it_starts_is_ended_with_all_its_processes(
+    tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive
+) -> None:
+    shell(*SLEEPS_WITH_A_CHILD)
+    plugin = program.Program(argv=[str(tmp_path / "plugin.sh")], environment=os.environ)
+    running = asyncio.create_task(program.run(plugin, deadline=PATIENCE))
+    # `run` and the start that it awaits take one step each, which forks the process.
+    for _ in range(2):
+        await asyncio.sleep(0)
+    # The loop is blocked, and has not connected the program's pipes yet.
+    alive.up_while_blocked()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(PATIENCE):
+            await running
     await alive.nothing()
 
 
