@@ -60,6 +60,7 @@ RECORDED = (
     (_RECORDS, "INVENTORY_ANNOTATION"),
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
+    (_RECORDS, "GENERATED_VALUES_ANNOTATION"),
 )
 """The constants of what the operator writes on a parent."""
 

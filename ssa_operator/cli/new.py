@@ -104,12 +104,21 @@ def new(
     api_version: Annotated[
         str, typer.Option(envvar="SSA_OPERATOR_API_VERSION", help="Version of the resource.  [default: v1alpha1]")
     ] = "",
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_PROJECT",
+            help="Write a whole repository into this folder: the resource, an image, values of the Helm chart, and a "
+            "workflow that checks and plans pull requests.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", envvar="SSA_OPERATOR_DRY_RUN", help="Print the files and write nothing.")
     ] = False,
     templates: Annotated[
-        Path, typer.Option(envvar="SSA_OPERATOR_TEMPLATES", help="Folder for the template folder.")
-    ] = TEMPLATES[0],
+        Path | None,
+        typer.Option(envvar="SSA_OPERATOR_TEMPLATES", help="Folder for the template folder. Default: templates."),
+    ] = None,
     crds: Annotated[
         Path | None,
         typer.Option(envvar="SSA_OPERATOR_CRDS", help="Folder for the CRD. Default: crds beside --templates."),
@@ -136,6 +145,8 @@ def new(
         raise CommandError(f"{' and '.join(given)} both say which fields the resource has; use one of them", code=2)
     if instance and from_manifests is None:
         raise CommandError("--instance names what --from-manifests replaces; use it with that option", code=2)
+    if project is not None and (templates or crds or examples):
+        raise CommandError("--project has its own folders; leave out --templates, --crds and --examples", code=2)
     request = Request(
         kind=kind,
         group=group,
@@ -151,9 +162,12 @@ def new(
         made = parts(request)
     except ScaffoldError as error:
         raise CommandError(str(error), code=2) from error
+    templates = templates or (project or Path()) / TEMPLATES[0]
     base = templates.parent
     folders = Folders(templates=templates, crds=crds or base / "crds", examples=examples or base / "examples")
     files = _with_expected(_files(made, folders, from_crd), made, folders)
+    if project is not None:
+        files = {**_project_files(project, made), **files}
     if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
         del files[folders.crds / f"{made.names.folder}.yaml"]
     if dry_run:
@@ -210,6 +224,40 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
     files[folders.case(names) / PARENT] = yaml_document(made.example)
     return files
+
+
+def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
+    """The files of a repository around the resource. Raises CommandError if its name is none for a release."""
+    import re
+    import tempfile
+
+    from ssa_operator import __version__
+    from ssa_operator.cli.needed_permissions import Files, OperatorSettings, needed_permissions
+    from ssa_operator.cli.rbac import values_text
+    from ssa_operator.cli.scaffold.repository import PERMISSIONS, Project, repository
+    from ssa_operator.rendering.folder.installation import Installation
+
+    name = folder.resolve().name
+    if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name):
+        raise CommandError(
+            f"{name!r} becomes the name of the image and the release; name the folder with lower-case letters, digits "
+            "and dashes, beginning with a letter (at most 42)",
+            code=2,
+        )
+    with tempfile.TemporaryDirectory(prefix="ssa-operator-new-") as temporary:
+        root = Path(temporary)
+        drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
+        for path, text in _files(made, drafts, None).items():
+            _write(path, text)
+        read = Files(
+            templates=[drafts.templates],
+            installation=Installation(namespace="ssa-operator"),
+            crds=[drafts.crds],
+            examples=[drafts.examples],
+        )
+        needed = needed_permissions(read, OperatorSettings(namespace="ssa-operator"))
+    texts = repository(Project(name=name, names=made.names, version=__version__))
+    return {folder / path: text for path, text in {**texts, PERMISSIONS: values_text(needed)}.items()}
 
 
 def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:

@@ -122,6 +122,14 @@ def rbac(
             help="Output format. Default: yaml, with --explain or --check table.",
         ),
     ] = None,
+    helm_values: Annotated[
+        bool,
+        typer.Option(
+            "--helm-values",
+            envvar="SSA_OPERATOR_HELM_VALUES",
+            help="Print the cluster-wide rules as values of the operator's Helm chart, which has the rest.",
+        ),
+    ] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -138,6 +146,9 @@ def rbac(
         raise CommandError("--as reviews another user; write --check, too", code=2)
     if output is OutputFormat.TABLE and not (explain or check):
         raise CommandError("--output table is for --explain and --check; manifests are yaml or json", code=2)
+    if helm_values and (namespace or impersonate or explain or check or output is not None):
+        others = "--namespace, --impersonate, --explain, --check and --output"
+        raise CommandError(f"--helm-values prints cluster-wide rules as YAML; {others} have no place there", code=2)
     files = Files(
         templates=templates,
         installation=installation_of(values, operator_namespace),
@@ -161,6 +172,9 @@ def rbac(
         return
     from ssa_operator.core.policies.rbac_roles import Account, roles
 
+    if helm_values:
+        typer.echo(values_text(needed), nl=False)
+        return
     account = Account(name=service_account, namespace=operator_namespace)
     options = "".join(f" --namespace {name}" for name in namespaces) + (f" --shards {shards}" if shards else "")
     options += f" --impersonate {impersonate}" if impersonate else ""
@@ -318,6 +332,22 @@ def _print_manifests(
     for role in of_accounts.roles:
         lines += ["---", *of_accounts.comment(role), *_role_lines(role)]
     typer.echo("\n".join(lines))
+
+
+def values_text(needed: NeededPermissions) -> str:
+    """The cluster-wide rules as values of the chart."""
+    from ssa_operator.core.policies.rbac_roles import Account, roles
+
+    account = Account(name="ssa-operator", namespace="ssa-operator")
+    cluster_wide = [role for role in roles(needed.needs, account) if not role.namespace]
+    lines = [
+        "# The permissions that the operator needs, derived from its templates by `ssa-operator rbac --helm-values`:",
+        *(f"# - {folder}" for folder in needed.folders),
+        "rbac:",
+        "  rules:",
+        *(line for role in cluster_wide for rule in role.rules for line in _rule_lines(rule)),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _role_lines(role: Role) -> list[str]:

@@ -1,0 +1,129 @@
+"""`ssa-operator new --project`: the repository that it writes works as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ssa_operator import __version__
+from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.main import application_of
+
+GROUP = "example.com"
+SITE = ("new", "WebSite", f"--group={GROUP}", "--field=replicas:int=2", "--field=host:string!")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    result = CliRunner().invoke(application_of(), arguments)
+    if isinstance(result.exception, CommandError):
+        return result.exception.code, result.stdout, str(result.exception)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new repository, which is the working folder of the commands after it."""
+    folder = tmp_path / "sites"
+    assert run(*SITE, f"--project={folder}")[::2] == (0, "")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
+    code, out, err = run(*SITE, f"--project={tmp_path / 'sites'}")
+    assert (code, err) == (0, "")
+    files = sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "sites").rglob("*") if path.is_file())
+    assert files == [
+        "sites/.github/workflows/operator.yaml",
+        "sites/.gitignore",
+        "sites/Dockerfile",
+        "sites/README.md",
+        f"sites/crds/websites.{GROUP}.yaml",
+        "sites/deploy/permissions.yaml",
+        "sites/deploy/values.yaml",
+        "sites/examples/website.yaml",
+        "sites/requirements.txt",
+        f"sites/templates/websites.{GROUP}/_status.yaml.j2",
+        f"sites/templates/websites.{GROUP}/deployment.yaml.j2",
+        f"sites/templates/websites.{GROUP}/service.yaml.j2",
+        f"sites/tests/websites.{GROUP}/example/expected.yaml",
+        f"sites/tests/websites.{GROUP}/example/parent.yaml",
+        f"sites/tests/websites.{GROUP}/example/status.yaml",
+    ]
+    assert sorted(out.splitlines()) == [f"created {tmp_path / file}" for file in files]
+    assert (tmp_path / "sites" / "requirements.txt").read_text() == f"ssa-operator=={__version__}\n"
+    assert not [
+        file
+        for file in files
+        if any(f"@{word}@" in (tmp_path / file).read_text() for word in ("name", "kind", "folder"))
+    ]
+
+
+def test_the_commands_of_its_readme_and_workflow_pass(repository: Path) -> None:
+    assert run("check", "--strict") == (0, "", "")
+    assert run("test") == (0, "1 case: 1 passed\n", "")
+    assert run("rbac", "--helm-values") == (0, (repository / "deploy" / "permissions.yaml").read_text(), "")
+
+
+def test_its_values_have_the_permissions_of_the_children(repository: Path) -> None:
+    values = yaml.safe_load((repository / "deploy" / "permissions.yaml").read_text())
+    allowed = {
+        (group, resource, verb)
+        for rule in values["rbac"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert {
+        ("apps", "deployments", "patch"),
+        ("", "services", "delete"),
+        (GROUP, "websites/status", "patch"),
+    } <= allowed
+    assert (GROUP, "websites", "delete") not in allowed
+
+
+def test_another_resource_changes_the_permissions(repository: Path) -> None:
+    (repository / "in.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {b: c}\n")
+    assert run("new", "Note", f"--group={GROUP}", "--from-manifests=in.yaml")[0] == 0
+    assert run("check", "--strict")[0] == 0
+    assert run("test")[1] == "2 cases: 2 passed\n"
+    _, permissions, _ = run("rbac", "--helm-values")
+    added = set(permissions.splitlines()) - set((repository / "deploy" / "permissions.yaml").read_text().splitlines())
+    assert "    resources: [configmaps]" in added
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "README.md").write_text("mine")
+    code, out, err = run(*SITE, f"--project={tmp_path / 'sites'}")
+    assert (code, out) == (1, "")
+    assert f"{tmp_path / 'sites' / 'README.md'}" in err
+    assert [path.name for path in (tmp_path / "sites").iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("My_Sites", (), "'My_Sites' becomes the name of the image and the release; name the folder with lower-case"),
+        ("-", (), "'-' becomes the name of the image and the release"),
+        ("sites", ("--crds=here",), "--project has its own folders; leave out --templates, --crds and --examples"),
+    ],
+)
+def test_wrong_usage_is_refused_and_writes_nothing(
+    tmp_path: Path, name: str, options: tuple[str, ...], words: str
+) -> None:
+    code, out, err = run(*SITE, f"--project={tmp_path / name}", *options)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--namespace=a", "--explain", "--check", "--output=json", "--impersonate=a"])
+def test_values_for_helm_are_cluster_wide_rules(repository: Path, option: str) -> None:
+    code, out, err = run("rbac", "--helm-values", option)
+    assert (code, out) == (2, "")
+    assert "--helm-values prints cluster-wide rules as YAML" in err
