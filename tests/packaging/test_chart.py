@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +53,41 @@ def helm() -> Path:
     return program
 
 
-def rendered(helm: Path, **values: object) -> dict[tuple[str, str], Any]:
-    """The objects of a release by kind and name."""
+def objects_of(helm: Path, **values: object) -> list[Any]:
+    """The objects of a release."""
     sets = [f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in values.items()]
     text = run(helm, "template", "ssa-operator", CHART, "--kube-version=1.36", f"--namespace={NAMESPACE}", *sets)
-    return {(body["kind"], body["metadata"]["name"]): body for body in yaml.safe_load_all(text) if body}
+    return [body for body in yaml.safe_load_all(text) if body]
+
+
+def rendered(helm: Path, **values: object) -> dict[tuple[str, str], Any]:
+    """The objects of a release by kind and name."""
+    return {(body["kind"], body["metadata"]["name"]): body for body in objects_of(helm, **values)}
+
+
+def permissions(bodies: list[Any]) -> set[tuple[str, ...]]:
+    """What the bound roles allow: namespace (none: everywhere), group, resource, name (none: every one), verb."""
+    roles = {
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body["rules"]
+        for body in bodies
+        if body["kind"] in ("ClusterRole", "Role")
+    }
+    allowed: set[tuple[str, ...]] = set()
+    for body in bodies:
+        if body["kind"] in ("ClusterRoleBinding", "RoleBinding"):
+            where = body["metadata"].get("namespace", "")
+            for rule in roles[body["roleRef"]["kind"], where, body["roleRef"]["name"]]:
+                names = rule.get("resourceNames", [""])
+                allowed |= {
+                    (where, *it) for it in itertools.product(rule["apiGroups"], rule["resources"], names, rule["verbs"])
+                }
+    # Without what a wider rule allows already, which `rbac` leaves out
+    return {
+        (where, group, resource, name, verb)
+        for where, group, resource, name, verb in allowed
+        if not {("", group, resource, name, verb), (where, group, resource, "", verb), ("", group, resource, "", verb)}
+        & (allowed - {(where, group, resource, name, verb)})
+    }
 
 
 def container(workload: Any) -> Any:
@@ -64,6 +96,39 @@ def container(workload: Any) -> Any:
 
 def base(name: str) -> list[Any]:
     return list(yaml.safe_load_all((ROOT / "deploy" / "base" / name).read_text()))
+
+
+@contextmanager
+def operating(
+    cluster: Cluster, kubectl: Kubectl, workload: str, folder: Path, **environment: str
+) -> Iterator[dict[str, str]]:
+    """The operator as a pod of a workload runs it, under the account of the pod, with a folder for its files. Yields
+    the variables of the pod. It must end well, and may not have missed a permission.
+    """
+    system = f"--namespace={NAMESPACE}"
+    pod = json.loads(kubectl("get", system, workload, "--output=json"))["spec"]["template"]["spec"]
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["users"][0]["user"] = {"token": kubectl("create", "token", pod["serviceAccountName"], system)}
+    kubeconfig, log = folder / "kubeconfig", folder / "operator.log"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    # As the kubelet gives them to the container
+    variables = pod["containers"][0]["env"]
+    given = {it["name"]: it.get("value", "0").replace("$(POD_INDEX)", "0") for it in variables}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("SSA_OPERATOR_")}
+    # The addresses are this machine's.
+    here = {"POD_NAMESPACE": NAMESPACE, "SSA_OPERATOR_LISTEN": ""}
+    command = [sys.executable, "-m", "ssa_operator", "run", f"--kubeconfig={kubeconfig}"]
+    with log.open("w") as stream:
+        operator = subprocess.Popen(
+            command, cwd=ROOT, env=ours | given | here | environment, stdout=stream, stderr=stream
+        )
+        try:
+            yield given
+        finally:
+            operator.send_signal(signal.SIGTERM)
+            code = operator.wait(timeout=60)
+    assert code == 0, log.read_text()
+    assert "forbidden" not in log.read_text().lower()
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
@@ -90,29 +155,53 @@ class TestTemplate:
     def test_lint_finds_nothing(self, helm: Path) -> None:
         assert "0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
 
-    @pytest.mark.parametrize("examples", [False, True])
-    @pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
+    @pytest.mark.parametrize("examples", [False, True], ids=["alone", "examples"])
+    @pytest.mark.parametrize(
+        ("values", "options"),
+        [
+            ({}, ()),
+            ({"shards": 3}, ("--shards=3",)),
+            ({"admission": {"enabled": True}}, ("--admission-service=ssa-operator-admission",)),
+            ({"namespaces": ["team-a", "team-b"]}, ("--namespace=team-a", "--namespace=team-b")),
+        ],
+        ids=["all", "shards", "admission", "namespaces"],
+    )
     def test_the_permissions_are_those_that_rbac_prints(
-        self, helm: Path, kind: str, examples: bool, tmp_path: Path
+        self, helm: Path, values: dict[str, object], options: tuple[str, ...], examples: bool, tmp_path: Path
     ) -> None:
         templates = ROOT / "templates" if examples else tmp_path
-        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={templates}")
-        [printed] = [body["rules"] for body in yaml.safe_load_all(text) if body["kind"] == kind]
-        assert rendered(helm, examples=examples)[kind, "ssa-operator"]["rules"] == printed
+        where = f"--operator-namespace={NAMESPACE}"
+        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={templates}", where, *options)
+        printed = permissions(list(yaml.safe_load_all(text)))
+        assert permissions(objects_of(helm, examples=examples, **values)) == printed
 
-    def test_shards_have_the_permissions_that_rbac_prints_for_them(self, helm: Path, tmp_path: Path) -> None:
-        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={tmp_path}", "--shards=3")
-        [role] = [body for body in yaml.safe_load_all(text) if body["kind"] == "Role"]
+    def test_rules_for_some_namespaces_are_no_rules_for_others(self, helm: Path) -> None:
+        rules = [{"apiGroups": ["a.example"], "resources": ["things"], "verbs": ["list"]}]
+        objects = objects_of(helm, namespaces=["team-a", "team-b"], rbac={"rules": rules})
+        allowed = {it for it in permissions(objects) if it[1] == "a.example"}
+        assert allowed == {(name, "a.example", "things", "", "list") for name in ("team-a", "team-b")}
+        [workload] = [body for body in objects if body["kind"] == "Deployment"]
+        assert {"name": "SSA_OPERATOR_NAMESPACE", "value": "team-a team-b"} in container(workload)["env"]
 
-        def permissions(*roles: Any) -> set[tuple[str, str]]:
-            rules = [rule for role in roles for rule in role["rules"]]
-            return {
-                (verb, name) for rule in rules for verb in rule["verbs"] for name in rule.get("resourceNames", [""])
-            }
+    def test_the_api_server_reaches_the_webhook(self, helm: Path) -> None:
+        objects = rendered(helm, admission={"enabled": True, "port": 10250})
+        [port] = objects["Service", "ssa-operator-admission"]["spec"]["ports"]
+        workload = objects["Deployment", "ssa-operator"]
+        named = {it["name"]: it["containerPort"] for it in container(workload)["ports"]}
+        assert (port["port"], named[port["targetPort"]]) == (443, 10250)
+        env = {it["name"]: it["value"] for it in container(workload)["env"]}
+        assert env["SSA_OPERATOR_ADMISSION"] == ":10250"
+        assert env["SSA_OPERATOR_ADMISSION_SERVICE"] == "ssa-operator-admission"
+        selector = objects["Service", "ssa-operator-admission"]["spec"]["selector"]
+        assert selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+        # From everywhere: the API server has no address that a policy can name.
+        assert {"ports": [{"port": "admission"}]} in objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
 
-        objects = rendered(helm, shards=3)
-        given = permissions(objects["Role", "ssa-operator"], objects["Role", "ssa-operator-shards"])
-        assert given == permissions(role)
+    def test_without_the_webhook_its_port_is_closed(self, helm: Path) -> None:
+        objects = rendered(helm)
+        assert ("Service", "ssa-operator-admission") not in objects
+        [rule] = objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
+        assert rule["ports"] == [{"port": "http"}]
 
     def test_the_pod_is_that_of_the_kustomization(self, helm: Path) -> None:
         [ours] = base("deployment.yaml")
@@ -142,6 +231,27 @@ class TestTemplate:
         assert workload["spec"]["replicas"] == 4
         assert [variable["name"] for variable in container(workload)["env"]][:2] == ["POD_INDEX", "SSA_OPERATOR_SHARD"]
         assert container(workload)["env"][1]["value"] == "$(POD_INDEX)/4"
+
+    def test_replicas_of_shards_are_standbys_with_pods_of_their_own(self, helm: Path) -> None:
+        objects = rendered(helm, shards=4, replicas=2)
+        both = [objects["StatefulSet", name]["spec"] for name in ("ssa-operator", "ssa-operator-standby-1")]
+        assert [spec["replicas"] for spec in both] == [4, 4]
+        selectors = [spec["selector"]["matchLabels"] for spec in both]
+        assert selectors[0] != selectors[1]
+        for spec, selector in zip(both, selectors, strict=True):
+            assert selector.items() <= spec["template"]["metadata"]["labels"].items()
+        pods = [spec["template"]["spec"] for spec in both]
+        assert pods[0] == pods[1]
+        assert {"name": "SSA_OPERATOR_LEADER_ELECT", "value": "true"} in pods[0]["containers"][0]["env"]
+
+    def test_the_first_replica_of_a_shard_stays_when_standbys_come(self, helm: Path) -> None:
+        one, two = (rendered(helm, shards=2, replicas=count)["StatefulSet", "ssa-operator"] for count in (1, 2))
+        assert one["spec"]["selector"] == two["spec"]["selector"]  # immutable
+
+    @pytest.mark.parametrize("shards", [0, 2])
+    def test_no_replicas_are_no_pods(self, helm: Path, shards: int) -> None:
+        kind = "StatefulSet" if shards else "Deployment"
+        assert rendered(helm, shards=shards, replicas=0)[kind, "ssa-operator"]["spec"]["replicas"] == 0
 
     def test_templates_are_mounted_by_folder(self, helm: Path) -> None:
         files = {"thing.yaml.j2": "kind: {{ kind }}\n"}
@@ -211,6 +321,8 @@ class TestTemplate:
             ('image.tags="1"', "tags"),
             ('replicas="two"', "replicas"),
             ("shards=257", "shards"),
+            ('namespaces=["a b"]', "namespaces"),
+            ("admission.port=443", "port"),
             ('rbac.rules={"verbs":[]}', "rules"),
         ],
     )
@@ -218,10 +330,6 @@ class TestTemplate:
         said = run(helm, "template", CHART, "--kube-version=1.36", f"--set-json={setting}", accept_failure=True)
         assert "values don't meet the specifications of the schema" in said
         assert message in said
-
-    def test_shards_exclude_replicas(self, helm: Path) -> None:
-        said = run(helm, "template", CHART, "--kube-version=1.36", "--set=shards=2,replicas=2", accept_failure=True)
-        assert "set either shards or replicas" in said
 
 
 @pytest.mark.cluster
@@ -255,35 +363,68 @@ class TestRelease:
         run(helm, "uninstall", "ssa-operator", "--ignore-not-found", *options)
         kubectl("delete", "namespace", NAMESPACE, PATIENCE)
 
-    @pytest.mark.usefixtures("release")
+    @pytest.mark.parametrize("everything", [False, True], ids=["one pod", "every feature"])
     def test_its_account_suffices_and_its_removal_keeps_crds_and_children(
-        self, helm: Path, cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
+        self,
+        release: list[str],
+        helm: Path,
+        cluster: Cluster,
+        kubectl: Kubectl,
+        namespace: str,
+        tmp_path: Path,
+        everything: bool,
     ) -> None:
-        where = f"--namespace={namespace}"
-        kubectl("wait", "--for=condition=Available", PATIENCE, f"--namespace={NAMESPACE}", "deployment/ssa-operator")
-        content = yaml.safe_load(cluster.kubeconfig.read_text())
-        content["users"][0]["user"] = {"token": kubectl("create", "token", "ssa-operator", f"--namespace={NAMESPACE}")}
-        kubeconfig, log = tmp_path / "kubeconfig", tmp_path / "operator.log"
-        kubeconfig.write_text(yaml.safe_dump(content))
-        command = [sys.executable, "-m", "ssa_operator", "run", f"--kubeconfig={kubeconfig}", where, "--listen="]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SSA_OPERATOR_")}
+        where, system = f"--namespace={namespace}", f"--namespace={NAMESPACE}"
+        workloads = ["deployment/ssa-operator"]
+        if everything:
+            values = f"shards=1,replicas=2,admission.enabled=true,namespaces={{{namespace}}}"
+            run(*release, str(CHART), f"--set={values}")
+            workloads = ["statefulset/ssa-operator", "statefulset/ssa-operator-standby-1"]
+        for workload in workloads:
+            kubectl("rollout", "status", PATIENCE, system, workload)
+        environment = {"SSA_OPERATOR_NAMESPACE": namespace}
+        if everything:
+            environment["SSA_OPERATOR_ADMISSION"] = "127.0.0.1:0"
         body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "hello"}, "spec": {"replicas": 1}}
-        with log.open("w") as stream:
-            operator = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stream, stderr=stream)
-            try:
-                kubectl("apply", where, "--filename=-", input=json.dumps(body))
-                kubectl("wait", "--for=condition=Ready", PATIENCE, where, "echo/hello")
-            finally:
-                operator.send_signal(signal.SIGTERM)
-                code = operator.wait(timeout=60)
-        assert code == 0, log.read_text()
-        assert "forbidden" not in log.read_text().lower()
+        with operating(cluster, kubectl, workloads[0], tmp_path, **environment) as given:
+            kubectl("apply", where, "--filename=-", input=json.dumps(body))
+            kubectl("wait", "--for=condition=Ready", PATIENCE, where, "echo/hello")
+            if everything:
+                assert given["SSA_OPERATOR_NAMESPACE"] == namespace
+                kubectl("wait", "--for=create", PATIENCE, "validatingwebhookconfiguration/ssa-operator")
+        if everything:
+            kubectl("get", system, "lease/ssa-operator-shard-0", "secret/ssa-operator-admission")
+            kubectl("delete", "validatingwebhookconfiguration/ssa-operator")
 
         uid = kubectl("get", where, "deployment/hello", "--output=jsonpath={.metadata.uid}")
-        run(helm, "uninstall", "ssa-operator", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}")
-        assert kubectl("get", f"--namespace={NAMESPACE}", "deployments", "--output=name") == ""
+        run(helm, "uninstall", "ssa-operator", f"--kubeconfig={cluster.kubeconfig}", system)
+        assert kubectl("get", system, "deployments,statefulsets", "--output=name") == ""
+        assert kubectl("get", where, "roles,rolebindings", "--output=name") == ""
         assert kubectl("get", where, "echo/hello", "--output=jsonpath={.metadata.deletionTimestamp}") == ""
         assert kubectl("get", where, "deployment/hello", "--output=jsonpath={.metadata.uid}") == uid
+
+    def test_a_new_project_is_installed_with_its_own_values(
+        self, release: list[str], cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
+    ) -> None:
+        project = tmp_path / "sites"
+        new = ("new", "Website", "--group=chart.example.com", f"--project={project}")
+        run(sys.executable, "-m", "ssa_operator", *new)
+        kubectl("apply", "--server-side", f"--filename={project / 'crds'}")
+        values = [f"--values={project / 'deploy' / name}" for name in ("values.yaml", "permissions.yaml")]
+        run(*release, str(CHART), *values, "--set=examples=false")
+        example = yaml.safe_load((project / "examples" / "website.yaml").read_text())
+        example["metadata"]["namespace"] = namespace
+        where = {"SSA_OPERATOR_TEMPLATES": str(project / "templates"), "SSA_OPERATOR_NAMESPACE": namespace}
+        with operating(cluster, kubectl, "deployment/sites", tmp_path, **where):
+            kubectl("apply", "--filename=-", input=json.dumps(example))
+            kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "website/website")
+
+    def test_a_second_release_in_a_namespace_is_refused(self, release: list[str], helm: Path, cluster: Cluster) -> None:
+        where = [f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
+        assert run(helm, "list", "--short", *where) == "ssa-operator\n"
+        said = run(helm, "install", "second", CHART, *where, accept_failure=True)
+        assert 'Role "ssa-operator" in namespace "chart" exists and cannot be imported' in said
+        assert release[2] == "ssa-operator"
 
     def test_an_upgrade_brings_a_changed_crd(self, release: list[str], kubectl: Kubectl, tmp_path: Path) -> None:
         chart = Path(shutil.copytree(CHART, tmp_path / "chart"))
@@ -308,3 +449,70 @@ class TestRelease:
         assert strategy() == "RollingUpdate"
         run(*release, str(CHART), "--set=replicas=1")
         assert strategy() == "Recreate"
+
+    def test_a_rollback_brings_the_former_values_and_loses_nothing(
+        self, release: list[str], helm: Path, cluster: Cluster, kubectl: Kubectl, namespace: str
+    ) -> None:
+        def kinds() -> str:
+            return kubectl("get", f"--namespace={NAMESPACE}", "deployments,statefulsets", "--output=name")
+
+        body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "kept"}, "spec": {"replicas": 1}}
+        kubectl("apply", f"--namespace={namespace}", "--filename=-", input=json.dumps(body))
+        before = kubectl("get", f"--namespace={namespace}", "echo/kept", "--output=json")
+        assert kinds() == "deployment.apps/ssa-operator\n"
+        run(*release, str(CHART), "--set=shards=2")
+        assert kinds() == "statefulset.apps/ssa-operator\n"
+        run(helm, "rollback", "ssa-operator", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}")
+        assert kinds() == "deployment.apps/ssa-operator\n"
+        assert kubectl("get", f"--namespace={namespace}", "echo/kept", "--output=json") == before
+
+    def test_templates_and_monitoring_come_as_values(
+        self, release: list[str], kubectl: Kubectl, tmp_path: Path
+    ) -> None:
+        crds = [
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{kind.lower()}s.monitoring.coreos.com"},
+                "spec": {
+                    "group": "monitoring.coreos.com",
+                    "scope": "Namespaced",
+                    "names": {"kind": kind, "plural": f"{kind.lower()}s"},
+                    "versions": [
+                        {
+                            "name": "v1",
+                            "served": True,
+                            "storage": True,
+                            "schema": {
+                                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            },
+                        }
+                    ],
+                },
+            }
+            for kind in ("PodMonitor", "PrometheusRule")
+        ]
+        bodies = json.dumps({"apiVersion": "v1", "kind": "List", "items": crds})
+        names = [f"crd/{crd['metadata']['name']}" for crd in crds]  # type: ignore[index]
+        kubectl("apply", "--filename=-", input=bodies)
+        try:
+            kubectl("wait", "--for=condition=Established", PATIENCE, *names)
+            files = {"echoes.example.com": {"map.yaml.j2": "kind: ConfigMap\n"}}
+            values = tmp_path / "values.yaml"
+            monitor = {"enabled": True, "tokenSecret": {"name": "token"}}
+            chosen = {"templates": files, "podMonitor": monitor, "prometheusRule": {"enabled": True}, "shards": 2}
+            values.write_text(yaml.safe_dump(chosen))
+            run(*release, str(CHART), f"--values={values}")
+            where = f"--namespace={NAMESPACE}"
+            kubectl("rollout", "status", PATIENCE, where, "statefulset/ssa-operator")
+            shown = kubectl("get", where, "configmap/ssa-operator-echoes.example.com", "--output=json")
+            assert json.loads(shown)["data"] == files["echoes.example.com"]
+            found = kubectl("get", where, "podmonitors,prometheusrules", "--output=name")
+            assert found.splitlines() == [
+                "podmonitor.monitoring.coreos.com/ssa-operator",
+                "prometheusrule.monitoring.coreos.com/ssa-operator",
+            ]
+            run(*release, str(CHART))
+            assert kubectl("get", where, "podmonitors,prometheusrules", "--output=name") == ""
+        finally:
+            kubectl("delete", *names)

@@ -29,3 +29,28 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{ $folder | quote }}: {{ $name }}
 {{- end }}
 {{- end }}
+
+{{- /* A role and its binding to the account: the chart as `root`, then `name`, `rules`, and the `namespace`, without which the role is cluster-wide */ -}}
+{{- define "ssa-operator.role" -}}
+{{- $kind := ternary "Role" "ClusterRole" (hasKey . "namespace") }}
+{{- $metadata := dict "name" .name "labels" (include "ssa-operator.labels" .root | fromYaml) }}
+{{- with .namespace }}
+{{- $_ := set $metadata "namespace" . }}
+{{- end }}
+{{- $subject := dict "kind" "ServiceAccount" "name" (include "ssa-operator.account" .root) "namespace" .root.Release.Namespace }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata: {{ toJson $metadata }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata: {{ toJson $metadata }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ .name }}
+subjects: {{ list $subject | toJson }}
+{{- end }}
