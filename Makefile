@@ -4,7 +4,7 @@ VENV ?= .venv
 # More arguments for the command of a target: make test ARGS="-k echo -x"
 ARGS ?=
 # Test files that run in parallel, each with its own control plane; JOBS=0 runs one after the other
-JOBS ?= 2
+JOBS ?= 3
 
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/pytest --numprocesses=$(JOBS) --dist=loadfile
@@ -12,6 +12,9 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" $(ARGS)
+
+# Without compiled modules, each of the many processes that the tests start would take seconds more.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
@@ -30,6 +33,8 @@ rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/, 
 	mkdir -p build/no-templates
 	$(BIN)/ssa-operator rbac --templates build/no-templates > deploy/chart/files/rbac-alone.yaml.new
 	mv deploy/chart/files/rbac-alone.yaml.new deploy/chart/files/rbac-alone.yaml
+	$(BIN)/ssa-operator rbac --namespace watched > deploy/chart/files/rbac-examples-namespace.yaml.new
+	mv deploy/chart/files/rbac-examples-namespace.yaml.new deploy/chart/files/rbac-examples-namespace.yaml
 
 test: $(INSTALLED) ## Run the tests, including those on the local control plane, without the slow ones
 	$(PYTEST) -m "not slow" $(ARGS)
@@ -49,22 +54,23 @@ test-perturbations: $(INSTALLED) ## Crash, delay and blind the operator at each 
 test-image: $(INSTALLED) ## Build the image with podman, measure it, and run it with templates from each source (docs/install.md)
 	$(BIN)/python -m tests.image $(ARGS)
 
-# The oldest API server that is supported, built from Go modules beside those of `ssa-operator cluster`. kwok is the same.
-SKEW = 1.34.4
-SKEW_BIN = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ssa-operator/skew/kubernetes-$(SKEW)/bin
+# The older API servers that are supported, built from Go modules beside those of `ssa-operator cluster`. kwok is the same.
+SKEW ?= 1.34
+SKEW_VERSION = $(shell sed -n 's|^.*k8s.io/kubernetes v||p' tests/skew/$(SKEW)/go.mod | cut -d ' ' -f 1)
+SKEW_BIN = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ssa-operator/skew/kubernetes-$(SKEW_VERSION)/bin
 VERSION = k8s.io/component-base/version
 
 $(SKEW_BIN):
 	rm -rf $@.new && mkdir -p $@.new
-	cd tests/skew/1.34 && CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -trimpath -buildvcs=false -o $@.new/ \
-		-ldflags "-s -w -X $(VERSION).gitVersion=v$(SKEW) -X $(VERSION).gitMajor=1 -X $(VERSION).gitMinor=34" \
+	cd tests/skew/$(SKEW) && CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -trimpath -buildvcs=false -o $@.new/ \
+		-ldflags "-s -w -X $(VERSION).gitVersion=v$(SKEW_VERSION) -X $(VERSION).gitMajor=1 -X $(VERSION).gitMinor=$(subst 1.,,$(SKEW))" \
 		go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
 		k8s.io/kubernetes/cmd/kube-scheduler
 	mv $@.new/server $@.new/etcd
-	cd tests/skew/1.34 && CGO_ENABLED=0 GOWORK=off GOFLAGS= GOBIN=$@.new go install -trimpath sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+	cd tests/skew/$(SKEW) && CGO_ENABLED=0 GOWORK=off GOFLAGS= GOBIN=$@.new go install -trimpath sigs.k8s.io/kwok/cmd/kwok@v0.8.0
 	mv $@.new $@
 
-test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server (needs go; builds it once, 11 minutes)
+test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server, or SKEW=1.35 (needs go; builds it once, 11 minutes)
 	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
 
 test-stable: $(INSTALLED) ## Run the tests of the controller against an API server without alpha and beta features

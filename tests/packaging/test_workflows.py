@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import yaml
 from tests.packaging.checkout import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
-_PINNED = re.compile(r"uses: (?:\./\S+|[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
+_PINNED = re.compile(r"uses: (?:\./\S*|[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
@@ -39,6 +40,29 @@ def test_a_release_states_where_its_files_come_from() -> None:
     assert jobs["chart"]["needs"] == ["image"]
 
 
+def release_notes(version: str, changelog: Path) -> subprocess.CompletedProcess[str]:
+    program = ROOT / ".github" / "release-notes"
+    return subprocess.run([program, version, changelog], capture_output=True, text=True, check=False)
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path) -> None:
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(
+        "# Changelog\n\n## [Unreleased]\n\n- c\n\n## [1.10.0] - 2026-02-01\n\n- b\n\n## [1.1.0] - 2026-01-01\n\n- a\n"
+    )
+    assert release_notes("1.10.0", changelog).stdout.strip() == "- b"
+    assert release_notes("1.1.0", changelog).stdout.strip() == "- a"
+    missing = release_notes("1.1", changelog)
+    assert (missing.returncode, missing.stdout, missing.stderr) == (1, "", "CHANGELOG.md has no section [1.1]\n")
+
+
+def test_the_changelog_has_a_section_for_each_release_below_that_of_unreleased_changes() -> None:
+    changelog = ROOT / "CHANGELOG.md"
+    first, *others = re.findall(r"^## .*$", changelog.read_text(), re.MULTILINE)
+    assert first == "## [Unreleased]"
+    assert [it for it in others if not re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", it)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 def test_actionlint_finds_nothing(tmp_path: Path) -> None:
@@ -46,6 +70,9 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     module = Path(__file__).parent / "actionlint"
     build = ["go", "build", "-o", str(program), "github.com/rhysd/actionlint/cmd/actionlint"]
     subprocess.run(build, cwd=module, env={**os.environ, "GOWORK": "off", "GOFLAGS": ""}, check=True)
-    found = subprocess.run([program, *WORKFLOWS], cwd=ROOT, capture_output=True, text=True, check=False)
+    new = ["new", "WebSite", "--group=example.com", f"--project={tmp_path / 'sites'}"]
+    subprocess.run([sys.executable, "-m", "ssa_operator", *new], capture_output=True, check=True)
+    written = tmp_path / "sites" / ".github" / "workflows" / "operator.yaml"
+    found = subprocess.run([program, *WORKFLOWS, written], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout == ""
     assert found.returncode == 0
