@@ -69,6 +69,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The session's control plane, with an audit log; nothing of it is in the user's folders but the programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        # Programs in Go collect garbage less often. Their memory grows, and the API server takes a sixth less CPU.
+        patch.setenv("GOGC", "400")
         patch.setattr(components, "AUDIT_POLICY", Path(__file__).parent / "devcluster" / "audit-policy.yaml")
         spec = ClusterSpec(
             name="tests",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ssa_operator.devcluster.cluster import Cluster
-from tests.devcluster.audit import audited_after
+from tests.devcluster.audit import audited, begin, is_by_operator
 
 SHORTEST = 8
 """Characters."""
@@ -48,20 +48,19 @@ OUTPUTS = Outputs()
 
 
 class SecretSearch:
-    """Searches what is shown from its `begin` on."""
+    """Searches what the running test shows, from its `begin` on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.begin()
 
     def begin(self) -> None:
-        assert self.cluster.audit_log is not None
-        self._position = self.cluster.audit_log.stat().st_size
+        begin(self.cluster)
         OUTPUTS.texts.clear()
 
     def found(self) -> list[str]:
         """Where a content of a Secret is shown, as it is, as JSON writes it, or in base64."""
-        requests, _ = audited_after(self.cluster, self._position)
+        requests = audited(self.cluster)
         forms = {form: secret for secret in _contents(requests) for form in _forms(secret)}
         return [
             f"{where} shows {forms[form]!r}: {text}"
@@ -86,7 +85,7 @@ def _published(requests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str
     """The statuses and Events that operators wrote by these requests of the audit log."""
     for request in requests:
         reference = request.get("objectRef", {})
-        if not request["userAgent"].startswith("ssa-operator/") or "requestObject" not in request:
+        if not is_by_operator(request) or "requestObject" not in request:
             continue
         if reference.get("subresource") == "status" or reference["resource"] == "events":
             yield f"{request['verb']} {request['requestURI']}", json.dumps(request["requestObject"], ensure_ascii=False)

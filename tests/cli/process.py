@@ -12,6 +12,7 @@ import termios
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from tests.cli import preloaded
 from tests.controller.harness import PATIENCE, ROOT
 from tests.secret_contents import OUTPUTS
 
@@ -57,12 +58,17 @@ class Command:
 
 
 async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command that ends by itself."""
-    process = await _start(arguments, environment)
-    out, err = await process.communicate(stdin.encode())
-    assert process.returncode is not None
-    _record(arguments, out.decode(), err.decode())
-    return process.returncode, out.decode(), err.decode()
+    """Exit code, standard output and standard error of a command that ends by itself, run in the checkout."""
+    if any(name.startswith("PYTHON") for name in environment):
+        # Python reads its own variables when it starts.
+        process = await _start(arguments, environment)
+        written = await process.communicate(stdin.encode())
+        assert process.returncode is not None
+        code, (out, err) = process.returncode, (stream.decode() for stream in written)
+    else:
+        code, out, err = await preloaded.run(arguments, stdin, os.environ | environment)
+    _record(arguments, out, err)
+    return code, out, err
 
 
 async def in_terminal(*arguments: str, **environment: str) -> tuple[int, str]:

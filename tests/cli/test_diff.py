@@ -115,7 +115,7 @@ async def test_a_field_that_is_given_up_and_that_others_own_is_told_as_left(
 
 async def test_an_adoption_names_the_former_manager_and_the_fields_that_go(desk: Desk, templates: Path) -> None:
     only(templates, a=map_template("a", one="'1'"))
-    await desk.apply(echo("web"), config_map("web-a", one="0", old="x"))
+    await desk.kubectl_apply(echo("web"), config_map("web-a", one="0", old="x"))
     existing = await desk.read("configmaps", "web-a")
     code, out, _ = await diff(desk, templates, "echo/web")
     assert code == 1

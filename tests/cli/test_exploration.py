@@ -142,6 +142,7 @@ data:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 async def test_the_parents_of_a_built_in_kind_are_explored_and_what_is_not_is_no_success(
     desk: Desk, tmp_path: Path
@@ -205,6 +206,7 @@ spec:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(desk: Desk, tmp_path: Path) -> None:
     await desk.define(DOOR)

@@ -20,7 +20,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command, run, started
 from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, only
 from tests.controller.permissions import allowed_everywhere, limited
-from tests.devcluster.audit import audited_after
+from tests.devcluster.audit import audited_after, end_of_log, is_by_operator
 from tests.devcluster.waiting import until
 from tests.faults.proxy import Fault, FaultProxy, LateAnswer
 
@@ -56,8 +56,7 @@ class Replicas:
         self._cluster = cluster
         self._templates = only(templates, map=CONFIG_MAP)
         self._folder = folder
-        # What the log has by now is of other tests, and long.
-        _, self._position = audited_after(cluster, 0)
+        self._position = end_of_log(cluster)
         self._found: list[tuple[str, str, str, str]] = []
 
     @asynccontextmanager
@@ -103,7 +102,7 @@ class Replicas:
                 event["verb"] in ("create", "update", "patch", "delete")
                 and reference.get("namespace") == self.desk.namespace
                 and reference.get("resource") != "leases"
-                and event["userAgent"].startswith("ssa-operator/")
+                and is_by_operator(event)
                 and user.endswith(self.desk.namespace)
             ):
                 name = user.removesuffix(f"-{self.desk.namespace}")

@@ -39,7 +39,7 @@ async def test_a_parent_that_is_written_in_one_version_and_read_in_another_has_t
         read = await desk.mapper.resource(GroupKind(group, "Thing"))
         live = await desk.client.get(read, "web", desk.namespace)
     finally:
-        await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
+        await desk.delete("crd", f"things.{group}", wait=False)
     folder = Folder(resource="things", group=group, files={})
     found = as_served(body, folder, read_crd_kinds([tmp_path])).body
     assert (found["apiVersion"], found["spec"]) == (live.body["apiVersion"], live.body["spec"])

@@ -16,12 +16,13 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from ssa_operator.cli.object_reference import matching_resources
 from ssa_operator.controller.http import _view
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
@@ -29,13 +30,16 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.reconciler import Reconciled
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.report import Report
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.request import ApplyOptions, Request, Scope
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.watch.cache import Cache
@@ -66,6 +70,12 @@ metadata:
 rules: []
 """
 """A template of a cluster-scoped child, which a parent in a namespace can't own."""
+
+KUBECTL = ApplyOptions(manager="kubectl")
+"""What a user applies."""
+
+BACKGROUND = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+"""The options that kubectl deletes with."""
 
 MakeOptions = Callable[..., Options]
 
@@ -237,28 +247,40 @@ class Desk:
         return out.decode()
 
     async def apply(self, *bodies: dict[str, Any]) -> None:
-        """`kubectl apply` of some objects."""
+        """What `kubectl apply --server-side --force-conflicts` does, without the time that a process of kubectl takes.
+        Raises AssertionError with the refusal.
+        """
+        for body in bodies:
+            group, version = split_api_version(body["apiVersion"])
+            resource = await self.mapper.resource(GroupKind(group, body["kind"]), version)
+            metadata = body["metadata"]
+            namespace = metadata.get("namespace", self.namespace) if resource.namespaced else ""
+            try:
+                await self.client.apply(resource, namespace, metadata["name"], encode(body), KUBECTL)
+            except ApiError as error:
+                raise AssertionError(str(error)) from error
+
+    async def kubectl_apply(self, *bodies: dict[str, Any]) -> None:
+        """`kubectl apply` of some objects, which records them in an annotation."""
         await self.kubectl("apply", "-f", "-", stdin=as_list(bodies))
 
     async def apply_until_accepted(self, body: dict[str, Any]) -> None:
-        """`kubectl apply` of an object whose CRD changed just now: the API server adopts the schema a moment later."""
+        """Apply an object whose CRD changed just now: the API server adopts the schema a moment later."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 with contextlib.suppress(AssertionError):
                     return await self.apply(body)
 
     async def apply_until_ready(self, parent: dict[str, Any]) -> dict[str, Any]:
-        """`kubectl apply` of a parent; its body once it is ready."""
+        """Apply a parent; its body once it is ready."""
         await self.apply(parent)
         group, _ = split_api_version(parent["apiVersion"])
         resource = await self.mapper.resource(GroupKind(group, parent["kind"]))
         return await self.ready(resource.name, parent["metadata"]["name"])
 
     async def define(self, *crds: dict[str, Any]) -> None:
-        """`kubectl apply` of some CRDs, until the API server serves them."""
+        """Apply some CRDs, until the API server serves them."""
         await self.apply(*crds)
-        names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-        await self.kubectl("wait", "--for=condition=Established", *names)
         for crd in crds:
             await self._discover(GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]))
 
@@ -277,8 +299,55 @@ class Desk:
         await self.kubectl("create", "-f", "-", stdin=as_list(bodies))
 
     async def patch(self, kind: str, name: str, **fields: Any) -> None:
-        """`kubectl patch` of some fields; None removes one."""
-        await self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(fields)}")
+        """What `kubectl patch --type=merge` does with some fields; None removes one. KIND is a word that kubectl
+        knows. Raises AssertionError with the refusal.
+        """
+        resource = await self._resource(kind)
+        request = calls.merge_patch(resource, self._namespace_of(resource), name, encode(fields))
+        await self._send(replace(request, query=(("fieldManager", "kubectl-patch"),)))
+
+    async def delete(self, kind: str, name: str, *, wait: bool = True) -> None:
+        """What `kubectl delete` does: returns once the object is gone, or at once. Raises AssertionError with the
+        refusal.
+        """
+        resource = await self._resource(kind)
+        namespace = self._namespace_of(resource)
+        path = resource.path(namespace, name)
+        found = await self.client.find(resource, name, namespace)
+        view = await self.view(resource.name) if wait else None
+        await self._send(
+            Request(
+                method="DELETE",
+                path=path,
+                query=(("fieldManager", KUBECTL.manager),),  # of no effect but in the audit log
+                subject=f"delete of {path}",
+                body=encode(BACKGROUND),
+            )
+        )
+        while view is not None and found is not None:
+            changes = view.changes
+            left = await self.client.find(resource, name, namespace)
+            if left is None or left.uid != found.uid:
+                return
+            await view.change(changes)
+
+    async def _resource(self, kind: str) -> Resource:
+        """The resource that a user's word for a kind means."""
+        for _ in range(2):
+            found = matching_resources(kind, await self.mapper.resources())
+            if found:
+                return found[0][0]
+            self.mapper.invalidate()
+        raise AssertionError(f"the cluster serves no {kind}")
+
+    def _namespace_of(self, resource: Resource) -> str:
+        return self.namespace if resource.namespaced else ""
+
+    async def _send(self, request: Request) -> None:
+        try:
+            await self.client.send(request)
+        except ApiError as error:
+            raise AssertionError(str(error)) from error
 
     async def hold(self, kind: str, name: str) -> None:
         """Keep an object in deletion, as its controller may, by the finalizer a.b/hold."""

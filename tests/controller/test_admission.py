@@ -197,7 +197,7 @@ async def test_an_update_is_refused_only_for_problems_that_the_stored_object_doe
         message = await judged.refusal(echo("web", 21))
         assert ("far too many" in message, "at most 9" in message) == (True, False)
         await desk.kubectl("patch", "echo", "web", "--subresource=status", "--type=merge", '-p={"status":{}}')
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
 
 
 async def test_parents_are_stored_at_once_when_the_operator_is_gone(
@@ -209,7 +209,7 @@ async def test_parents_are_stored_at_once_when_the_operator_is_gone(
         await judged.until_refused(echo("web", 10))
     assert (await judged.registration())["failurePolicy"] == "Ignore"
     await desk.apply(echo("web", 10))
-    await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)
+    await desk.delete(CONFIGURATIONS.name, CONFIGURATION)
 
 
 async def test_a_webhook_with_a_url_removes_its_registration_alone(judge: Judge, desk: Desk, templates: Path) -> None:
@@ -222,7 +222,7 @@ async def test_a_webhook_with_a_url_removes_its_registration_alone(judge: Judge,
         await desk.kubectl("patch", CONFIGURATIONS.name, CONFIGURATION, "--type=strategic", path)
     live = await desk.client.get(CONFIGURATIONS, CONFIGURATION)
     assert [each["name"] for each in live.body["webhooks"]] == ["others.ssa-operator.dev"]
-    await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)
+    await desk.delete(CONFIGURATIONS.name, CONFIGURATION)
     async with judge() as judged:
         await judged.until_refused(echo("web", 10))
     assert await desk.client.find(CONFIGURATIONS, CONFIGURATION) is None
@@ -411,7 +411,7 @@ async def test_a_renewed_certificate_keeps_working(
         assert REFUSED in await judged.refusal(echo("web", 10), "--dry-run=server")
     if shared:
         assert (await judged.registration())["failurePolicy"] == "Ignore"
-        await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)
+        await desk.delete(CONFIGURATIONS.name, CONFIGURATION)
 
 
 async def test_a_registration_that_fails_is_logged_once_and_repeated(
@@ -468,4 +468,4 @@ async def test_what_rbac_prints_is_enough(desk: Desk, tmp_path: Path) -> None:
         assert await store.current() != made
         for _ in ("created", "changed"):
             await limited.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration([])), manager)
-    await desk.kubectl("delete", CONFIGURATIONS.name, CONFIGURATION)
+    await desk.delete(CONFIGURATIONS.name, CONFIGURATION)

@@ -58,7 +58,7 @@ async def test_a_parent_is_reconciled_when_a_kind_comes_and_goes(desk: Desk, ope
         await desk.until("configmaps", "web", holds(there="false", **same))
         await desk.define(definition("ins", group, "In"))
         await desk.until("configmaps", "web", holds(there="true", **same))
-        await desk.kubectl("delete", "crd", f"ins.{group}")
+        await desk.delete("crd", f"ins.{group}")
         await desk.until("configmaps", "web", holds(there="false", **same))
 
 
@@ -139,7 +139,7 @@ async def test_a_child_of_a_kind_that_not_every_cluster_has(desk: Desk, operate:
         await desk.define(definition("ins", group, "In"))
         await desk.read(f"ins.{group}", "web")
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and "In/web" in entries(body))
-        await desk.kubectl("delete", "crd", f"ins.{group}")
+        await desk.delete("crd", f"ins.{group}")
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and not entries(body))
 
 

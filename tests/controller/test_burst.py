@@ -51,9 +51,10 @@ async def other_namespace(desk: Desk) -> AsyncIterator[str]:
     name = f"{desk.namespace}-other"
     await desk.kubectl("create", "namespace", name)
     yield name
-    await desk.kubectl("delete", "namespace", name, "--wait=false")
+    await desk.delete("namespace", name, wait=False)
 
 
+@pytest.mark.slow
 async def test_a_namespaces_change_is_not_held_up_by_a_burst_of_changes_in_another_namespace(
     desk: Desk, operate: Operate, templates: Path, other_namespace: str
 ) -> None:

@@ -91,7 +91,7 @@ async def test_an_object_outside_of_the_parents_namespace_is_neither_changed_nor
         await desk.apply(chosen("web", named=other.namespace))
         words = ("exists, and the operator did not create it", "`adopt: Always`", f"{ECHOES}/a.yaml.j2:1")
         await desk.until(ECHOES, "web", not_ready_because("Conflict", *words[:2]))
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone(ECHOES, "web")
     for resource, name in _targets(other):
         assert written(await other.read(resource, name)) == written(before[resource])
@@ -117,7 +117,7 @@ async def test_a_cluster_role_is_adopted_only_if_the_folder_says_so(
         running.write(f"{ECHOES}/_settings.yaml", WIDE + "adopt: Always\n")
         await desk.ready(ECHOES, "web")
         assert not (await desk.read(ROLES, name))["rules"]
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone(ROLES, name)
 
 
@@ -132,7 +132,7 @@ async def test_a_cluster_role_whose_label_was_removed_is_still_the_parents(
         await desk.kubectl("label", "clusterrole", name, f"{PARENT_UID_LABEL}-")
         owner = uid(await desk.read(ECHOES, "web"))
         await desk.until(ROLES, name, lambda body: body["metadata"]["labels"].get(PARENT_UID_LABEL) == owner)
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone(ROLES, name)
 
 
@@ -155,7 +155,7 @@ async def test_with_adopt_never_a_parent_gets_only_what_the_operator_created(
         assert found is None or found["data"]["v"] != "canary-5a1d"
         await desk.apply(chosen("own", named="ours"))
         await desk.ready(ECHOES, "own")
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone(ECHOES, "web")
     assert written(await desk.read("secrets", "theirs")) == written(before)
 
@@ -249,7 +249,7 @@ async def test_forged_records_of_a_parent_touch_no_other_object(
         # The operator doesn't write whether another parent's object is ready.
         assert found["metadata"]["annotations"].get(ONCE_ANNOTATION, "0000").count("ready") == 0
         await desk.apply(body)
-        await desk.kubectl("delete", "echo", "forged")
+        await desk.delete("echo", "forged")
         await desk.gone(ECHOES, "forged")
         assert [written(await other.read(*victim)) for victim in victims] == before
         assert is_ready(await other.read(ECHOES, "web"))

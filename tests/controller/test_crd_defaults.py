@@ -83,6 +83,7 @@ def specs() -> Iterator[dict[str, Any]]:
         yield {name: chance.choice(values) for name, values in VALUES.items() if chance.random() < 0.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "whole", [{}, {"default": {}}, {"default": {"count": 1, "box": {}}}, {"nullable": True}], ids=str
 )
@@ -107,7 +108,7 @@ async def test_every_object_is_defaulted_as_the_api_server_does_it(desk: Desk, w
             await desk.client.send(request.create(resource, desk.namespace, encode(body)))
         found, _ = await desk.client.list(resource, desk.namespace)
     finally:
-        await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
+        await desk.delete("crd", f"things.{group}", wait=False)
     schema = object_schema(crd, "v1")
     assert {live.identity.name: _own(live.body) for live in found} == {
         name: _own(defaulted(body, schema)) for name, body in bodies.items()

@@ -145,6 +145,7 @@ async def test_a_missing_permission_for_the_watch_of_a_child_is_stalled_until_it
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.slow
 async def test_a_parent_of_thousands_of_levels_does_not_hide_the_other_parents(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:

@@ -107,7 +107,7 @@ async def test_a_cluster_scoped_child_is_recorded_before_its_creation_and_delete
         assert recorded[0] < version(made)
         assert "ownerReferences" not in made["metadata"]
         assert entries(parent)[f"ClusterRole/{role}"]["state"] == "Current"
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ROLES, role)
         await desk.gone(ECHOES, "web")
 
@@ -130,7 +130,8 @@ async def test_a_child_may_have_the_annotations_of_a_parent_that_the_operator_an
     parent = echo("web")
     parent["metadata"]["annotations"] = {"a.b/c": "d", "ssa-operator.dev/reconcile-at": "now"}
     async with operate(templates=wide):
-        parent = await desk.apply_until_ready(parent)
+        await desk.kubectl_apply(parent)
+        parent = await desk.ready(ECHOES, "web")
         assert inventory(parent)
         assert "kubectl.kubernetes.io/last-applied-configuration" in parent["metadata"]["annotations"]
         # All four are in what the template sees as metadata.annotations.
@@ -160,7 +161,7 @@ async def test_the_status_of_a_parent_in_deletion_lists_no_object_that_only_has_
         labels = {"ssa-operator.dev/parent-uid": parent["metadata"]["uid"]}
         copy = config_map("copy")
         await desk.apply(copy | {"metadata": {"name": "copy", "labels": labels}})
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         parent = await desk.until(ECHOES, "web", not_ready_because("Deleting"))
         assert "ConfigMap/copy" not in entries(parent)
         assert "ConfigMap/web-map" in entries(parent)
@@ -191,7 +192,7 @@ async def test_a_child_in_a_namespace_that_the_operator_is_not_limited_to_is_del
         # Drift there is seen as well as anywhere.
         await other.patch("configmap", "web", data={"n": "7"})
         await other.until("configmaps", "web", holds(n="1"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await other.gone("configmaps", "web")
         await desk.gone(ECHOES, "web")
 
@@ -205,10 +206,10 @@ async def test_a_child_that_is_never_pruned_stays_when_its_parent_is_deleted(
     async with operate(templates=wide):
         parent = await desk.apply_until_ready(echo("web"))
         assert finalizers(parent) == []
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
     assert not is_going(await desk.read(ROLES, role))
-    await desk.kubectl("delete", "clusterrole", role)
+    await desk.delete("clusterrole", role)
 
 
 async def test_recorded_children_are_deleted_also_after_a_restart_with_templates_that_fail(
@@ -217,7 +218,7 @@ async def test_recorded_children_are_deleted_also_after_a_restart_with_templates
     role = f"{desk.namespace}-web"
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
-    await desk.kubectl("delete", "echo", "web", "--wait=false")
+    await desk.delete("echo", "web", wait=False)
     for file in (wide / ECHOES).glob("*.yaml.j2"):
         file.write_text("a: {{ spec.nothing.at.all }}\n")
     async with operate(templates=wide):
@@ -247,7 +248,7 @@ async def test_children_are_deleted_in_the_reverse_order_of_their_creation(
     role = f"{desk.namespace}-web"
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRoleBinding {role} is being deleted"))
         assert not is_going(await desk.read(ROLES, role))
         await desk.release("clusterrolebinding", role)
@@ -269,8 +270,8 @@ async def test_a_kind_that_the_cluster_no_longer_serves_keeps_no_parent_in_delet
         await desk.gone(f"gadgets.{group}", "web")
         running.write(f"{ECHOES}/gadget.yaml.j2", gadget)
         await desk.read(f"gadgets.{group}", "web")
-        await desk.kubectl("delete", "crd", f"gadgets.{group}")
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("crd", f"gadgets.{group}")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
 
 
@@ -286,7 +287,7 @@ async def test_a_hook_runs_before_the_other_children_are_deleted_and_the_parent_
         jobs, deployments = await desk.view("jobs.batch"), await desk.view("deployments.apps")
         seen: list[bool] = []
         jobs.cache.listen(lambda _old, _new: seen.append(deployments.find("web") is not None))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.until("jobs.batch", "web-bye", lambda body: body["status"].get("succeeded") == 1)
         assert seen
         assert all(seen)
@@ -303,7 +304,7 @@ async def test_children_that_depend_on_others_are_deleted_before_them(desk: Desk
     (wide / ECHOES / "reader.yaml.j2").write_text(held)
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         waits = not_ready_because("Deleting", "ConfigMap", "is being deleted", "is deleted after ConfigMap")
         await desk.until(ECHOES, "web", waits)
         assert not is_going(await desk.read("deployments.apps", "web"))
@@ -322,7 +323,7 @@ async def test_a_hook_that_fails_is_retried_until_its_template_is_repaired(
     (templates / ECHOES / "bye.yaml.j2").write_text(failing)
     async with operate(templates=templates) as running:
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         first = await desk.until("jobs.batch", "web-bye", lambda body: bool(body["status"].get("conditions")))
         await desk.until(ECHOES, "web", not_ready_because("Deleting", "Job", "web-bye"))
         await desk.until("jobs.batch", "web-bye", other_than(first))
@@ -353,7 +354,7 @@ async def test_a_hook_that_can_no_longer_be_rendered_keeps_no_parent_in_deletion
         await desk.apply_until_ready(echo("web"))
         running.write(f"{ECHOES}/bye.yaml.j2", HOOK + "{{ spec.gone.missing }}")
         await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "bye.yaml.j2"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ROLES, f"{desk.namespace}-web")
         await desk.gone(ECHOES, "web")
 
@@ -375,7 +376,7 @@ async def test_an_object_that_a_completed_hook_read_may_be_deleted_before_the_pa
     (folder / "role.yaml.j2").write_text(ROLE.replace("rules: []", uses))
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
         await desk.gone(ROLES, f"{desk.namespace}-web")
 
@@ -391,7 +392,7 @@ async def test_a_hook_that_reads_a_child_that_never_existed_keeps_no_parent_in_d
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", lambda body: CLEANUP in finalizers(body))
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "missing"))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
 
 
@@ -403,7 +404,7 @@ async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
     async with operate(templates=templates, namespaces=(elsewhere,)), desk.elsewhere(elsewhere) as other:
         await other.apply(echo("web"))
         await other.until(ECHOES, "web", lambda body: CLEANUP in finalizers(body))
-        await desk.kubectl("delete", "namespace", elsewhere, "--wait=false")
+        await desk.delete("namespace", elsewhere, wait=False)
         await other.gone(ECHOES, "web")
         await desk.gone("namespaces", elsewhere)
 
@@ -426,9 +427,9 @@ async def test_a_deleted_child_that_the_cache_still_holds_is_reported_and_retrie
     async with operate(templates=wide) as running:
         await desk.apply_until_ready(echo("web"))
         async with silent(running, GroupKind("rbac.authorization.k8s.io", "ClusterRole")):
-            await desk.kubectl("delete", "clusterrole", role)
+            await desk.delete("clusterrole", role)
             await desk.kubectl("create", "clusterrole", role, "--verb=get", "--resource=pods")
-            await desk.kubectl("delete", "echo", "web", "--wait=false")
+            await desk.delete("echo", "web", wait=False)
             await desk.until(ECHOES, "web", not_ready_because("Deleting", role, "another object has its name"))
             running.forget()
             await running.reconciled(1)
@@ -436,7 +437,7 @@ async def test_a_deleted_child_that_the_cache_still_holds_is_reported_and_retrie
             assert running.reports[0].again_at is None
         await desk.gone(ECHOES, "web")
         assert not is_going(await desk.read(ROLES, role))
-    await desk.kubectl("delete", "clusterrole", role)
+    await desk.delete("clusterrole", role)
 
 
 async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, operate: Operate, wide: Path) -> None:
@@ -452,7 +453,7 @@ async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, opera
         state = parents.state(live)
         history = replace(state.children, feedback_loops={restless: long_ago})
         parents.save_state(live, replace(state, children=history))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))
         await running.reported(lambda report: report.verdict.reason == "Deleting" and report.again_at is None)
         await desk.release("clusterrole", role)
@@ -492,7 +493,7 @@ async def test_a_parent_is_deleted_also_if_another_manager_applies_the_finalizer
         parent = await desk.ready(ECHOES, "web")
         assert {"backup", "ssa-operator-parent"} <= owners(parent, "finalizers")
         assert {"backup", "ssa-operator-parent"} <= owners(parent, INVENTORY)
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ROLES, f"{desk.namespace}-web")
         await desk.gone(ECHOES, "web")
 
@@ -504,7 +505,7 @@ async def test_a_parent_is_deleted_also_if_kubectl_created_it_with_the_finalizer
     async with operate(templates=wide):
         parent = await desk.ready(ECHOES, "web")
         assert {"kubectl-create", "ssa-operator-parent"} <= owners(parent, "finalizers")
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ROLES, f"{desk.namespace}-web")
         await desk.gone(ECHOES, "web")
 
@@ -538,7 +539,7 @@ async def test_the_finalizers_of_other_managers_stay_when_the_operators_is_remov
     async with operate(templates=wide):
         await desk.apply_until_ready(echo("web"))
         await desk.patch("echo", "web", metadata={"finalizers": ["a.b/first", CLEANUP, "a.b/last"]})
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         parent = await desk.until(ECHOES, "web", lambda body: CLEANUP not in finalizers(body))
         assert finalizers(parent) == ["a.b/first", "a.b/last"]
         await desk.release("echo", "web")

@@ -27,6 +27,6 @@ async def test_a_child_that_a_quota_refuses_is_stalled_and_is_created_when_the_q
         await desk.apply(echo("web"))
         parent = await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "exceeded quota: none"))
         assert any(each["type"] == "Stalled" for each in parent["status"]["conditions"])
-        await desk.kubectl("delete", "resourcequota", "none")
+        await desk.delete("resourcequota", "none")
         await desk.read(resource, "web")
         await desk.ready(ECHOES, "web")

@@ -72,7 +72,7 @@ async def test_a_manifest_that_waits_again_keeps_its_object(desk: Desk, operate:
         await desk.apply_until_ready(echo("web", 1))
         first = await desk.read("configmaps", "web")
         old = await desk.read("deployments.apps", "web")
-        await desk.kubectl("delete", "deployment", "web", "--wait=false")
+        await desk.delete("deployment", "web", wait=False)
         new = await desk.until("deployments.apps", "web", other_than(old))
         await desk.until(
             ECHOES, "web", lambda body: is_ready(body) and entries(body)["Deployment/web"]["uid"] == uid(new)
@@ -163,7 +163,7 @@ async def test_a_default_takes_the_live_value_of_a_child_that_is_not_ready_and_f
         await desk.create(config_map("site", url="http://a"))
         await desk.until("configmaps", "web-live", holds(address=address, note="y", site="http://a"))
         await desk.patch("service", "web-lb", metadata={"annotations": {"a.b/c": None}})
-        await desk.kubectl("delete", "configmap", "site")
+        await desk.delete("configmap", "site")
         await desk.until("configmaps", "web-live", holds(address=address, note="none", site="none"))
         await desk.until("configmaps", "web-defined", holds(note="no"))
         waiting = await desk.until(

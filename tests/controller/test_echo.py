@@ -108,7 +108,7 @@ async def test_a_deleted_deployment_is_recreated(desk: Desk, operate: Operate) -
     async with operate():
         await desk.apply_until_ready(echo("web"))
         first = await desk.read("deployments.apps", "web")
-        await desk.kubectl("delete", "deployment", "web", "--wait=false")
+        await desk.delete("deployment", "web", wait=False)
         second = await desk.until("deployments.apps", "web", other_than(first))
         await desk.until(
             ECHOES, "web", lambda body: is_ready(body) and entries(body)["Deployment/web"]["uid"] == uid(second)
@@ -148,7 +148,7 @@ async def test_all_children_are_deleted_with_the_echo(desk: Desk, operate: Opera
     async with operate():
         await desk.apply_until_ready(echo("web"))
         await desk.read("deployments.apps", "web")
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
         await desk.gone("deployments.apps", "web")
 
@@ -156,7 +156,7 @@ async def test_all_children_are_deleted_with_the_echo(desk: Desk, operate: Opera
 async def test_a_recreated_echo_starts_without_a_state(desk: Desk, operate: Operate) -> None:
     async with operate():
         first = await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         second = await desk.apply_until_ready(echo("web", 2))
         await desk.until("deployments.apps", "web", lambda body: owners(body) == [uid(second)])
         await desk.until("deployments.apps", "web", has_replicas(2))
@@ -398,7 +398,7 @@ async def test_ready_of_a_suspended_echo_follows_its_live_children(desk: Desk, o
         await desk.apply(suspended_echo)
         await desk.until(ECHOES, "web", lambda body: is_suspended(body) and is_ready(body))
 
-        await desk.kubectl("delete", "deployment", "web")
+        await desk.delete("deployment", "web")
         gone = await desk.until(ECHOES, "web", not_ready_because("Progressing", "Deployment", "does not exist"))
         assert conditions(gone).keys() == {"Ready", "Suspended"}
         assert entries(gone)["Deployment/web"]["state"] == "NotFound"
@@ -415,7 +415,7 @@ async def test_of_two_parents_that_render_one_object_only_the_first_applies_it(d
         shared = await desk.read("configmaps", "shared")
         assert owners(shared) == [uid(first)]
         # There are no resyncs: the deletion of the first parent's object requeues the second one.
-        await desk.kubectl("delete", "echo", "a")
+        await desk.delete("echo", "a")
         second = await desk.ready(ECHOES, "b")
         shared = await desk.read("configmaps", "shared")
     assert owners(shared) == [uid(second)]

@@ -97,7 +97,7 @@ async def test_an_if_not_present_object_is_not_changed_later_and_recreated_after
         await desk.apply_until_ready(echo("web", 2))
         assert holds(word="theirs")(await desk.read("configmaps", "web-defaults"))
 
-        await desk.kubectl("delete", "configmap", "web-defaults")
+        await desk.delete("configmap", "web-defaults")
         await desk.until("configmaps", "web-defaults", holds(word="two"))
         await desk.ready(ECHOES, "web")
 
@@ -117,7 +117,7 @@ async def test_an_if_not_present_object_that_existed_is_neither_changed_nor_dele
         assert (entry["state"], entry["uid"]) == ("Current", uid(before))
         running.remove(EXTRA)
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and list(entries(body)) == ["Deployment/web"])
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone("deployments.apps", "web")
     after = await desk.read("configmaps", "web-defaults")
     assert version(after) == version(before)
@@ -130,7 +130,7 @@ async def test_an_if_not_present_object_that_existed_is_created_after_its_deleti
     async with operate(apply=ApplyMode.CHANGED, tick_rate=1000.0, interval=0.2) as running:
         running.write(EXTRA, IF_NOT_PRESENT)
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "configmap", "web-defaults")
+        await desk.delete("configmap", "web-defaults")
         await desk.until("configmaps", "web-defaults", holds(word="one"))
 
 
@@ -253,7 +253,7 @@ async def test_fields_that_only_kubectl_apply_had_set_are_removed_and_an_autosca
                 },
             },
         }
-        await desk.apply(old)
+        await desk.kubectl_apply(old)
         await desk.kubectl("scale", "deployment", "web", "--replicas=3")
         await desk.kubectl("annotate", "deployment", "web", "theirs=stays")
         await desk.until("deployments.apps", "web", lambda body: body["status"].get("availableReplicas") == 3)
@@ -302,7 +302,7 @@ async def test_of_an_object_without_managers_only_fields_that_kubectl_apply_reco
     desk: Desk, operate: Operate
 ) -> None:
     """As one from before Kubernetes kept them; a controller may have written the rest."""
-    await desk.apply(config_map("web", ours="x", old="y"))
+    await desk.kubectl_apply(config_map("web", ours="x", old="y"))
     await desk.patch("configmap", "web", data={"written-by": "a controller"})
     await desk.kubectl("patch", "configmap", "web", "-p", '{"metadata": {"managedFields": [{}]}}')
     cleared = await desk.until("configmaps", "web", lambda body: "managedFields" not in body["metadata"])
@@ -354,7 +354,7 @@ async def test_the_children_of_a_deleted_parent_are_adopted_and_those_of_an_exis
         await desk.until(ECHOES, "b", lambda body: refused(body) and body["status"]["observedGeneration"] == 2)
         shared = await desk.read("configmaps", "shared")
         assert shared["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == uid(first)
-        await desk.kubectl("delete", "echo", "a")
+        await desk.delete("echo", "a")
     async with operate():
         second = await desk.ready(ECHOES, "b")
         shared = await desk.read("configmaps", "shared")
@@ -383,4 +383,4 @@ async def test_fields_that_were_written_in_a_removed_version_do_no_harm(desk: De
             await desk.until(f"gadgets.{group}", "web", lambda body: body["spec"] == spec)
             await desk.ready(ECHOES, "web")
     finally:
-        await desk.kubectl("delete", "crd", f"gadgets.{group}", "--wait=false")
+        await desk.delete("crd", f"gadgets.{group}", wait=False)

@@ -132,6 +132,7 @@ async def test_an_account_reads_the_objects_that_it_may_read_in_the_cluster(desk
             assert "echoes.example.com" in text
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 async def test_a_withdrawn_permission_ends(desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_access, "ANSWER_LIFETIME", 0.0)
@@ -139,11 +140,11 @@ async def test_a_withdrawn_permission_ends(desk: Desk, operate: Operate, monkeyp
     async with serving(operate, EVERYWHERE) as server:
         prometheus = Reader(server, token)
         assert await prometheus.status("/metrics") == 200
-        await desk.kubectl("delete", "clusterrolebinding", f"{desk.namespace}-prometheus")
+        await desk.delete("clusterrolebinding", f"{desk.namespace}-prometheus")
         # The API server's authorizer has a cache of its own, which follows a watch.
         while await prometheus.status("/metrics") != 403:
             await desk.kubectl("get", "serviceaccounts")
-        await desk.kubectl("delete", "serviceaccount", "prometheus")
+        await desk.delete("serviceaccount", "prometheus")
         while await prometheus.status("/metrics") != 401:
             await desk.kubectl("get", "serviceaccounts")
 

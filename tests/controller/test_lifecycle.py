@@ -78,7 +78,7 @@ async def test_a_folder_starts_with_its_crd_and_stops_with_it_without_disturbing
         await desk.apply_until_ready(gadget(group, "one"))
         assert holds(word="a")(await desk.read("configmaps", "one"))
 
-        await desk.kubectl("delete", "crd", name)
+        await desk.delete("crd", name)
         await desk.gone("customresourcedefinitions.apiextensions.k8s.io", name)
         await desk.apply_until_ready(echo("web", 2))
         await until(lambda: name not in running.operator.folders)
@@ -111,7 +111,7 @@ async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_d
     async with operate(templates=finalized_templates) as running:
         await desk.apply_until_ready(gadget(group, "one"))
         await desk.hold("clusterrole", role)
-        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.delete("crd", name, wait=False)
         await desk.until(f"gadgets.{group}", "one", not_ready_because("Deleting", f"ClusterRole {role}"))
         assert running.operator.ready
         await desk.apply_until_ready(echo("web"))
@@ -123,7 +123,7 @@ async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_d
 
         await desk.define(crd)
         await desk.apply_until_ready(gadget(group, "one"))
-        await desk.kubectl("delete", f"gadgets.{group}", "one", "--wait=false")
+        await desk.delete(f"gadgets.{group}", "one", wait=False)
         await desk.gone(ROLES, role)
 
 
@@ -135,7 +135,7 @@ async def test_a_crd_whose_deletion_began_while_no_operator_ran_is_deleted_when_
     await desk.define(crd)
     async with operate(templates=finalized_templates):
         await desk.apply_until_ready(gadget(group, "one"))
-    await desk.kubectl("delete", "crd", name, "--wait=false")
+    await desk.delete("crd", name, wait=False)
     await desk.until(f"gadgets.{group}", "one", lambda body: "deletionTimestamp" in body["metadata"])
     async with operate(templates=finalized_templates) as running:
         await desk.gone(ROLES, f"{desk.namespace}-one")
@@ -157,7 +157,7 @@ async def test_a_child_whose_crd_is_being_deleted_is_recreated_with_the_crd(
         await desk.apply_until_ready(echo("web"))
         first = await desk.read(name, "web")
         await desk.hold(f"gadgets.{group}", "web")
-        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.delete("crd", name, wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Progressing", f"Gadget {desk.namespace}/web", "deleted"))
         await desk.release(f"gadgets.{group}", "web")
         await desk.gone(CRDS, name)
@@ -237,13 +237,13 @@ async def test_a_recorded_child_that_was_deleted_with_its_crd_keeps_no_parent_in
     await desk.define(crd)
     async with acting_as(user, desk, tmp_path) as client, operating(client, options()):
         await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("delete", "crd", name)
+        await desk.delete("crd", name)
         missing = (
             not_ready_because("ApplyFailed", "404 page not found"),
             not_ready_because("ApplyFailed", "has no kind"),
         )
         await desk.until(ECHOES, "web", lambda body: any(each(body) for each in missing))
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.gone(ECHOES, "web")
 
 
@@ -260,9 +260,9 @@ async def test_a_parent_in_deletion_waits_for_a_child_whose_crd_is_being_deleted
     async with operate(templates=templates):
         await desk.apply_until_ready(echo("web"))
         await desk.hold(f"gadgets.{group}", "web")
-        await desk.kubectl("delete", "crd", name, "--wait=false")
+        await desk.delete("crd", name, wait=False)
         await desk.until(name, "web", lambda body: "deletionTimestamp" in body["metadata"])
-        await desk.kubectl("delete", "echo", "web", "--wait=false")
+        await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", "Gadget web is being deleted"))
         await desk.release(f"gadgets.{group}", "web")
         await desk.gone(ECHOES, "web")
@@ -405,7 +405,7 @@ async def doomed(desk: Desk) -> AsyncIterator[Desk]:
 async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, operate: Operate, doomed: Desk) -> None:
     async with operate(namespaces=(desk.namespace, doomed.namespace)) as running:
         await doomed.ready(ECHOES, "held")
-        await desk.kubectl("delete", "namespace", doomed.namespace, "--wait=false")
+        await desk.delete("namespace", doomed.namespace, wait=False)
         await doomed.until(ECHOES, "held", not_ready_because("Deleting"))
         await desk.apply_until_ready(echo("web"))
         # The operator neither fights for the children of what goes nor keeps it from going.
@@ -418,7 +418,7 @@ async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, o
 async def test_an_echo_that_is_first_reconciled_while_its_namespace_is_deleted_gets_no_children(
     desk: Desk, operate: Operate, doomed: Desk
 ) -> None:
-    await desk.kubectl("delete", "namespace", doomed.namespace, "--wait=false")
+    await desk.delete("namespace", doomed.namespace, wait=False)
     await doomed.until(ECHOES, "held", lambda body: "deletionTimestamp" in body["metadata"])
     async with operate(namespaces=(doomed.namespace,)):
         await doomed.until(ECHOES, "held", not_ready_because("Deleting"))
@@ -449,7 +449,7 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
         assert one["conditions"][0]["type"] == "Ready"
         assert one["resources"][0]["state"] == "Current"
 
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         await desk.gone(ECHOES, "web")
         async with asyncio.timeout(30):
             while (await ask("/objects/echoes.example.com"))["items"]:

@@ -153,7 +153,7 @@ async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelle
     await desk.until("configmaps", "web-list", holds(names="n1 n2"))
     await desk.kubectl("label", "configmap", "n1", "for=other", "--overwrite")
     await desk.until("configmaps", "web-list", holds(names="n2"))
-    await desk.kubectl("delete", "configmap", "n2")
+    await desk.delete("configmap", "n2")
     await desk.until("configmaps", "web-list", holds(names=""))
     await desk.until("configmaps", "web-count", holds(count="0"))
 
@@ -172,7 +172,7 @@ async def test_an_optional_object_is_none_before_its_creation_and_after_its_dele
     await desk.until("configmaps", "web-color", holds(color="plain"))
     await desk.apply(config_map("theme", color="red"))
     await desk.until("configmaps", "web-color", holds(color="red"))
-    await desk.kubectl("delete", "configmap", "theme")
+    await desk.delete("configmap", "theme")
     await desk.until("configmaps", "web-color", holds(color="plain"))
 
 
@@ -193,7 +193,7 @@ async def test_objects_of_other_namespaces_and_cluster_scoped_ones_are_looked_up
         await desk.kubectl("label", "namespace", other, "color=red")
         await desk.until("configmaps", "web-both", holds(url="http://x", color="red"))
     finally:
-        await desk.kubectl("delete", "namespace", other, "--wait=false")
+        await desk.delete("namespace", other, wait=False)
 
 
 async def test_a_child_of_another_parent_is_looked_up_like_any_object(start: Start, desk: Desk) -> None:
@@ -242,7 +242,7 @@ async def test_ready_shows_whether_a_looked_up_object_is_ready_and_never_waits(s
     await desk.until("configmaps", "web-up", holds(up="false"))
     await desk.kubectl("create", "deployment", "other", "--image=nothing")
     await desk.until("configmaps", "web-up", holds(up="true"))
-    await desk.kubectl("delete", "deployment", "other")
+    await desk.delete("deployment", "other")
     await desk.until("configmaps", "web-up", holds(up="false"))
 
 
@@ -264,7 +264,7 @@ async def test_a_manifest_waits_for_a_kind_whose_crd_is_created_later(start: Sta
     for name in ("web-word", "web-maybe"):
         await desk.until("configmaps", name, holds(word="w"))
 
-    await desk.kubectl("delete", "crd", f"gizmos.{group}")
+    await desk.delete("crd", f"gizmos.{group}")
     await desk.until("configmaps", "web-maybe", holds(word="none"))
     await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
@@ -386,7 +386,7 @@ async def test_an_unused_watch_is_stopped(start: Start, desk: Desk, monkeypatch:
     for name in ("one", "two"):
         await desk.until("configmaps", f"{name}-out", holds(v="1"))
     assert {each.scope.name for each in running.operator.controllers.lookups.reflectors} == {"one-in", "two-in"}
-    await desk.kubectl("delete", "echo", "one")
+    await desk.delete("echo", "one")
     await until_watched(running.operator, lambda watched: watched == {(desk.namespace, "two-in")})
     running.write(f"{ECHOES}/a.yaml.j2", map_template("out", v="'2'"))
     await until_watched(running.operator, lambda watched: watched == set())

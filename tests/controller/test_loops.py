@@ -151,7 +151,7 @@ async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Ope
 
         await desk.apply(echo("web", 3))
         await desk.until("configmaps", "web-plain", holds(x="3"))
-        await desk.kubectl("delete", "configmap", "web-plain")
+        await desk.delete("configmap", "web-plain")
         await desk.until("configmaps", "web-plain", holds(x="3"))
         running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x="'still'"))
         await desk.until("configmaps", "web-e", holds(x="still"))

@@ -102,7 +102,7 @@ async def test_each_kind_of_validation_has_the_verdict_and_the_words_of_the_api_
     try:
         compared = await compare(desk.client, desk.namespace, found, "v1", bodies)
     finally:
-        await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
+        await desk.delete("crd", f"things.{group}", wait=False)
     assert not compared.differences, "\n".join(compared.differences)
 
 

@@ -139,7 +139,7 @@ async def test_a_job_that_a_user_deletes_is_not_recreated(desk: Desk, operate: O
     async with operate() as running:
         running.write(JOB, STANDING)
         parent = await parent_with_its_job(desk)
-        await desk.kubectl("delete", "job", "web-migrate")
+        await desk.delete("job", "web-migrate")
         done = await desk.until(ECHOES, "web", lambda body: is_gone(body) and is_ready(body))
         assert job(done)["state"] == "Current"
         assert record(done) == record(parent)
@@ -158,7 +158,7 @@ async def test_an_existing_object_of_another_manager_is_never_reported_as_delete
             assert (entry["state"], entry["uid"]) == ("Current", uid(theirs))
             assert "gone" not in entry.get("message", "")
         assert holds(a="theirs")(await desk.read("configmaps", "web-once"))
-        await desk.kubectl("delete", "configmap", "web-once")
+        await desk.delete("configmap", "web-once")
         await desk.apply(echo("web", 3))
         words = "existed before it would have been applied once, became ready and is gone"
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
@@ -175,7 +175,7 @@ async def test_an_existing_once_job_is_not_changed_whatever_the_template_renders
         await desk.read("configmaps", "web-more")
         same = await desk.read("jobs.batch", "web-migrate")
         assert same["spec"]["template"] == first["spec"]["template"]
-        await desk.kubectl("delete", "job", "web-migrate")
+        await desk.delete("job", "web-migrate")
         second = await desk.until("jobs.batch", "web-migrate", other_than(first))
         assert second["spec"]["template"]["spec"]["containers"][0]["image"] == "migrate:2"
 
@@ -190,7 +190,7 @@ async def test_a_once_job_that_a_crash_left_unrecorded_is_recorded_by_the_next_p
     async with operate():
         again = await desk.until(ECHOES, "web", record)
         assert record(again) == record(parent)
-        await desk.kubectl("delete", "job", "web-migrate")
+        await desk.delete("job", "web-migrate")
         await desk.until(ECHOES, "web", is_gone)
     await desk.gone("jobs.batch", "web-migrate")
 
@@ -202,7 +202,7 @@ async def test_a_recreated_parent_applies_once_manifests_again_also_with_the_old
         running.write(JOB, STANDING)
         first = await parent_with_its_job(desk)
         old = await desk.read("jobs.batch", "web-migrate")
-        await desk.kubectl("delete", "echo", "web")
+        await desk.delete("echo", "web")
         annotations = first["metadata"]["annotations"]
         await desk.apply({**echo("web"), "metadata": {"name": "web", "annotations": annotations}})
         await desk.until("jobs.batch", "web-migrate", other_than(old))

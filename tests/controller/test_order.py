@@ -316,4 +316,4 @@ async def test_a_claim_that_waits_for_its_first_consumer_does_not_hold_it_back(
         await desk.apply(echo("web"))
         await desk.until("persistentvolumeclaims", "web", lambda body: body["status"].get("phase") == "Bound")
         await desk.ready(ECHOES, "web")
-    await desk.kubectl("delete", "storageclass", desk.namespace)
+    await desk.delete("storageclass", desk.namespace)

@@ -62,7 +62,7 @@ async def test_conditions_of_the_author_come_change_and_go(
         assert conditions(second)["Theirs"] == theirs
         assert conditions(second)["DatabaseAvailable"]["lastTransitionTime"] == available["lastTransitionTime"]
 
-        await desk.kubectl("delete", "configmap", "settings")
+        await desk.delete("configmap", "settings")
         third = await desk.until(
             ECHOES, "web", lambda body: conditions(body)["DatabaseAvailable"]["status"] == "Unknown"
         )

@@ -92,7 +92,7 @@ async def test_records_that_another_manager_wrote_meanwhile_are_not_removed_unre
 async def test_a_parent_that_is_gone_or_was_recreated_is_not_changed(desk: Desk) -> None:
     first = await parent(desk)
     await desk.release("echo", "web")
-    await desk.kubectl("delete", "echo", "web")
+    await desk.delete("echo", "web")
     await release(desk.client, first)
     second = await parent(desk)
     await release(desk.client, first)

@@ -100,7 +100,7 @@ async def test_the_expression_holds_for_a_child_whose_document_waits(desk: Desk,
         await desk.patch("configmap", "web-task", data={"phase": "Running"})
         await desk.ready(ECHOES, "web")
 
-        await desk.kubectl("delete", "configmap", "settings")
+        await desk.delete("configmap", "settings")
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "settings"))
         await desk.patch("configmap", "web-task", data={"phase": "Pending"})
         await desk.until(ECHOES, "web", lambda body: body["status"]["readyReplicas"] == 0)

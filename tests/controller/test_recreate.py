@@ -204,7 +204,7 @@ async def expandable(desk: Desk) -> AsyncIterator[str]:
     kept = {key: standard[key] for key in ("apiVersion", "kind", "provisioner", "volumeBindingMode")}
     await desk.apply({**kept, "metadata": {"name": name}, "allowVolumeExpansion": True})
     yield name
-    await desk.kubectl("delete", "storageclass", name)
+    await desk.delete("storageclass", name)
 
 
 async def test_volumes_grow_before_their_stateful_set_is_recreated(
@@ -407,7 +407,7 @@ async def test_an_object_that_took_the_name_meanwhile_is_not_deleted(
     replaced: list[Body] = []
 
     async def replace(_resource: Resource, _namespace: str, name: str) -> None:
-        await desk.kubectl("delete", "deployment", name)
+        await desk.delete("deployment", name)
         await desk.apply(deployment(app="theirs"))
         replaced.append(await desk.until("deployments.apps", name, lambda body: uid(body) != uid(old)))
 
@@ -546,7 +546,7 @@ async def test_a_secret_that_keeps_values_and_was_not_deleted_is_deleted_by_the_
         await desk.apply_until_ready(box_of("example.com/one"))
         await desk.apply_until_ready(box_of("example.com/two"))
         annotation = "ssa-operator.dev/generated-values"
-        await desk.until(BOXES, "box", lambda body: annotation not in body["metadata"]["annotations"])
+        await desk.until(BOXES, "box", lambda body: annotation not in body["metadata"].get("annotations", {}))
         assert refused.refusals == 1
     names = [live.identity.name for live in (await desk.view("secrets")).cache]
     for name in names:
@@ -621,7 +621,8 @@ async def clerk(desk: Desk, tmp_path: Path) -> AsyncIterator[Client]:
     path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "clerk"))
     async with Client(await credentials.load(str(path), None)) as client:
         yield client
-    await desk.kubectl("delete", "clusterrole,clusterrolebinding", name)
+    await desk.delete("clusterrole", name)
+    await desk.delete("clusterrolebinding", name)
 
 
 async def test_without_the_permission_to_delete_the_object_stays_and_the_status_reports_it(

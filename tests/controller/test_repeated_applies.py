@@ -174,7 +174,7 @@ class Model:
         await self.desk.patch("configmap", self.name, metadata={"labels": {"by-hand": str(next(self.numbers))}})
 
     async def delete_child(self) -> None:
-        await self.desk.kubectl("delete", "configmap", f"{self.name}-follower")
+        await self.desk.delete("configmap", f"{self.name}-follower")
 
     @property
     def changes(self) -> list[Callable[[], Awaitable[None]]]:
@@ -247,7 +247,7 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
             await desk.until(CONFIG_MAPS, "one", holds(a="b"))
             # The answer is in the cache, so that the next resyncs are at rest again.
             await oracle.repeated(2)
-        await desk.kubectl("delete", "configmap", "one")
+        await desk.delete("configmap", "one")
         await desk.until(CONFIG_MAPS, "one", holds(a="b"))
     results = [outcome.result for report in running.reports for outcome in report.outcomes]
     assert results.count(Result.CREATED) == 2

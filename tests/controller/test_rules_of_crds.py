@@ -282,7 +282,7 @@ async def test_every_expression_has_the_verdict_of_the_api_server(desk: Desk) ->
         ]
         compared = await compare(desk.client, desk.namespace, found, "v1", bodies)
     finally:
-        await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
+        await desk.delete("crd", f"things.{group}", wait=False)
     assert not compared.differences, "\n".join(compared.differences)
     assert not compared.unchecked
 
@@ -339,6 +339,6 @@ async def test_every_message_is_that_of_the_api_server(desk: Desk) -> None:
         own = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "sample"}}
         compared = await compare(desk.client, desk.namespace, found, "v1", [own | {"spec": spec} for spec in specs])
     finally:
-        await desk.kubectl("delete", "crd", f"things.{group}", "--wait=false")
+        await desk.delete("crd", f"things.{group}", wait=False)
     assert not compared.differences, "\n".join(compared.differences)
     assert (compared.accepted, compared.refused) == (2, len(specs) - 2)

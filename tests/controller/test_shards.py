@@ -333,7 +333,7 @@ async def test_an_object_belongs_to_one_parent_also_if_the_other_one_is_in_anoth
         assert labels(await desk.read(ROLES, f"{desk.namespace}-shared")) == labels(role)
 
         # No event of the other shard's parent comes here: the operator tries again.
-        await desk.kubectl("delete", "echo", first)
+        await desk.delete("echo", first)
         await desk.ready(ECHOES, second)
         found = await desk.read(ROLES, f"{desk.namespace}-shared")
         assert labels(found)["ssa-operator.dev/parent-uid"] == parents[second]
@@ -359,7 +359,7 @@ async def test_an_object_that_a_deleted_parent_of_another_shard_kept_is_adopted(
         await desk.patch("echo", first, spec={"replicas": 2})
         kept = await desk.read(MAPS, "kept")
         await desk.ready(ECHOES, first)
-        await desk.kubectl("delete", "echo", first)
+        await desk.delete("echo", first)
         await desk.gone(ECHOES, first)
         await desk.patch("echo", second, spec={"replicas": 2})
         await desk.ready(ECHOES, second)

@@ -98,6 +98,7 @@ def sorted_items(value: Any, field: str = "") -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_a_merge_is_the_servers_strategic_merge_patch(kubectl: Kubectl, namespace: str) -> None:
     def stored(*words: str, body: dict[str, Any]) -> Any:
         found = kubectl(*words, "--dry-run=server", "--output=json", f"--namespace={namespace}", input=json.dumps(body))

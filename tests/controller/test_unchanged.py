@@ -18,6 +18,7 @@ import pytest
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import ECHOES, Desk, Operate, echo, holds, only, uid, version
+from tests.devcluster.audit import is_by_operator
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -63,7 +64,7 @@ class RequestCounter:
         return Counter(
             f"{event['verb']} {event['objectRef']['resource']}" + self._subresource(event)
             for event in events
-            if event["userAgent"].startswith("ssa-operator")
+            if is_by_operator(event)
             and event.get("objectRef", {}).get("namespace") == self._desk.namespace
             and event["verb"] not in {"get", "list", "watch"}
             and event["objectRef"]["resource"] != "events"

@@ -237,6 +237,7 @@ def test_the_audit_log_of_users_has_no_bodies_and_so_no_secrets() -> None:
     assert yaml.safe_load(shipped.read_text())["rules"] == [{"level": "Metadata"}]
 
 
+@pytest.mark.slow
 async def test_two_parallel_starts_and_a_later_one_return_the_same_cluster(state: Path) -> None:
     spec = ClusterSpec(name="own", nodes=1)
     first, second = await asyncio.gather(clusters.start(spec), clusters.start(spec))
@@ -250,6 +251,7 @@ async def test_two_parallel_starts_and_a_later_one_return_the_same_cluster(state
     assert not any(exist(list(first.pids.values())))
 
 
+@pytest.mark.slow
 async def test_storage_can_be_restarted_without_loss(own: Cluster) -> None:
     async with own.connect() as server:
         assert await server.create("/api/v1/namespaces", {"metadata": {"name": "kept"}})
@@ -260,6 +262,7 @@ async def test_storage_can_be_restarted_without_loss(own: Cluster) -> None:
         assert await server.get("/api/v1/namespaces/kept") is not None
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_lost_a_component_is_reported_and_replaced(own: Cluster) -> None:
     os.kill(own.pids["kube-scheduler"], signal.SIGKILL)
     await until(lambda: not processes.is_alive(own.directory))
@@ -273,6 +276,7 @@ async def test_a_cluster_that_lost_a_component_is_reported_and_replaced(own: Clu
     await replaced.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_silent_cluster_is_unhealthy_and_replaced(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "_HEALTH_SECONDS", 1.0)

@@ -29,7 +29,7 @@ from tests.devcluster.audit import audited
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 Grant = tuple[str, str, str]
 """Group, resource with subresource, and verb."""

@@ -66,7 +66,7 @@ async def test_the_namespace_goes_at_its_moment_and_the_status_says_when(
         await desk.until("namespaces", name, lambda body: body["metadata"]["uid"] != namespace["metadata"]["uid"])
         again = await desk.until(PARENTS, name, lambda body: body["status"].get("reason") == "Active")
         assert "deletedAt" not in again["status"]
-        await desk.kubectl("delete", "tempnamespace", name)
+        await desk.delete("tempnamespace", name)
     await desk.gone("namespaces", name)
 
 
@@ -99,7 +99,7 @@ async def test_a_namespace_that_was_there_is_left_alone(
     found = await desk.until("namespaces", name, lambda _: True)
     assert "deletionTimestamp" not in found["metadata"]
     assert "ssa-operator.dev/parent-uid" not in found["metadata"]["labels"]
-    await desk.kubectl("delete", "namespace", name, "--wait=false")
+    await desk.delete("namespace", name, wait=False)
 
 
 @pytest.mark.parametrize("name", ["a.b", "x" * 64])

@@ -65,5 +65,5 @@ async def until_collected(desk: Desk) -> None:
     }
     metadata = {"name": "collected", "ownerReferences": [reference]}
     await desk.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    await desk.kubectl("delete", STACKS, "collected")
+    await desk.delete(STACKS, "collected")
     await desk.gone("configmaps", "collected")

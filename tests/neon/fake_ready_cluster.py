@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -97,13 +98,13 @@ class Stage:
 
 def made(name: str = "db", **spec: Any) -> Stage:
     """A database of which everything is there and ready."""
-    return finished(Stage(database(name, **spec)))
+    return _finished_once(Stage(database(name, **spec)))
 
 
 def made_branch(name: str = "dev", *others: Mapping[str, Any], of: Stage | None = None, **spec: Any) -> Stage:
     """A branch of which everything is there and ready, of a ready database, beside these other objects."""
     parent = made() if of is None else of
-    return finished(Stage(branch(name, **spec), others=({**parent.parent, "status": parent.status()}, *others)))
+    return _finished_once(Stage(branch(name, **spec), others=({**parent.parent, "status": parent.status()}, *others)))
 
 
 def finished(stage: Stage) -> Stage:
@@ -111,6 +112,18 @@ def finished(stage: Stage) -> Stage:
         pass
     assert stage.rendered().complete
     return stage
+
+
+_FINISHED: dict[str, Stage] = {}
+"""By what a new stage has."""
+
+
+def _finished_once(stage: Stage) -> Stage:
+    """A copy of the finished stage, which takes ten renders."""
+    key = repr((stage.parent, stage.others))
+    if key not in _FINISHED:
+        _FINISHED[key] = finished(stage)
+    return copy.deepcopy(_FINISHED[key])
 
 
 def key(body: Mapping[str, Any]) -> str:

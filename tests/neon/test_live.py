@@ -102,12 +102,12 @@ async def test_branches_begin_after_their_database_and_it_is_kept_until_they_are
         order = [*ORDER[:-1], "jobs/db-branch-timeline", "jobs/two-branch-timeline", "deployments/two-branch-compute"]
         assert [each for each in made if each in order] == order
         # The database says why it stays; its Postgres goes on meanwhile.
-        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        await desk.delete("nd", "db", wait=False)
         kept = await desk.until(PARENTS, "db", lambda body: "db, two" in body["status"].get("message", ""))
         assert kept["status"]["phase"] == "Deleting"
         await desk.until("deployments.apps", "db-compute", lambda body: "deletionTimestamp" not in body["metadata"])
         for name in ("two", "db"):
-            await desk.kubectl("delete", "nb", name, "--wait=false")
+            await desk.delete("nb", name, wait=False)
             await desk.gone(BRANCHES, name)
         await desk.gone(PARENTS, "db")
     # A finalize hook deleted each timeline while the pageserver still ran.
@@ -123,7 +123,7 @@ async def test_a_namespace_with_a_database_and_its_branches_can_be_deleted(
     async with operating(client, options()):
         await desk.apply(database(safekeepers={"count": 1}), branch("dev"))
         await desk.ready(BRANCHES, "dev")
-        await desk.kubectl("delete", "namespace", desk.namespace, "--wait=false")
+        await desk.delete("namespace", desk.namespace, wait=False)
         await desk.gone(BRANCHES, "dev")
         await desk.gone(PARENTS, "db")
 
@@ -146,6 +146,7 @@ async def test_roles_and_databases_are_created_once_postgres_is_ready(
     assert created(cluster, desk.namespace)[-1] == "jobs/db-databases"
 
 
+@pytest.mark.slow
 async def test_a_job_that_failed_is_named_with_what_to_do(client: Client, desk: Desk, options: MakeOptions) -> None:
     """As after the pageserver lost its volume, when it answers 404 to the Job of the timeline."""
     huge = {"resources": {"requests": {"cpu": "10000"}}}
@@ -312,7 +313,7 @@ async def test_the_last_word_on_its_volumes_counts(
         assert len(names) == 3
         for name in names:
             await desk.until("persistentvolumeclaims", name, lambda body: bool(owners(body)) == (after == "Delete"))
-        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        await desk.delete("nd", "db", wait=False)
         for component in ("minio", "safekeeper", "pageserver"):
             await desk.gone("pods", f"db-{component}-{int(component == 'safekeeper')}")
         if not kept:
@@ -332,7 +333,7 @@ async def test_its_volumes_are_kept_or_go_with_a_database(
         claims = await desk.view("persistentvolumeclaims")
         names = sorted(live.identity.name for live in claims.cache)
         assert names == ["data-db-minio-0", "data-db-pageserver-0", "data-db-safekeeper-1"]
-        await desk.kubectl("delete", "nd", "db", "--wait=false")
+        await desk.delete("nd", "db", wait=False)
         for component in ("minio", "safekeeper", "pageserver"):
             await desk.gone("statefulsets.apps", f"db-{component}")
             await desk.gone("pods", f"db-{component}-{int(component == 'safekeeper')}")
@@ -427,7 +428,7 @@ async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volu
         still = await desk.until(
             "persistentvolumeclaims", CLAIM, lambda body: owners(body) != of_second or not of_first
         )
-    await desk.kubectl("delete", "storageclass", name)
+    await desk.delete("storageclass", name)
     (again,) = third["spec"]["volumeClaimTemplates"]
     assert again["spec"]["resources"]["requests"]["storage"] == "20Gi"
     assert (uid_of(still), still["spec"]) == (uid_of(grown), grown["spec"])

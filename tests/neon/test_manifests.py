@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -36,9 +37,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "databases": [{"name": "shop", "owner": "app", "extensions": ["vector"]}],
     },
 }
-STAGES = {name: made(**spec) for name, spec in VARIANTS.items()}
+each_variant = pytest.mark.parametrize("stage", VARIANTS, indirect=True)
 
-each_variant = pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
+
+@cache
+def variant(name: str = "as it comes") -> Stage:
+    return made(**VARIANTS[name])
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest) -> Stage:
+    return variant(request.param)
 
 
 def wave(stage: Stage, name: str) -> int:
@@ -46,7 +55,7 @@ def wave(stage: Stage, name: str) -> int:
 
 
 def test_everything_is_made_in_order_and_as_soon_as_it_can_be() -> None:
-    stage = STAGES["as it comes"]
+    stage = variant()
     workloads = [
         {name for name in names if name.partition("/")[0] in ("StatefulSet", "Deployment", "Job")}
         for names in stage.waves
@@ -73,7 +82,7 @@ def test_what_comes_later_waits_while_something_before_it_is_not_ready(component
     stage = Stage(database())
     stage.objects = {
         name: {key: value for key, value in body.items() if key != "status" or not name.endswith(f"-{component}")}
-        for name, body in STAGES["as it comes"].objects.items()
+        for name, body in variant().objects.items()
     }
     waiting = {wait.identity.name for wait in stage.rendered().waits if wait.identity is not None}
     order = ["minio", "bucket", "broker", "safekeeper", "pageserver", "tenant", "timeline", "compute"]
@@ -116,7 +125,7 @@ def test_all_names_are_short_enough_for_what_is_named(name: str) -> None:
 
 def test_a_long_name_gives_a_database_like_any_other() -> None:
     stage = made("x" * 63)
-    assert len(stage.objects) == len(STAGES["as it comes"].objects)
+    assert len(stage.objects) == len(variant().objects)
     labels = [value for body in stage.objects.values() for value in body["metadata"]["labels"].values()]
     assert all(len(value) <= 63 for value in labels)
 
@@ -186,7 +195,7 @@ def test_resources_reach_every_component() -> None:
 
 
 def test_probes_are_those_of_the_programs() -> None:
-    stage = STAGES["as it comes"]
+    stage = variant()
     paths = {
         "minio": "/minio/health/ready",
         "broker": "/status",
@@ -300,16 +309,16 @@ def test_what_can_not_be_changed_is_made_anew_and_pods_are_kept(stage: Stage) ->
 
 
 def test_a_node_can_always_be_emptied() -> None:
-    for stage in STAGES.values():
+    for stage in map(variant, VARIANTS):
         budgets = [name for name in stage.objects if name.startswith("PodDisruptionBudget/")]
         replicas = stage.objects["StatefulSet/db-safekeeper"]["spec"]["replicas"]
         # A budget for the only one of something would never let it go.
         assert budgets == (["PodDisruptionBudget/db-safekeeper"] if replicas == 3 else [])
-    budget = STAGES["as it comes"].objects["PodDisruptionBudget/db-safekeeper"]["spec"]
+    budget = variant().objects["PodDisruptionBudget/db-safekeeper"]["spec"]
     assert budget == {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": pods(STAGES["as it comes"])["safekeeper"]["metadata"]["labels"]},
+        "selector": {"matchLabels": pods(variant())["safekeeper"]["metadata"]["labels"]},
     }
 
 
@@ -349,6 +358,6 @@ def test_a_set_that_was_corrected_is_not_kept_by_a_pod_that_can_not_run(stage: S
 
 
 def test_an_image_reaches_one_safekeeper_after_the_other() -> None:
-    spec = STAGES["as it comes"].objects["StatefulSet/db-safekeeper"]["spec"]
+    spec = variant().objects["StatefulSet/db-safekeeper"]["spec"]
     # A rolling update without a partition and without maxUnavailable: one pod, and the next when it is ready.
     assert spec["updateStrategy"] == {"type": "RollingUpdate"}

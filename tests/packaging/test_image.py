@@ -16,6 +16,8 @@ import pytest
 
 from tests.packaging.checkout import ROOT
 
+pytestmark = pytest.mark.slow
+
 _PRUNE = ROOT / "deploy" / "image" / "prune.sh"
 FILL = ROOT / "deploy" / "image" / "root.py"
 _LOAD = """

@@ -145,6 +145,7 @@ def test_the_rights_suffice_for_a_database_that_changes(
     assert "forbidden" not in operator.read_text().lower()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 async def test_the_operator_can_not_write_the_secrets_of_others(kubectl: Kubectl, namespace: str) -> None:
     account = "--as=system:serviceaccount:ssa-operator:ssa-operator"
@@ -171,6 +172,7 @@ async def test_the_operator_can_not_write_the_secrets_of_others(kubectl: Kubectl
     assert not is_refused("delete", "secret/own")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_pod_is_admitted_where_pod_security_is_restricted(kubectl: Kubectl) -> None:
     enforced = kubectl("get", "namespace", "ssa-operator", "--output=jsonpath={.metadata.labels}")

@@ -32,6 +32,7 @@ def components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return runtime_components(document)
 
 
+@pytest.mark.slow
 def test_it_lists_every_package_of_the_image(components: Sequence[Mapping[str, Any]]) -> None:
     pins = re.findall(r"^(\S+)==(?!.*win32)", (ROOT / "constraints" / "runtime.txt").read_text(), re.MULTILINE)
     assert len(pins) > 20
@@ -45,6 +46,7 @@ def test_each_package_has_a_licence_that_anybody_can_pass_on(components: Sequenc
         assert PERMISSIVE.issuperset(declared), f"{each['name']}: {declared}"
 
 
+@pytest.mark.slow
 def test_two_runs_make_the_same_bytes() -> None:
     assert bill_of_materials() == bill_of_materials()
 

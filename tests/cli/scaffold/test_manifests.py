@@ -224,6 +224,7 @@ SAFE = TEXTS.filter(lambda text: not any("\ue000" <= each <= "\uf8ff" or "\ud800
 YAML_SAFE = SAFE.filter(lambda text: all(each.isprintable() or each in "\n\t" for each in text))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     data=st.dictionaries(st.sampled_from(["a", "b.c", "{{", "x-{%"]), YAML_SAFE, max_size=3),

@@ -92,7 +92,9 @@ def test_a_field_that_is_given_up_and_that_another_manager_owns_is_left() -> Non
     assert (str(left), [str(each) for each in left.owners]) == ("spec.a", ["hpa (Update)"])
 
 
-values = st.recursive(st.integers() | st.text(max_size=3), lambda inner: st.dictionaries(st.text(max_size=3), inner))
+values = st.recursive(
+    st.integers() | st.text(max_size=3), lambda inner: st.dictionaries(st.text(max_size=3), inner), max_leaves=8
+)
 specs = st.dictionaries(st.sampled_from("abcd"), values)
 
 
