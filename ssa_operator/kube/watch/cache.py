@@ -33,10 +33,10 @@ Key = tuple[str, str]
 
 
 class _PendingEcho(Struct, frozen=True):
-    """An own write whose echo has not arrived."""
+    """An own write that the watch is behind."""
 
     watched: LiveObject | None
-    """The object as the watch last delivered it, before the write."""
+    """The object as the watch last delivered it, before the write; of a write that changed nothing, its answer."""
 
     write: int
     """The number of the write."""
@@ -123,14 +123,15 @@ class Cache:
         if self._watch_has_passed(live) or (visible is not None and not _is_newer(live, visible)):
             known = visible is not None and _is_same(visible, live) and visible.version == live.version
             return visible if known and visible is not None else live
-        if not changed:
-            self.upsert(live)
-            return live
         pending = self._pending.get(key)
+        watched = pending.watched if pending else visible
         self._writes += 1
         earlier = pending.earlier | {visible.resource_version} if pending and visible else frozenset[str]()
-        self._pending[key] = _PendingEcho(pending.watched if pending else visible, self._writes, earlier=earlier)
+        self._pending[key] = _PendingEcho(watched if changed else live, self._writes, earlier=earlier)
         self._store(key, live)
+        if not changed:
+            self._notify([(watched, live)])
+            return live
         # No rule reads the answer to the last write of a reconcile before the next one.
         live.compress_later()
         for listener in self._write_listeners:
@@ -175,7 +176,9 @@ class Cache:
         visible = self._objects.get(key)
         watched = pending.watched if pending else visible
         if pending is not None and pending.write > mark and self._is_ahead(pending, visible, new, version):
-            self._pending[key] = _PendingEcho(new, pending.write, pending.deleted)
+            if watched is not None and _is_after(watched, version):
+                return new  # the listeners have got a later state
+            self._pending[key] = _PendingEcho(new, pending.write, pending.deleted, pending.earlier)
             return watched
         self._pending.pop(key, None)
         self._store(key, new)
@@ -188,8 +191,7 @@ class Cache:
         """Whether the own write is newer than the list."""
         if visible is None:
             return new is not None and new.uid == pending.deleted
-        number = version_number(visible.resource_version)
-        return number is not None and version is not None and number > version
+        return _is_after(visible, version)
 
     def upsert(self, live: LiveObject) -> None:
         """Store an object that a watch delivered as added or modified."""
@@ -227,10 +229,11 @@ class Cache:
         pending = self._pending.get(key)
         visible = self._objects.get(key)
         watched = pending.watched if pending else visible
-        recreated = visible is not None and visible.uid != live.uid and _is_newer(visible, live)
-        if visible is not None and (recreated or _is_older(live, visible)):
+        if _is_recreated(live, watched):
+            return  # the listeners have got its successor
+        if visible is not None and (_is_recreated(live, visible) or _is_older(live, visible)):
             if pending is None:
-                return  # the object was recreated since
+                return
             self._pending[key] = _PendingEcho(None, pending.write)
         else:
             self._pending.pop(key, None)
@@ -311,6 +314,17 @@ def _is_newer(live: LiveObject, than: LiveObject) -> bool:
     if number is None or other is None:
         return live.resource_version != than.resource_version
     return number > other
+
+
+def _is_recreated(live: LiveObject, successor: LiveObject | None) -> bool:
+    """Whether another object got its name later."""
+    return successor is not None and successor.uid != live.uid and _is_newer(successor, live)
+
+
+def _is_after(live: LiveObject, version: int | None) -> bool:
+    """Whether it is newer than the list of a version, as far as they can be compared."""
+    number = version_number(live.resource_version)
+    return number is not None and version is not None and number > version
 
 
 def _is_older(live: LiveObject, than: LiveObject) -> bool:

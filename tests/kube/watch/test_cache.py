@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
@@ -198,7 +198,7 @@ def test_during_a_write_foreign_changes_are_deferred_and_its_echo_is_dropped(cac
     assert told == [("1", "4"), ("1", "2")]
 
 
-def test_a_foreign_change_that_the_answer_to_a_write_without_effect_shows_is_told_once(
+def test_a_foreign_change_that_the_answer_to_a_write_without_effect_shows_is_reported_once(
     cache: Cache, told: Told
 ) -> None:
     cache.upsert(live("a", 1))
@@ -283,6 +283,7 @@ def test_versions_that_are_not_numbers_are_compared_for_equality(cache: Cache, t
 
 OURS, FOREIGN, DELETE, SAME = "ours", "foreign", "delete", "ours without effect"
 LIST, ANSWER, DELIVER = "list", "answer", "deliver"
+BEGIN, ARRIVE = "a list begins", "the list arrives"
 
 
 class Server:
@@ -297,6 +298,8 @@ class Server:
         self.events: list[tuple[str, LiveObject]] = []
         self.answers: list[tuple[LiveObject, bool]] = []
         self.foreign: set[str] = set()
+        self.listing: tuple[list[LiveObject], str, int] | None = None
+        """The items, the resourceVersion and the mark of the list that is under way: no watch runs meanwhile."""
 
     def happens(self, what: str) -> None:
         if what in (OURS, FOREIGN):
@@ -315,13 +318,19 @@ class Server:
             self.now = None
             self.generation += 1
         elif what == LIST:
-            mark = self.cache.mark()
+            self.happens(BEGIN)
+            self.happens(ARRIVE)
+        elif what == BEGIN and self.listing is None:
             self.events.clear()
-            self.cache.replace([self.now] if self.now else [], str(self.version), mark=mark)
+            self.listing = [self.now] if self.now else [], str(self.version), self.cache.mark()
+        elif what == ARRIVE and self.listing is not None:
+            items, resource_version, mark = self.listing
+            self.listing = None
+            self.cache.replace(items, resource_version, mark=mark)
         elif what == ANSWER and self.answers:
             answer, changed = self.answers.pop(0)
             self.cache.written(answer, changed=changed)
-        elif what == DELIVER and self.events:
+        elif what == DELIVER and self.events and self.listing is None:
             kind, each = self.events.pop(0)
             (self.cache.remove if kind == "DELETED" else self.cache.upsert)(each)
             self.cache.advance(each.resource_version)
@@ -331,7 +340,7 @@ HAPPENINGS = (OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, DELIVER)
 
 steps = st.lists(st.sampled_from(HAPPENINGS), max_size=30)
 
-steps_with_the_same = st.lists(st.sampled_from((*HAPPENINGS, SAME, SAME)), max_size=30)
+steps_with_the_same = st.lists(st.sampled_from((*HAPPENINGS, SAME, SAME, BEGIN, ARRIVE)), max_size=30)
 
 
 @given(steps_with_the_same)
@@ -339,7 +348,8 @@ def test_the_cache_converges_to_the_server_in_any_order_of_events_and_answers(hi
     server = Server()
     for what in history:
         server.happens(what)
-    while server.events or server.answers:
+    while server.events or server.answers or server.listing:
+        server.happens(ARRIVE)
         server.happens(ANSWER)
         server.happens(DELIVER)
     server.happens(DELIVER)
@@ -377,7 +387,24 @@ def test_the_last_state_that_others_made_is_told_whatever_shows_it_first(history
         server.happens(what)
     while server.answers:
         server.happens(ANSWER)
-    while server.events:
+    while server.events or server.listing:
+        server.happens(ARRIVE)
         server.happens(DELIVER)
     assert server.now is not None
     assert [new for _, new in server.told].count(server.now.resource_version) == 1
+
+
+@given(steps_with_the_same)
+@example([FOREIGN, DELIVER, BEGIN, FOREIGN, SAME, ANSWER, ARRIVE])
+@example([BEGIN, FOREIGN, SAME, ANSWER, OURS, ANSWER, ARRIVE])
+@example([OURS, DELETE, FOREIGN, FOREIGN, SAME])
+def test_a_listener_never_gets_a_state_again_or_after_a_later_one(history: list[str]) -> None:
+    server = Server()
+    for what in history:
+        server.happens(what)
+    while server.events or server.answers or server.listing:
+        server.happens(ARRIVE)
+        server.happens(ANSWER)
+        server.happens(DELIVER)
+    told = [int(new) for _, new in server.told if new]
+    assert told == sorted(set(told))
