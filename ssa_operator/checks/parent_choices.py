@@ -19,7 +19,7 @@ _CHOSEN_METADATA = frozenset({"annotations", "labels", None})
 """The fields of the parent's metadata that its author chooses beside its name; None for a computed one."""
 
 _REFERENCES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
-"""Of a file to another one."""
+"""The nodes by which a file refers to another one."""
 
 
 def decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]]:

@@ -83,7 +83,7 @@ def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outc
         planned=planned,
         own=_own_change(named, mask) if named.location is not None else None,
         objects=object_changes(outcomes, mask, planned.parent.folder.settings.former_managers),
-        problems=tuple(filter(None, (planned.unreadable_records, *problems))),
+        problems=tuple(filter(None, (planned.unreadable_records_message, *problems))),
         waits=tuple(
             mask.text(f"{each.location}: a document is {each}") for each in rendered.waits if not each.identity
         ),

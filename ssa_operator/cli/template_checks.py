@@ -40,7 +40,7 @@ from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.folder.snapshot import read_snapshot
-from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder
+from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -86,7 +86,7 @@ def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
         for each in parsed
         for finding in (*check_lookups(each.trees), *check_manifest_choices(each.trees, applies_elsewhere))
     ]
-    advice = no_folder(roots, project.sources)
+    advice = no_folder_message(roots, project.sources)
     missing = [Finding(code="no-folder", message=advice, location=None)] if advice else []
     others = [*missing, *choices, *check_template_fields(project, trees), *check_examples(project)]
     return [

@@ -36,7 +36,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder
+from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder_message
 
 log = logging.getLogger("ssa_operator")
 
@@ -119,7 +119,7 @@ class FolderControllers:
         self._sources = sources = load_all(self._options.templates, self._sources, self._installation)
         for problem in sources.problems if log_problems else ():
             log.error("%s", problem)
-        if log_problems and (advice := no_folder(self._options.templates, sources)):
+        if log_problems and (advice := no_folder_message(self._options.templates, sources)):
             log.warning("%s", advice)
         for name, folder in sources.folders.items():
             known = before.get(name)

@@ -44,7 +44,7 @@ from ssa_operator.core.planning.plan import Plan, steps_of
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
-from ssa_operator.core.policies.parent_records import unreadable_records
+from ssa_operator.core.policies.parent_records import unreadable_records_message
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -75,9 +75,9 @@ class Planned(Struct, frozen=True, kw_only=True):
         return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
 
     @property
-    def unreadable_records(self) -> str:
+    def unreadable_records_message(self) -> str:
         """Why a reconcile would do nothing because it can't read records on the parent, '' where it can."""
-        return unreadable_records(self.parent.live)
+        return unreadable_records_message(self.parent.live)
 
 
 class Preview:
@@ -229,7 +229,7 @@ class Preview:
         that is being deleted or has unreadable records are not tried, and those of a suspended one only with
         `as_resumed`.
         """
-        if planned.finalization is not None or planned.unreadable_records:
+        if planned.finalization is not None or planned.unreadable_records_message:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)

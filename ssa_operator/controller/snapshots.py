@@ -138,7 +138,7 @@ class Snapshot:
 
     def outcomes(self, planned: Planned) -> tuple[Outcome, ...]:
         """The outcome of each step by a merge with the stored objects."""
-        if planned.finalization is not None or planned.unreadable_records:
+        if planned.finalization is not None or planned.unreadable_records_message:
             return ()
         if planned.suspended:
             return outcomes_while_suspended(planned.plan)

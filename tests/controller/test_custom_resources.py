@@ -129,6 +129,25 @@ async def test_a_status_that_the_crd_refuses_is_an_event(
     assert event["regarding"]["name"] == "web"
 
 
+async def test_a_status_that_the_operator_may_not_write_is_an_event_beside_those_of_the_children(
+    desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path
+) -> None:
+    only(templates, a=map_template("a", v="1"))
+    user = f"limited-{desk.namespace}"
+    rules = [
+        {"apiGroups": ["example.com"], "resources": ["echoes", "echoes/finalizers"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]
+    await desk.apply(*allowed(user, rules, "no-status"))
+    async with acting_as(user, desk, tmp_path) as client, operating(client, options()):
+        await desk.apply(echo("web"))
+        await desk.until_event("StatusRefused", "cannot patch", "echoes/status")
+    # The operator has written all its Events.
+    reasons = await desk.kubectl("get", "events.events.k8s.io", "--output=jsonpath={.items[*].reason}")
+    assert set(reasons.split()) == {"Created", "Ready", "StatusRefused"}
+
+
 async def test_a_missing_permission_for_the_watch_of_a_child_is_stalled_until_it_is_granted(
     desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path
 ) -> None:

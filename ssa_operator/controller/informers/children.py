@@ -200,7 +200,8 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return live
 
     def deleted(self, live: LiveObject) -> None:
-        """Remove from the cache an object that a request of the operator deleted."""
+        """Remove from the cache an object that a request of the operator deleted, or found absent."""
+        self._remember_deleted(live)
         informer = self._informers.get(live.identity.group_kind)
         if informer is not None:
             informer.cache.deleted(live)
@@ -235,14 +236,17 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and new is None:
-            self._deleted[old.identity] = old
-            self._deleted.move_to_end(old.identity)
-            if len(self._deleted) > DELETED_LIMIT:
-                self._deleted.popitem(last=False)
+            self._remember_deleted(old)
         for uid, namespace in {(live.parent_uid, live.identity.namespace) for live in (old, new) if live is not None}:
             self._listener.child_changed(uid, namespace)
         if old is not None and (new is None or _owners(old) != _owners(new)):
             self._listener.child_released(old.identity)
+
+    def _remember_deleted(self, live: LiveObject) -> None:
+        self._deleted[live.identity] = live
+        self._deleted.move_to_end(live.identity)
+        if len(self._deleted) > DELETED_LIMIT:
+            self._deleted.popitem(last=False)
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:

@@ -74,7 +74,7 @@ class Observer:
         """Everything that the plan follows from."""
         with stage(Stage.OBSERVE):
             records = self._records(turn)
-            await self._watch_recorded(turn, records)
+            await self.watch_recorded(turn)
             if records.kept_values:
                 await restore_kept_values(self._cluster.of(turn.parent.live), turn)
             recorded = await self._get_recorded(turn, records)
@@ -163,8 +163,9 @@ class Observer:
         records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.hold)
         return apply_once.with_final_states(records, turn.uid, self._cluster.children.last_seen, self._now())
 
-    async def _watch_recorded(self, turn: Turn, records: ParentRecords) -> None:
+    async def watch_recorded(self, turn: Turn) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
+        records = parent_records.read_parent_records(turn.parent.live)
         reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
         kinds = {identity.group_kind for identity in records.inventory}
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}

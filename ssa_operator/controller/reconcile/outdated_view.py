@@ -1,6 +1,6 @@
 """Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, to delete
 nothing by old knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with
-it.
+it, or that was deleted lately.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;

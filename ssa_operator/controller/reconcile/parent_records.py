@@ -30,7 +30,7 @@ from ssa_operator.core.policies.parent_records import (
     parent_records_body,
     read_parent_records,
     removal,
-    unreadable_records,
+    unreadable_records_message,
     with_manifests,
 )
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
@@ -86,7 +86,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
             return parent
         if now.resource_version == parent.live.resource_version:
             raise refused  # not because of a failed test: the parent is unchanged
-        if read_parent_records(now) != known or unreadable_records(now):
+        if read_parent_records(now) != known or unreadable_records_message(now):
             break  # another manager wrote records: the next reconcile reads them
         parent = replace(parent, live=now)
     # The API server answers a failed test like an invalid request, which is not retryable. A conflict is.

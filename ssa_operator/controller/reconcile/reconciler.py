@@ -17,7 +17,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -48,6 +48,7 @@ from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_re
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import (
     after_changes,
@@ -66,7 +67,7 @@ from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
-from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records
+from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
 from ssa_operator.core.redaction.redacted_report import redacted_report
 from ssa_operator.core.status.report import (
     Report,
@@ -124,7 +125,7 @@ class Reconciler:
             try:
                 report = await self._reconcile(turn)
             except ApiError as error:
-                if not error.forbidden:
+                if turn.publishing or not error.forbidden:
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
@@ -147,11 +148,11 @@ class Reconciler:
     async def _reconcile(self, turn: Turn) -> Report:
         live = turn.parent.live
         if why := self._refusal(turn.parent):
-            return await self._report_refused(turn, ReadyReason.CLUSTER_SCOPED, why)
+            return await self._report_cluster_scoped(turn, why)
         if live.deleting and FINALIZER not in live.metadata.finalizers:
             return await self._report_leaving(turn)
-        if why := unreadable_records(live):
-            return await self._report_refused(turn, ReadyReason.UNREADABLE_RECORD, why)
+        if why := unreadable_records_message(live):
+            return await self._report_unreadable(turn, why)
         if live.deleting:
             return await self._reconcile_deletion(turn)
         if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
@@ -268,21 +269,44 @@ class Reconciler:
     async def _report_leaving(self, turn: Turn) -> Report:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
         self.observer.follow(turn.parent, Cause.TEMPLATE, {})
-        turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
-        verdict = Verdict(ready=False, reason="Deleting", message="is being deleted; its children go with it")
-        return await self._report_idle(turn, verdict)
+        message = "is being deleted; its children go with it"
+        return await self._report_idle(turn, Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message))
 
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
         """The report on a parent whose reconcile a missing permission ended."""
         turn.lacks_permission = True
-        verdict = Verdict(ready=False, reason=ReadyReason.FORBIDDEN.value, message=str(error), stalled=True)
-        return await self._report_idle(turn, verdict)
+        return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, str(error)))
+
+    async def _report_unreadable(self, turn: Turn, why: str) -> Report:
+        """The report on a parent with a record that can't be read."""
+        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
+        return await self._report_idle(turn, _stalled(ReadyReason.UNREADABLE_RECORD, why))
+
+    async def _report_cluster_scoped(self, turn: Turn, why: str) -> Report:
+        """The report on a parent without a service account. Its status template has no account to read with."""
+        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
+        children = await self._existing_children(turn)
+        return await self._publish_idle(turn, _stalled(ReadyReason.CLUSTER_SCOPED, why), children, StatusFields())
 
     async def _report_idle(self, turn: Turn, verdict: Verdict) -> Report:
-        """The report on a parent for which nothing is applied, with the children that exist."""
-        # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
-        children = [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
+        """The report on a parent for which nothing is applied."""
+        children = await self._existing_children(turn)
         own = await self.observer.render_status(turn, children)
+        return await self._publish_idle(turn, verdict, children, own)
+
+    async def _existing_children(self, turn: Turn) -> list[LiveObject]:
+        """The children that exist, also those that an earlier process reported: a status without them would hide their
+        kinds from the next process.
+        """
+        await self.observer.watch_recorded(turn)
+        # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
+        return [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
+
+    async def _publish_idle(
+        self, turn: Turn, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields
+    ) -> Report:
+        # No reconcile follows at once, which would write the status.
+        turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
         return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
 
@@ -290,13 +314,6 @@ class Reconciler:
         """Why nothing is applied for a parent that can't be impersonated, '' where something may be."""
         scope = parent.folder.settings.cluster_scope
         return refusal(self._cluster.impersonate, parent.live.identity, cluster_scope=scope)
-
-    async def _report_refused(self, turn: Turn, reason: ReadyReason, why: str) -> Report:
-        """The report on a parent for which nothing is rendered, applied or deleted."""
-        self.observer.follow(turn.parent, Cause.TEMPLATE, {})
-        verdict = Verdict(ready=False, reason=reason.value, message=why, stalled=True)
-        report = make_idle_report(turn.parent.live, verdict, (), StatusFields(), self._now())
-        return await self._publish(turn, report)
 
     def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
         """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
@@ -319,6 +336,7 @@ class Reconciler:
     # Publish.
 
     async def _publish(self, turn: Turn, report: Report) -> Report:
+        turn.publishing = True
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.
@@ -339,6 +357,10 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
+
+
+def _stalled(reason: ReadyReason, message: str) -> Verdict:
+    return Verdict(ready=False, reason=reason.value, message=bounded(message, MESSAGE_LIMIT), stalled=True)
 
 
 def _live_objects(outcomes: Iterable[Outcome]) -> list[LiveObject]:

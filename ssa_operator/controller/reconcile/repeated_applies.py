@@ -124,14 +124,14 @@ class Repeater:
                 )
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED
-                applied = replace(applied, live=cluster.written(applied.live))
+                same = not applied.created and is_same_apply(before, applied.live)
+                applied = replace(applied, live=cluster.written(applied.live, changed=not same))
         except (ApiError, CredentialsError, UnknownKind, ValueError) as error:
             if isinstance(error, ApiError) and error.throttled:
                 turn.throttled = error
             # The render that follows sends it again, and reports the failure.
             return Result.FAILED
         self._record(turn, apply, applied)
-        same = not applied.created and is_same_apply(before, applied.live)
         result = Result.CREATED if applied.created else Result.UNCHANGED if same else Result.CONFIGURED
         turn.repeated[identity] = (result, applied.warnings)
         return result

@@ -45,7 +45,9 @@ class Turn(Struct, kw_only=True):
     read_as_account: bool = False
     """Whether the templates read something with the permissions of the parent's account."""
     lacks_permission: bool = False
-    """Whether that account lacked one of these permissions."""
+    """Whether the account, or the operator itself, lacked a permission without which the reconcile is incomplete."""
+    publishing: bool = False
+    """Whether everything but the status and the Events is done."""
 
     @property
     def uid(self) -> str:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
@@ -30,6 +31,9 @@ MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
 """The message of the condition Suspended for the annotation."""
 
 _FALSE = ("", "false")
+
+_SHOWN = 100
+"""Characters of the annotation's value in the message."""
 
 
 def is_suspended(parent: LiveObject, suspend_when: Predicate | None = None) -> bool:
@@ -45,7 +49,8 @@ def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None
         case "true":
             return MESSAGE
         case value if value not in _FALSE:
-            return f'nothing is applied while the annotation {ANNOTATION} is {value!r}; write "true" or "false"'
+            written = bounded(value, _SHOWN)
+            return f'nothing is applied while the annotation {ANNOTATION} is {written!r}; write "true" or "false"'
     if suspend_when is not None and suspend_when.judge(_variables(parent.body)).holds:
         return f"nothing is applied while suspendWhen in _settings.yaml holds: {suspend_when.text}"
     return ""

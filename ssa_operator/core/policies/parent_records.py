@@ -27,6 +27,7 @@ from ssa_operator.core.objects.identity import Identity, join_api_version
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.messages import bounded
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
 """The annotation with the children that have no owner reference, so that the operator can delete them."""
@@ -148,7 +149,9 @@ def identity_from_key(key: str) -> Identity:
 
 
 def read_parent_records(parent: LiveObject) -> ParentRecords:
-    """The records on a live parent. A record that can't be read counts as empty here; `unreadable_records` names it."""
+    """The records on a live parent. A record that can't be read counts as empty here; `unreadable_records_message`
+    names it.
+    """
     held = _HELD_PRUNE.read(parent)
     return ParentRecords(
         inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or ()},
@@ -159,7 +162,7 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
     )
 
 
-def unreadable_records(parent: LiveObject) -> str:
+def unreadable_records_message(parent: LiveObject) -> str:
     """Why records on a live parent can't be read, '' where all can.
 
     Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
@@ -270,6 +273,9 @@ def _encoded(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
+_ERROR_LIMIT = 300
+"""Characters of the reason why an annotation can't be read, which quotes a part of it."""
+
 _Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -315,7 +321,7 @@ class _Format(Struct, Generic[_Value], frozen=True):
         try:
             self._read(parent)
         except DecodeError as error:
-            return f"the annotation {self.name} can't be read: {error}"
+            return f"the annotation {self.name} can't be read: {bounded(str(error), _ERROR_LIMIT)}"
         return ""
 
     def _read(self, parent: LiveObject) -> _Value | None:

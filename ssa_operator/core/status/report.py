@@ -90,7 +90,7 @@ def make_suspended_report(
 def make_idle_report(
     parent: LiveObject, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields, now: float
 ) -> Report:
-    """The report on a parent that is being deleted and that our finalizer doesn't keep."""
+    """The report on a parent for which nothing is applied; `children` are those that exist."""
     entries = tuple(
         ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )

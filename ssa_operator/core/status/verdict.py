@@ -42,7 +42,7 @@ class ReadyReason(StrEnum):
     UNREADABLE_RECORD = "UnreadableRecord"
     """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
     FORBIDDEN = "Forbidden"
-    """The API server refuses a request without which nothing is rendered. The message names it."""
+    """The API server refuses a request that the reconcile can't do without. The message names it."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 

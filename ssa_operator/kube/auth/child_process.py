@@ -97,7 +97,7 @@ async def run(program: Program, *, deadline: float) -> CompletedProgram:
 
 async def _start(program: Program) -> tuple[asyncio.SubprocessTransport, _Reader]:
     """Start a program. If asyncio's own start is cancelled, it kills the program without its processes, and waits until
-    these close standard error, so a cancelled call lets the start complete first.
+    these close standard error, so a cancelled call lets the start complete first, however often it is cancelled.
     """
 
     async def start() -> tuple[asyncio.SubprocessTransport, _Reader]:
@@ -115,8 +115,11 @@ async def _start(program: Program) -> tuple[asyncio.SubprocessTransport, _Reader
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        with contextlib.suppress(OSError):
-            transport, reader = await starting
+        while not starting.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            transport, reader = starting.result()
             try:
                 await _end_group(transport.get_pid(), reader)
             finally:

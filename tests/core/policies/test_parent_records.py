@@ -29,7 +29,7 @@ from ssa_operator.core.policies.parent_records import (
     parent_records_body,
     read_parent_records,
     removal,
-    unreadable_records,
+    unreadable_records_message,
 )
 
 WORD = st.text(min_size=1, max_size=12)
@@ -53,7 +53,7 @@ def parent(**metadata: Any) -> LiveObject:
 def test_records_read_back_as_they_were_written(records: ParentRecords) -> None:
     body = parent_records_body(parent(), records)
     assert read_parent_records(LiveObject.of(body)) == records
-    assert unreadable_records(LiveObject.of(body)) == ""
+    assert unreadable_records_message(LiveObject.of(body)) == ""
     assert body["metadata"]["uid"] == "u1"
 
 
@@ -164,13 +164,19 @@ def test_a_malformed_record_counts_as_empty(text: str) -> None:
     ],
 )
 def test_a_record_of_another_format_is_named_and_is_no_absent_one(annotation: str, text: str) -> None:
-    message = unreadable_records(parent(annotations={annotation: text}))
+    message = unreadable_records_message(parent(annotations={annotation: text}))
     assert message.startswith(f"the annotation {annotation} can't be read")
-    assert unreadable_records(parent(annotations={annotation: ""})) == ""
+    assert unreadable_records_message(parent(annotations={annotation: ""})) == ""
+
+
+def test_a_message_about_unreadable_records_has_a_limit() -> None:
+    entry = [{"kind": "Job", "name": "a", "x" * 200_000: 1}]
+    records = {annotation: json.dumps(entry) for annotation in (INVENTORY_ANNOTATION, GENERATED_VALUES_ANNOTATION)}
+    assert len(unreadable_records_message(parent(annotations=records))) < 1000
 
 
 def test_a_message_about_an_unreadable_record_does_not_repeat_its_content() -> None:
-    assert "hunter2" not in unreadable_records(parent(annotations={ONCE_ANNOTATION: '{"hunter2": 7}'}))
+    assert "hunter2" not in unreadable_records_message(parent(annotations={ONCE_ANNOTATION: '{"hunter2": 7}'}))
 
 
 def test_children_that_were_created_later_are_deleted_first() -> None:

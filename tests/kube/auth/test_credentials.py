@@ -512,8 +512,9 @@ async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     await alive.nothing()
 
 
+@pytest.mark.parametrize("times", [1, 2])
 async def test_a_program_that_is_cancelled_as_it_starts_is_ended_with_all_its_processes(
-    tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive
+    tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, times: int
 ) -> None:
     shell(*SLEEPS_WITH_A_CHILD)
     plugin = program.Program(argv=[str(tmp_path / "plugin.sh")], environment=os.environ)
@@ -523,7 +524,9 @@ async def test_a_program_that_is_cancelled_as_it_starts_is_ended_with_all_its_pr
         await asyncio.sleep(0)
     # The loop is blocked, and has not connected the program's pipes yet.
     alive.up_while_blocked()
-    running.cancel()
+    for _ in range(times):
+        running.cancel()
+        await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(PATIENCE):
             await running
