@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -105,7 +105,9 @@ def reconciling(
         with tracer.span("reconcile", attributes):
             yield
     finally:
-        _current.reset(token)
+        # A worker that is destroyed with its event loop ends in the context of whatever destroys it.
+        with suppress(ValueError):
+            _current.reset(token)
 
 
 def stage(name: Stage) -> AbstractContextManager[object]:

@@ -195,7 +195,7 @@ async def test_a_watch_outlives_the_api_server_and_says_that_it_may_be_out_of_da
             await command.prints("This may be out of date: ")
             cluster = await cluster.start_component("kube-apiserver")
             await cluster.wait_until_ready()
-            await desk.delete("configmap", "held", wait=False)
+            await desk.kubectl("delete", "configmap", "held", "--wait=false")
             await command.prints("ConfigMap default/held  Terminating")
     finally:
         await cluster.stop()
