@@ -34,16 +34,15 @@ from ssa_operator.kube.api.errors import ApiError
 class _AskedOnce:
     """A question that is asked once. All who ask get its answer, or the error that it failed with."""
 
-    ask: Callable[[], Awaitable[str]]
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: str | ApiError | None = None
 
-    async def answer(self) -> str:
-        """Raises ApiError."""
+    async def answer(self, ask: Callable[[], Awaitable[str]]) -> str:
+        """The answer of the first `ask`. Raises ApiError."""
         async with self._lock:
             if self._answer is None:
                 try:
-                    self._answer = await self.ask()
+                    self._answer = await ask()
                 except ApiError as error:
                     self._answer = error
         if isinstance(self._answer, ApiError):
@@ -58,16 +57,17 @@ class ViewCheck:
         self.cluster = cluster
         self.turn = turn
         self.plan = plan
-        self._parent = _AskedOnce(self._why_parent)
-        self._everything = _AskedOnce(self._why_parent_or_read)
+        # They don't refer back to this object: the cycle would keep the whole reconcile until a garbage collection.
+        self._parent = _AskedOnce()
+        self._everything = _AskedOnce()
 
     async def why_outdated(self) -> str:
         """Why the operator must not delete by what it knows, '' where it may. Raises ApiError."""
-        return await self._everything.answer()
+        return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:
         """As `why_outdated`, of the parent alone."""
-        return await self._parent.answer()
+        return await self._parent.answer(self._why_parent)
 
     async def _why_parent_or_read(self) -> str:
         return await self.why_parent_outdated() or await self._why_read()
