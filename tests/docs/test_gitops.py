@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from tests.controller.harness import ROOT
+from tests.docs.blocks.pages import blocks, yaml_values
 
-PAGE = (ROOT / "docs" / "gitops.md").read_text()
-ARGO_CD, FLUX = (
-    list(yaml.safe_load_all(text)) for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-)
+READ = blocks("docs/gitops.md")
+"""The blocks of pages that these tests read."""
+ARGO_CD, FLUX = map(yaml_values, READ)
 
 # https://fluxcd.io/flux/components/kustomize/api/v1/#kustomize.toolkit.fluxcd.io/v1.KustomizationSpec
 SPEC = {
