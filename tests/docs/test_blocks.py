@@ -14,15 +14,18 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages
 from tests.docs.blocks.pages import PAGES, Block, blocks, blocks_of, yaml_values
 from tests.docs.blocks.readers import OTHER_TESTS, READERS, reader_of
-from tests.docs.blocks.typed_commands import holds_commands, typed, typed_blocks
+from tests.docs.blocks.typed_commands import Invocation, holds_commands, typed, typed_blocks
 from tests.packaging.checkout import ROOT
 from tests.packaging.test_chart import helm, needs_helm
 
 __all__ = ["helm"]
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-TYPED = [found for page in PAGES for found in typed(page).values()]
-STARTED = [invocation for found in TYPED for invocation in found.invocations]
+
+
+def started() -> list[Invocation]:
+    """The programs that the commands of all pages start."""
+    return [each for page in PAGES for found in typed(page).values() for each in found.invocations]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -190,9 +193,9 @@ def test_yaml_follows_the_rules_of_manifests() -> None:
 def test_no_row_of_a_table_is_for_a_block_that_is_gone() -> None:
     used = {reader.name for reader in map(reader_of, BLOCKS) if reader is not None}
     assert [reader.name for reader in READERS if reader.name not in used] == []
-    started = {invocation.program for invocation in STARTED}
-    assert [program for program in programs.PROGRAMS if program not in started] == []
-    words = [" ".join(invocation.words) for invocation in STARTED]
+    names = {invocation.program for invocation in started()}
+    assert [program for program in programs.PROGRAMS if program not in names] == []
+    words = [str(invocation) for invocation in started()]
     assert [pattern for pattern in programs.WRITTEN if not any(re.search(pattern, each) for each in words)] == []
     assert all(test.READ for test in OTHER_TESTS)
     messages = [block.text for block in BLOCKS if (reader := reader_of(block)) and "messages" in reader.name]
@@ -217,7 +220,7 @@ def test_every_page_with_a_transcript_is_played() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(needs_helm[1].args[0], reason="needs Go, which builds helm")
 def test_helm_has_each_option_of_its_commands(helm: Path) -> None:
-    found = [invocation for invocation in STARTED if invocation.program == "helm"]
+    found = [invocation for invocation in started() if invocation.program == "helm"]
     assert found
     for invocation in found:
         command = (helm, invocation.arguments[0], "--help")

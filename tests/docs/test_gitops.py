@@ -18,7 +18,7 @@ from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.rendering.folder.object_files import objects
 from tests.controller.harness import ROOT
 from tests.docs.blocks.pages import blocks, yaml_values
-from tests.docs.blocks.schemas import SCHEMAS
+from tests.docs.blocks.schemas import schemas
 
 READ = blocks("docs/gitops.md")
 """The blocks of pages that these tests read."""
@@ -99,12 +99,12 @@ class TestWithTheirModules:
         module = json.loads(go("mod", "download", "-json", FLUX_MODULE))
         assert module["Sum"] == FLUX_SUM
         definition = yaml.safe_load((Path(module["Dir"]) / FLUX_CRD).read_text())
-        schemas = SCHEMAS.with_crds([definition])
+        known = schemas().with_crds([definition])
         text = READ[1].text
-        assert schemas.schema(FLUX[0]["apiVersion"], FLUX[0]["kind"]) is not None
-        assert [finding.text for finding in check_schemas(objects(text, "page"), schemas)] == []
+        assert known.schema(FLUX[0]["apiVersion"], FLUX[0]["kind"]) is not None
+        assert [finding.text for finding in check_schemas(objects(text, "page"), known)] == []
         wrong = objects(text.replace("deletionPolicy: WaitForTermination", "deletionPolicy: Wait"), "page")
-        assert "spec.deletionPolicy" in " ".join(finding.text for finding in check_schemas(wrong, schemas))
+        assert "spec.deletionPolicy" in " ".join(finding.text for finding in check_schemas(wrong, known))
 
     @pytest.mark.parametrize(
         ("conditions", "observed", "health"),

@@ -34,7 +34,7 @@ from ssa_operator.rendering.folder.object_files import load_objects
 from ssa_operator.rendering.folder.sources import Folder, Sources, load
 from ssa_operator.rendering.possible_manifests import template_contents
 from tests.docs.blocks.pages import Block, blocks
-from tests.docs.blocks.schemas import SCHEMAS
+from tests.docs.blocks.schemas import schemas
 from tests.docs.blocks.yaml_blocks import is_whole
 from tests.packaging.checkout import ROOT
 
@@ -145,7 +145,7 @@ def _findings(sources: Sources) -> _Found:
         *((each.location, str(each)) for each in found.problems),
         *((each.location, str(each)) for each in found.rendered.waits),
         *((step.location, f"{step.identity} {step.reason}") for step in found.steps if step.action is Action.REFUSE),
-        *((each.location, each.text) for each in check_schemas(map(_as_applied, wholes), SCHEMAS)),
+        *((each.location, each.text) for each in check_schemas(map(_as_applied, wholes), schemas())),
         *((each.location, each.text) for each in check_manifests(wholes)),
     ]
     return _Found(tuple((at.file.partition("/")[2] if at else "", f"{at}: {text}") for at, text in wrong), documents)

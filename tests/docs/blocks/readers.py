@@ -29,7 +29,7 @@ from tests.cli.test_manners import COMMANDS
 from tests.controller import test_admission
 from tests.docs import test_cookbook, test_gitops, test_readme, test_side_by_side
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages, typed_commands, yaml_blocks
-from tests.docs.blocks.pages import Block, blocks
+from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
 from tests.packaging.checkout import ROOT
 from tests.rendering import test_docs
@@ -195,8 +195,3 @@ READERS: tuple[Reader, ...] = (
     Reader("a Dockerfile", _is_language("Dockerfile"), _wrong_dockerfile),
 )
 """What checks blocks, in this order."""
-
-
-def blocks_of_all_pages(pages: Sequence[str]) -> list[Block]:
-    """The blocks of pages, in order."""
-    return [block for page in pages for block in blocks(page)]

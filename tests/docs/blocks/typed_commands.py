@@ -28,6 +28,7 @@ ENVIRONMENT = ".venv/bin/"
 _BASH = shutil.which("bash") or "bash"
 
 _SHELL = r"""
+(( BASH_VERSINFO[0] >= 5 )) || { echo "the commands of pages are typed into bash 5 or later" >&2; exit 1; }
 command_not_found_handle() { printf '%s\0' "$PWD" "$@" > "$RECORDS/$BLOCK.$EPOCHREALTIME.$BASHPID.start"; }
 checkout=$PWD
 for script in "$RECORDS"/*.sh; do

@@ -34,7 +34,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 from tests.docs.blocks import programs
 from tests.docs.blocks.pages import Block, blocks, yaml_values
 from tests.docs.blocks.programs import BIN
-from tests.docs.blocks.schemas import SCHEMAS
+from tests.docs.blocks.schemas import schemas
 from tests.docs.blocks.typed_commands import Invocation
 from tests.packaging.checkout import ROOT
 
@@ -88,9 +88,9 @@ def _check_of(block: Block, value: Any) -> Callable[[Block, Any], Iterable[str]]
 
 def _findings(documents: Iterable[Document]) -> Mistakes:
     for document in documents:
-        if SCHEMAS.schema(document.body["apiVersion"], document.body["kind"]) is None:
+        if schemas().schema(document.body["apiVersion"], document.body["kind"]) is None:
             yield f"there is no schema of {document.body['kind']} in {document.body['apiVersion']}"
-    yield from (finding.text for finding in check_schemas(documents, SCHEMAS))
+    yield from (finding.text for finding in check_schemas(documents, schemas()))
     yield from (finding.text for finding in check_manifests(list(documents)) if finding.code != "latest-image")
 
 
@@ -160,9 +160,9 @@ def _values_of_the_chart(block: Block, value: Any) -> Mistakes:
     """Values of the chart, as the spec of a kind whose schema is that of the chart."""
     schema = json.loads((ROOT / "deploy" / "chart" / "values.schema.json").read_text(encoding="utf-8"))
     kind = {"properties": {name: {} for name in ("apiVersion", "kind", "metadata")} | {"spec": schema}}
-    schemas = replace(SCHEMAS, kinds={"v1": {"Values": kind}})
+    chart = replace(schemas(), kinds={"v1": {"Values": kind}})
     body = {"apiVersion": "v1", "kind": "Values", "metadata": {"name": "values"}, "spec": value}
-    yield from (finding.text for finding in check_schemas(_documents(body, block), schemas))
+    yield from (finding.text for finding in check_schemas(_documents(body, block), chart))
 
 
 def _kustomization(block: Block, value: Any) -> Mistakes:
