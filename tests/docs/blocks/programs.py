@@ -322,6 +322,6 @@ PROGRAMS: Mapping[str, Callable[[Invocation], Iterator[str]]] = {
     "ssa-operator": _ssa_operator,
     "tilt": _tilt,
     **dict.fromkeys(("base64", "curl", "date", "grep", "ln", "sha256sum", "tar"), _only_files),  # of every system
-    **dict.fromkeys(("ctlptl", "debootstrap", "gh"), _only_files),
+    **dict.fromkeys(("ctlptl", "debootstrap", "gh"), _only_files),  # not in the development environment
 }
 """What checks the arguments of each program that pages start."""
