@@ -44,6 +44,11 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def usage(command: Any, words: tuple[str, ...]) -> str:
+    """How a command is called: its words, its options and its arguments."""
+    return " ".join([*words, *command.collect_usage_pieces(Context(command, info_name=" ".join(words)))])
+
+
 def _prose(path: Path) -> str:
     """The text of a file of prose, with its links as the page needs them."""
     return path.read_text(encoding="utf-8").strip().replace("](../../", "](")
@@ -70,8 +75,7 @@ def _sections(command: Any, words: tuple[str, ...], prose: dict[str, str]) -> It
     yield f"{'#' * len(words)} {' '.join(words[1:])}"
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
-        usage = " ".join([*words, *command.collect_usage_pieces(context)])
-        yield f"```\n{usage}\n```"
+        yield f"```\n{usage(command, words)}\n```"
     yield _paragraphs(command.help or "")
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each not in arguments and not set(each.opts) & _REPLACED]

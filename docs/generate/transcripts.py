@@ -2,7 +2,7 @@
 
 Promises:
 - The commands run on a real control plane with a real operator, in a copy of the checkout's templates and examples.
-- A template that the page shows after its path is saved where the page says, before the commands after it run.
+- A template or an example that the page shows after its path is saved there before the commands after it run.
 - Output that differs only in times, addresses, ages, random names and the width of columns stays as it is in the page.
 - A command that reads is repeated until it prints the same for some seconds, so the page shows the state that lasts.
 """
@@ -29,13 +29,13 @@ PARTS = ("templates", "crds", "examples")
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STEP = re.compile(
-    r"^```console\n(?P<console>.*?)^```$|`(?P<path>templates/\S+)`:\n\n```\w+\n(?P<text>.*?)^```$",
+    r"^```console\n(?P<console>.*?)^```$|`(?P<path>(?:templates|examples)/\S+)`:\n\n```\w+\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _START = re.compile(r"^ssa-operator dev .*--examples (\S+)$", re.MULTILINE)
 _OWN_PROJECT = "```sh\nssa-operator dev\n```\n"
 """The block with which a page starts an operator for the project that its reader made in an empty folder."""
-_READS = re.compile(r"^(kubectl get|ssa-operator (status|tree|blame|graph|render|diff|plan)|kubectl ssa)\b")
+_READS = re.compile(r"^(kubectl (get|events)|ssa-operator (status|tree|blame|graph|render|diff|plan)|kubectl ssa)\b")
 
 _PASSING = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z"), "<time>"),
@@ -106,6 +106,11 @@ def _commands(block: str) -> Iterator[Command]:
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         text, _, output = part.partition("\n")
         yield Command(text, output)
+
+
+def saved_files(page: Path) -> list[str]:
+    """The texts of the files that a page has its reader save."""
+    return [step["text"] for step in _STEP.finditer(page.read_text(encoding="utf-8")) if step["path"]]
 
 
 def lasting(output: str) -> list[str]:

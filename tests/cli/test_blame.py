@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from docs.generate.transcripts import lasting
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
 from tests.controller.harness import ECHOES, Desk, config_map, echo, only, operating
+from tests.docs.blocks.command_outputs import shown
 
 pytestmark = pytest.mark.cluster
 
@@ -175,6 +177,12 @@ async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> 
     found = (await fields(desk, web))["spec.revisionHistoryLimit"]
     assert (found["value"], found["manager"], found["operation"]) == (3, "kubectl-patch", "Update")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["time"])
+
+
+async def test_the_gutter_has_what_the_page_shows(desk: Desk, web: Path) -> None:
+    await desk.patch("deployment", "web", spec={"revisionHistoryLimit": 3})
+    printed = lasting(await blame(desk, web, "echo/web", "deployment/web", COLUMNS="200"))
+    assert [line for line in lasting(shown("blame").text) if line not in printed] == []
 
 
 async def test_a_field_of_two_managers_names_both(desk: Desk, web: Path) -> None:

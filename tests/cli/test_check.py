@@ -11,6 +11,7 @@ import pytest
 from ssa_operator.checks.findings import CODES
 from tests.cli.process import run
 from tests.controller.harness import ROOT, Desk
+from tests.docs.blocks.command_outputs import shown
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
 ECHO = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {replicas: 1}\n"
@@ -290,6 +291,12 @@ async def test_a_crd_without_printer_columns_is_named_with_its_line(tmp_path: Pa
     (finding,) = [each for each in found if each["code"] == "crd-without-printer-columns"]
     assert (finding["file"], finding["severity"]) == (str(crd), "warning")
     assert crd.read_text().splitlines()[finding["line"] - 1].strip().startswith("- name: v1")
+
+
+async def test_the_page_shows_a_finding_in_the_templates_of_the_repository() -> None:
+    code, out, err = await run("check")
+    assert (code, err) == (0, "")
+    assert shown("check").text in out
 
 
 @pytest.mark.parametrize("output", ["text", "sarif", "github"])

@@ -14,6 +14,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
 from tests.cli.process import run
 from tests.controller.harness import ECHOES, ROOT, Desk, config_map, echo, only, operating
+from tests.docs.blocks.command_outputs import shown
 
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -224,6 +225,11 @@ async def test_a_live_parent_has_the_states_of_its_children(desk: Desk, client: 
         waiting = f"Waiting  waiting for ConfigMap {desk.namespace}/settings .data.url"
         assert f"  Deployment/web  {waiting}\n" in out
         assert "  Service/web  Current\n" in out
+        printed = out.replace(desk.namespace, "default").replace("/web", "/hello").splitlines()
+        # The page leaves out the ConfigMap that comes after the Service.
+        assert [line for line in printed if line in shown("graph").text.splitlines()] == shown(
+            "graph"
+        ).text.splitlines()
         await desk.create(config_map("settings", url="x"))
         await desk.ready(ECHOES, "web")
     code, out, err = await run(*arguments)

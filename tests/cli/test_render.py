@@ -18,6 +18,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import Credentials
 from tests.cli.process import run
 from tests.controller.harness import ROOT, Desk, administrator, config_map, definition, echo, operating
+from tests.docs.blocks.command_outputs import shown
 from tests.secret_contents import SecretSearch
 
 
@@ -454,6 +455,15 @@ stringData:
     printed = {f"{body['kind']}/{body['metadata']['name']}": encode(body) for body in json.loads(out)["items"]}
     assert printed == client.applied
     assert len(printed) == 4
+
+
+async def test_a_parent_that_the_api_server_would_refuse_is_named_as_the_page_shows(tmp_path: Path) -> None:
+    example = ROOT / "examples" / "echo.yaml"
+    wrong = tmp_path / "echo.yaml"
+    wrong.write_text(example.read_text().replace("replicas: 2", "replicas: many"))
+    code, out, err = await run("render", str(wrong))
+    assert (code, out) == (1, "")
+    assert err.replace(str(wrong), "examples/echo.yaml") == f"ssa-operator: {shown('render').text}"
 
 
 @pytest.mark.cluster

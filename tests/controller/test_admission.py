@@ -52,6 +52,7 @@ from tests.controller.harness import (
     requests_for,
 )
 from tests.controller.permissions import API, acting_as, allowed
+from tests.docs.blocks.pages import blocks
 
 pytestmark = pytest.mark.cluster
 
@@ -63,10 +64,16 @@ AT_MOST_NINE = '{% if spec.replicas > 9 %}\n{{ fail("at most 9 replicas") }}\n{%
 REFUSED = f"{ECHOES}/a.yaml.j2:2: at most 9 replicas"
 
 
+(SHOWN,) = (block for block in blocks("docs/admission.md") if "denied the request" in block.text)
+
+READ = (SHOWN,)
+"""The blocks of pages that these tests read."""
+
+
 def shown_in_the_documentation(namespace: str) -> str:
     """The message of docs/admission.md, for these templates and an object from standard input."""
-    page = Path(__file__).parents[2] / "docs" / "admission.md"
-    message = next(line for line in page.read_text(encoding="utf-8").splitlines() if "denied the request" in line)
+    command, message = SHOWN.text.splitlines()
+    assert command == "$ kubectl apply -f web.yaml"
     ours = {
         "web.yaml": "STDIN",
         "deployment.yaml.j2:12": "a.yaml.j2:2",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from tests.docs.blocks.pages import blocks
+from tests.packaging.checkout import ROOT
 
-from docs.generate.transcripts import ROOT
+TEMPLATE, RESOURCE = blocks("README.md")[:2]
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def block(kind: str) -> str:
-    """The first block of a kind."""
-    return str(re.findall(rf"(?s)```{kind}\n(.*?)```", README)[0])
+READ = (TEMPLATE, RESOURCE)
+"""The blocks of pages that these tests read."""
 
 
 def test_the_template_is_the_beginning_of_the_examples_own() -> None:
-    name, *shown = block("jinja").splitlines()
+    name, *shown = TEMPLATE.text.splitlines()
     template = (ROOT / name.removeprefix("# ")).read_text(encoding="utf-8").splitlines()
     assert shown.pop() == "  ..."
     found = iter(template)
@@ -23,4 +20,4 @@ def test_the_template_is_the_beginning_of_the_examples_own() -> None:
 
 
 def test_the_custom_resource_is_the_example() -> None:
-    assert block("yaml") == (ROOT / "examples" / "echo.yaml").read_text(encoding="utf-8")
+    assert RESOURCE.text == (ROOT / "examples" / "echo.yaml").read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import Any
 
 import pytest
@@ -13,13 +12,13 @@ import yaml
 from ssa_operator.core.policies.shards import Shard, coverage
 from tests.conftest import Kubectl
 from tests.controller.harness import ROOT
+from tests.docs.blocks.pages import blocks
 
-PAGE = (ROOT / "docs" / "sharding.md").read_text()
+(BLOCK,) = blocks("docs/sharding.md")
 
 
 def stateful_set() -> dict[str, Any]:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    body: dict[str, Any] = yaml.safe_load(text)
+    body: dict[str, Any] = BLOCK.value
     return body
 
 

@@ -1,0 +1,130 @@
+"""Finds the code blocks of the pages that people read.
+
+Promises:
+- A block is what GitHub shows as one: a fence, also within a list, or indented lines. Its text is without the
+  indentation of the list.
+- A block knows its page and line, the words after its fence, and the line of prose before it.
+- On a page of examples, a `jinja` block is a template, and the block after it is what the template renders.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from docs.generate.site import sources
+from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import SlotValues
+from tests.packaging.checkout import ROOT
+
+PAGES = sorted(source for source in sources() if source.endswith(".md"))
+"""The pages by their paths in the repository."""
+
+INDENTED = "indented"
+"""The language of a block without a fence. The pages write commands so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A code block of a page."""
+
+    page: str
+    """The path of the page in the repository."""
+    line: int
+    """The first line of the block, its fence included."""
+    language: str
+    """The word after the fence, '' for none."""
+    text: str
+    before: str
+    """The last line of prose before the block."""
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def value(self) -> Any:
+        """The value of the only YAML document in the block."""
+        (value,) = yaml_values(self)
+        return value
+
+
+@functools.cache
+def blocks(page: str) -> tuple[Block, ...]:
+    """The code blocks of a page, in order."""
+    return blocks_of(page, (ROOT / page).read_text(encoding="utf-8"))
+
+
+def blocks_of(page: str, text: str) -> tuple[Block, ...]:
+    """The code blocks of a page with this text."""
+    lines = text.splitlines()
+    found = []
+    for token in MarkdownIt("commonmark").parse(text):
+        if token.type in ("fence", "code_block") and token.map is not None:
+            start = token.map[0]
+            before = next((line for line in reversed(lines[:start]) if line.strip()), "")
+            language = token.info.strip() if token.type == "fence" else INDENTED
+            found.append(Block(page, start + 1, language, token.content, before.strip()))
+    return tuple(found)
+
+
+def yaml_values(block: Block) -> list[Any]:
+    """The values of the YAML documents in a block, by the YAML rules of manifests. Raises DocumentError."""
+    return [node.build(SlotValues()) for node in parse(StaticText(block.text, str(block)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A template, and what it renders."""
+
+    template: Block
+    result: Block
+    """The manifests, or the text of an error or a wait."""
+
+    def __str__(self) -> str:
+        return str(self.template)
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplePage:
+    """A page whose examples the tests render, all for one parent."""
+
+    page: str
+    parent: Block
+    objects: Block | None
+    """The objects in the cluster: the block that begins with `objects:`."""
+    values: Block | None
+    """The settings of the installation: the block that begins with `values:`."""
+    examples: tuple[Example, ...]
+
+    @classmethod
+    def read(cls, page: Path) -> ExamplePage:
+        """The examples of a page."""
+        name = page.relative_to(ROOT).as_posix()
+        found = blocks(name)
+
+        def first(start: str) -> Block | None:
+            return next((block for block in found if block.language == "yaml" and block.text.startswith(start)), None)
+
+        parent = first("apiVersion: example.com/")
+        assert parent is not None, f"{name} has no object of example.com"
+        examples = tuple(
+            Example(block, after) for block, after in itertools.pairwise(found) if block.language == "jinja"
+        )
+        return cls(name, parent, first("objects:"), first("values:"), examples)
+
+    @property
+    def blocks(self) -> set[Block]:
+        """The blocks that a test reads when it renders the examples."""
+        given = {block for block in (self.parent, self.objects, self.values) if block is not None}
+        return given.union(*({example.template, example.result} for example in self.examples))
+
+    @property
+    def live_objects(self) -> tuple[dict[str, Any], ...]:
+        """The objects in the cluster."""
+        return () if self.objects is None else tuple(self.objects.value["objects"])

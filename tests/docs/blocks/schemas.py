@@ -1,0 +1,27 @@
+"""The schemas of Kubernetes' kinds and of all CRDs of the repository."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.cli.target_schemas import bundled_schemas
+from ssa_operator.cli.template_folders import read_crds
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
+from tests.packaging.checkout import ROOT
+
+CRD_FOLDERS = [ROOT / "crds", *sorted(ROOT.glob("examples/*/crds"))]
+
+
+@functools.cache
+def crds() -> Sequence[Mapping[str, Any]]:
+    """The CRDs of the repository."""
+    return [definition.body for definition in read_crds(CRD_FOLDERS)]
+
+
+@functools.cache
+def schemas() -> KubernetesSchemas:
+    """The schemas that `ssa-operator check` uses for the repository. Reading them takes a moment."""
+    return bundled_schemas(KUBERNETES_VERSION).with_crds(crds())
