@@ -23,7 +23,7 @@ from ssa_operator.core.policies.parent_records import (
     INVENTORY_ANNOTATION,
     parent_records_body,
     read_parent_records,
-    unreadable_records,
+    unreadable_records_message,
 )
 from tests.cli.test_manners import COMMANDS
 from tests.controller import test_admission
@@ -152,7 +152,7 @@ def _wrong_json(block: Block) -> Sequence[str]:
     text = block.text.strip()
     metadata = {"name": "web", "namespace": "default", "uid": "u", "annotations": {INVENTORY_ANNOTATION: text}}
     parent = LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
-    if problem := unreadable_records(parent):
+    if problem := unreadable_records_message(parent):
         return [problem]
     written = parent_records_body(parent, read_parent_records(parent))["metadata"]["annotations"][INVENTORY_ANNOTATION]
     return [] if written == text else [f"the operator writes {written}"]
