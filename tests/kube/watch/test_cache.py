@@ -335,6 +335,12 @@ class Server:
             (self.cache.remove if kind == "DELETED" else self.cache.upsert)(each)
             self.cache.advance(each.resource_version)
 
+    def catch_up(self) -> None:
+        """The list, all answers and all events arrive."""
+        while self.events or self.answers or self.listing:
+            for what in (ARRIVE, ANSWER, DELIVER):
+                self.happens(what)
+
 
 HAPPENINGS = (OURS, FOREIGN, DELETE, LIST, ANSWER, DELIVER, DELIVER)
 
@@ -348,11 +354,7 @@ def test_the_cache_converges_to_the_server_in_any_order_of_events_and_answers(hi
     server = Server()
     for what in history:
         server.happens(what)
-    while server.events or server.answers or server.listing:
-        server.happens(ARRIVE)
-        server.happens(ANSWER)
-        server.happens(DELIVER)
-    server.happens(DELIVER)
+    server.catch_up()
     assert version(server.cache, "a") == (server.now.resource_version if server.now else "")
 
 
@@ -402,9 +404,6 @@ def test_a_listener_never_gets_a_state_again_or_after_a_later_one(history: list[
     server = Server()
     for what in history:
         server.happens(what)
-    while server.events or server.answers or server.listing:
-        server.happens(ARRIVE)
-        server.happens(ANSWER)
-        server.happens(DELIVER)
+    server.catch_up()
     told = [int(new) for _, new in server.told if new]
     assert told == sorted(set(told))
