@@ -461,7 +461,9 @@ class TestRelease:
         run(sys.executable, "-m", "ssa_operator", *new)
         kubectl("apply", "--server-side", f"--filename={project / 'crds'}")
         values = [f"--values={project / 'deploy' / name}" for name in ("values.yaml", "permissions.yaml")]
-        run(*release, str(CHART), *values, "--set=examples=false")
+        run(*release, str(CHART), *values, "--set=examples=false", "--set-string=image.tag=1234567")
+        shown = "--output=jsonpath={.spec.template.spec.containers[0].image}"
+        assert kubectl("get", f"--namespace={NAMESPACE}", "deployment/sites", shown) == "registry.example/sites:1234567"
         example = yaml.safe_load((project / "examples" / "website.yaml").read_text())
         example["metadata"]["namespace"] = namespace
         where = {"SSA_OPERATOR_TEMPLATES": str(project / "templates"), "SSA_OPERATOR_NAMESPACE": namespace}
