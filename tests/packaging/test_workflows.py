@@ -76,3 +76,33 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     found = subprocess.run([program, *WORKFLOWS, written], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout == ""
     assert found.returncode == 0
+    # The example in a repository of its own, with the action beside it, so that actionlint reads the action's inputs.
+    (tmp_path / "example" / ".git").mkdir(parents=True)
+    shutil.copy(ROOT / "action.yaml", tmp_path / "example")
+    folder = tmp_path / "example" / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    (folder / "theirs.yaml").write_text(example())
+    (folder / "ours.yaml").write_text(example().replace("OWNER/ssa-operator@COMMIT", "./"))
+    found = subprocess.run([program], cwd=folder, capture_output=True, text=True, check=False)
+    assert (found.stdout, found.returncode) == ("", 0)
+    (folder / "ours.yaml").write_text(example().replace("OWNER/ssa-operator@COMMIT", "./").replace("folder:", "dir:"))
+    found = subprocess.run([program], cwd=folder, capture_output=True, text=True, check=False)
+    assert 'input "dir" is not defined in action "ssa-operator"' in found.stdout
+
+
+def example() -> str:
+    """The workflow that docs/your-own-operator.md shows for the action."""
+    page = (ROOT / "docs" / "your-own-operator.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def test_the_example_of_the_action_runs_no_code_of_a_fork_with_the_rights_of_the_repository() -> None:
+    workflow = yaml.safe_load(example())
+    # YAML 1.1 reads `on` as true.
+    assert workflow[True] == "pull_request"
+    checkout, action = workflow["jobs"]["templates"]["steps"]
+    assert checkout["with"] == {"persist-credentials": False}
+    inputs = yaml.safe_load((ROOT / "action.yaml").read_text())["inputs"]
+    assert action["with"].keys() <= inputs.keys()
+    assert "pull_request_target" in (ROOT / "docs" / "your-own-operator.md").read_text()
