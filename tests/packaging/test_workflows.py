@@ -32,12 +32,30 @@ def test_a_job_may_only_read_unless_it_says_what_it_writes(workflow: Path) -> No
 
 def test_a_release_states_where_its_files_come_from() -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
-    for name in ("wheel", "image", "chart"):
+    for name in ("wheel", "image", "chart", "notes"):
         assert jobs[name]["permissions"]["attestations"] == "write"
         assert any(step.get("uses", "").startswith("actions/attest@") for step in jobs[name]["steps"])
     assert {"ci", "wheel"} <= set(jobs["pypi"]["needs"])
     assert jobs["image"]["needs"] == ["ci"]
     assert jobs["chart"]["needs"] == ["image"]
+    stated = [step["with"].get("subject-path") for step in jobs["notes"]["steps"] if "attest@" in step.get("uses", "")]
+    assert stated == ["dist/install.yaml"]
+
+
+def test_kind_has_a_version_that_the_operator_supports_and_one_postgres_holds_up_a_release() -> None:
+    (node,) = yaml.safe_load((ROOT / ".github" / "kind.yaml").read_text())["nodes"]
+    supported = re.search(r"supports Kubernetes 1\.(\d+) to 1\.(\d+)", (ROOT / "docs" / "install.md").read_text())
+    version = re.fullmatch(r"kindest/node:v1\.(\d+)\.\d+", node["image"])
+    assert supported
+    assert version
+    assert int(supported[1]) <= int(version[1]) <= int(supported[2])
+    texts = {path.stem: path.read_text() for path in WORKFLOWS}
+    created = {name: re.findall(r"kind create cluster.*$", text, re.MULTILINE) for name, text in texts.items()}
+    once = ["kind create cluster --config .github/kind.yaml --wait 2m"]
+    assert created == {"ci": once, "neon": once, "release": []}
+    assert re.findall(r"make smoke-neon.*$", texts["ci"], re.MULTILINE) == ["make smoke-neon ARGS=17"]
+    versions = yaml.safe_load(texts["neon"])["jobs"]["smoke"]["strategy"]["matrix"]["postgres"]
+    assert f"set -- {' '.join(versions)}\n" in (ROOT / "tests" / "neon" / "smoke").read_text()
 
 
 def release_notes(version: str, changelog: Path) -> subprocess.CompletedProcess[str]:
