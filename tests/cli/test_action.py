@@ -261,9 +261,7 @@ def test_a_comment_of_another_author_with_the_same_mark_is_left_alone(runner: Ru
         step = steps_of(ROOT / "action.yaml")["Comment"]
         done = runner.execute(step, tmp_path, COMMENTS="of-pull-request", THERE=comments(*there))
         assert (done.returncode, done.stderr) == (0, "")
-        assert runner.written("ASKED").splitlines()[2:] == [
-            f"api {asked} --field body=@{runner.temporary}/plan.md"
-        ]
+        assert runner.written("ASKED").splitlines()[2:] == [f"api {asked} --field body=@{runner.temporary}/plan.md"]
 
 
 @needs_jq

@@ -480,14 +480,22 @@ class TestRelease:
         kubectl("apply", "--filename=-", input=json.dumps(role))
         run(*release, str(CHART), f"--set=rbac.clusterRole=own-{namespace},namespaces={{{namespace}}}")
         try:
-            body = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "own"}, "spec": {"replicas": 1}}
+            body = {
+                "apiVersion": "example.com/v1",
+                "kind": "Echo",
+                "metadata": {"name": "own"},
+                "spec": {"replicas": 1},
+            }
             where = {"SSA_OPERATOR_NAMESPACE": namespace}
             with operating(cluster, kubectl, "deployment/ssa-operator", tmp_path, **where):
                 kubectl("apply", f"--namespace={namespace}", "--filename=-", input=json.dumps(body))
                 kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "echo/own")
             # Asked as the account, because `auth can-i` ends with 1 for a no
             account = f"system:serviceaccount:{NAMESPACE}:ssa-operator"
-            review = {"user": account, "resourceAttributes": {"group": "apps", "resource": "deployments", "verb": "list"}}
+            review = {
+                "user": account,
+                "resourceAttributes": {"group": "apps", "resource": "deployments", "verb": "list"},
+            }
             allowed = []
             for each in (namespace, "default"):
                 review["resourceAttributes"]["namespace"] = each  # type: ignore[index]
