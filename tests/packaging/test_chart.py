@@ -469,7 +469,7 @@ class TestRelease:
         where = {"SSA_OPERATOR_TEMPLATES": str(project / "templates"), "SSA_OPERATOR_NAMESPACE": namespace}
         with operating(cluster, kubectl, "deployment/sites", tmp_path, **where):
             kubectl("apply", "--filename=-", input=json.dumps(example))
-            kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "website/website")
+            kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "website.chart.example.com/website")
 
     def test_an_own_role_suffices_for_some_namespaces_and_grants_nothing_in_others(
         self, release: list[str], cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
