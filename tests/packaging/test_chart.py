@@ -128,7 +128,9 @@ def operating(
             operator.send_signal(signal.SIGTERM)
             code = operator.wait(timeout=60)
     assert code == 0, log.read_text()
-    assert "forbidden" not in log.read_text().lower()
+    # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD after a moment.
+    lines = [line for line in log.read_text().splitlines() if "cannot find RESTMapping for" not in line]
+    assert [line for line in lines if "forbidden" in line.lower()] == []
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
@@ -469,7 +471,13 @@ class TestRelease:
         where = {"SSA_OPERATOR_TEMPLATES": str(project / "templates"), "SSA_OPERATOR_NAMESPACE": namespace}
         with operating(cluster, kubectl, "deployment/sites", tmp_path, **where):
             kubectl("apply", "--filename=-", input=json.dumps(example))
-            kubectl("wait", "--for=condition=Ready", PATIENCE, f"--namespace={namespace}", "website.chart.example.com/website")
+            kubectl(
+                "wait",
+                "--for=condition=Ready",
+                PATIENCE,
+                f"--namespace={namespace}",
+                "website.chart.example.com/website",
+            )
 
     def test_an_own_role_suffices_for_some_namespaces_and_grants_nothing_in_others(
         self, release: list[str], cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
