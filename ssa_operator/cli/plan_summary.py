@@ -218,8 +218,9 @@ def markdown(summary: PlanSummary) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text as Markdown shows it, in one line."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in " ".join(text.split()))
+    """A text as Markdown shows it, in one line. GitHub notifies nobody of it: a space without width follows each @."""
+    shown = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&" else letter for letter in " ".join(text.split()))
+    return shown.replace("@", "@&#8203;")
 
 
 def _backticks(text: str) -> int:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from ssa_operator import __version__
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.main import application_of
+from tests.packaging.checkout import ROOT
 
 GROUP = "example.com"
 SITE = ("new", "WebSite", f"--group={GROUP}", "--field=replicas:int=2", "--field=host:string!")
@@ -55,12 +59,40 @@ def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
         f"sites/tests/websites.{GROUP}/example/status.yaml",
     ]
     assert sorted(out.splitlines()) == [f"created {tmp_path / file}" for file in files]
-    assert (tmp_path / "sites" / "requirements.txt").read_text() == f"ssa-operator=={__version__}\n"
     assert not [
         file
         for file in files
         if any(f"@{word}@" in (tmp_path / file).read_text() for word in ("name", "kind", "folder"))
     ]
+
+
+def test_its_requirements_have_what_the_local_control_plane_imports(repository: Path) -> None:
+    (line,) = (repository / "requirements.txt").read_text().splitlines()
+    required = Requirement(line)
+    assert (required.name, str(required.specifier)) == ("ssa-operator", f"=={__version__}")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    installed = {Requirement(each).name for extra in required.extras for each in extras[extra]}
+    assert {"cryptography", "platformdirs"} <= installed
+
+
+def test_its_image_has_the_tag_of_a_commit(repository: Path) -> None:
+    # With a tag that stays, `helm upgrade` changes no pod, and new templates never roll out.
+    values = yaml.safe_load((repository / "deploy" / "values.yaml").read_text())
+    assert values["image"] == {"repository": "registry.example/sites"}
+    readme = (repository / "README.md").read_text()
+    build, push, install = re.findall(r"^    ((?:docker|helm) (?:[^\\\n]|\\\n)*)$", readme, re.MULTILINE)
+    image = '"registry.example/sites:$TAG"'
+    assert build.endswith(f"--tag {image} .")
+    assert push == f"docker push {image}"
+    # A commit such as 1234567 is no number.
+    assert '--set-string image.tag="$TAG"' in install
+
+
+@pytest.mark.parametrize("name", ["null", "true", "no", "e3"])
+def test_each_legal_name_stays_a_name_in_its_values(tmp_path: Path, name: str) -> None:
+    assert run(*SITE, f"--project={tmp_path / name}")[::2] == (0, "")
+    values = yaml.safe_load((tmp_path / name / "deploy" / "values.yaml").read_text())
+    assert values == {"fullnameOverride": name, "image": {"repository": f"registry.example/{name}"}}
 
 
 def test_the_commands_of_its_readme_and_workflow_pass(repository: Path) -> None:
@@ -110,6 +142,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     [
         ("My_Sites", (), "'My_Sites' becomes the name of the image and the release; name the folder with lower-case"),
         ("-", (), "'-' becomes the name of the image and the release"),
+        ("1e3", (), "'1e3' becomes the name of the image and the release"),
         ("sites", ("--crds=here",), "--project has its own folders; leave out --templates, --crds and --examples"),
     ],
 )

@@ -46,5 +46,18 @@ def test_no_value_ends_the_code_block_or_the_line_of_a_markdown_comment() -> Non
     assert 'data.a: a -> "```\\n</details>"' in comment
 
 
+def test_a_plan_mentions_nobody() -> None:
+    found = summary(changed("c", after="@octocat"))
+    found.problems.append("no image registry.example/app@sha256:1 (for Echo default/web): @octocat, @org/team")
+    found.notes.append("@octocat &#64;octocat")
+    lines = markdown(found).splitlines()
+    fences = [at for at, line in enumerate(lines) if line == "```"]
+    # GitHub finds no names in a code block.
+    outside = "\n".join(lines[: fences[0]] + lines[fences[1] :])
+    assert outside.count("@") == outside.count("@&#8203;") == 4
+    assert "\\&\\#64;octocat" in outside
+    assert "data.a: a -> @octocat" in "\n".join(lines[fences[0] : fences[1]])
+
+
 def test_the_counts_of_the_data_keep_their_names() -> None:
     assert {"created", "changed", "recreated", "pruned", "unchanged", "waiting", "failed"} <= data(summary()).keys()

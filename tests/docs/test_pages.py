@@ -96,6 +96,15 @@ def test_each_message_of_the_page_of_troubleshooting_is_one_of_the_operator() ->
     assert [message for message in quoted if not any(message in text for text in texts)] == []
 
 
+def test_the_page_about_uninstalling_names_helm_wherever_it_deletes_the_operator() -> None:
+    page = (ROOT / "docs" / "uninstalling.md").read_text(encoding="utf-8")
+    _, *after = page.split("```sh\nkubectl delete -k deploy/base\n```\n\n")
+    assert len(after) == 3
+    paragraphs = [each.split("\n\n")[0] for each in after]
+    command = "`helm uninstall ssa-operator --namespace ssa-operator`"
+    assert [each for each in paragraphs if command not in each or "It keeps the CRDs" not in each] == []
+
+
 def test_the_figures_about_sizing_are_those_that_were_measured() -> None:
     page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
     measured = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")

@@ -71,13 +71,17 @@ def test_everything_the_project_requires_is_pinned_with_hashes(name: str, extras
 
 
 @pytest.mark.parametrize(
-    "name", ["Dockerfile", "Makefile", ".github/workflows/ci.yaml", ".github/workflows/release.yaml"]
+    "name", ["Dockerfile", "Makefile", "action.yaml", ".github/workflows/ci.yaml", ".github/workflows/release.yaml"]
 )
 def test_packages_are_installed_by_their_hashes_and_run_no_script(name: str) -> None:
     text = (ROOT / name).read_text().replace("\\\n", " ")
-    installs = re.findall(r"\binstall\b[^\n&]*--requirement[^\n&]*", text)
-    assert installs
-    assert [each for each in installs if "--require-hashes" not in each or "--only-binary :all:" not in each] == []
+    installs = re.findall(r"(?:\bpip\b\"?|\$\(PIP\))[^\n&]*? install\b([^\n&]*)", text)
+    packages = [each for each in installs if "--no-deps" not in each]
+    assert packages
+    assert [each for each in packages if "--require-hashes" not in each or "--only-binary :all:" not in each] == []
+    # The project itself, when everything that it requires is there. Build isolation would fetch what builds it.
+    ours = [each for each in installs if each not in packages]
+    assert [each for each in ours if "--no-build-isolation" not in each and "--no-index" not in each] == []
 
 
 def test_an_image_has_the_versions_that_were_tested() -> None:

@@ -33,12 +33,30 @@ def test_a_job_may_only_read_unless_it_says_what_it_writes(workflow: Path) -> No
 
 def test_a_release_states_where_its_files_come_from() -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
-    for name in ("wheel", "image", "chart"):
+    for name in ("wheel", "image", "chart", "notes"):
         assert jobs[name]["permissions"]["attestations"] == "write"
         assert any(step.get("uses", "").startswith("actions/attest@") for step in jobs[name]["steps"])
     assert {"ci", "wheel"} <= set(jobs["pypi"]["needs"])
     assert jobs["image"]["needs"] == ["ci"]
     assert jobs["chart"]["needs"] == ["image"]
+    stated = [step["with"].get("subject-path") for step in jobs["notes"]["steps"] if "attest@" in step.get("uses", "")]
+    assert stated == ["dist/install.yaml"]
+
+
+def test_kind_has_a_version_that_the_operator_supports_and_one_postgres_holds_up_a_release() -> None:
+    (node,) = yaml.safe_load((ROOT / ".github" / "kind.yaml").read_text())["nodes"]
+    supported = re.search(r"supports Kubernetes 1\.(\d+) to 1\.(\d+)", (ROOT / "docs" / "install.md").read_text())
+    version = re.fullmatch(r"kindest/node:v1\.(\d+)\.\d+", node["image"])
+    assert supported
+    assert version
+    assert int(supported[1]) <= int(version[1]) <= int(supported[2])
+    texts = {path.stem: path.read_text() for path in WORKFLOWS}
+    created = {name: re.findall(r"kind create cluster.*$", text, re.MULTILINE) for name, text in texts.items()}
+    once = ["kind create cluster --config .github/kind.yaml --wait 2m"]
+    assert created == {"ci": once, "neon": once, "release": []}
+    assert re.findall(r"make smoke-neon.*$", texts["ci"], re.MULTILINE) == ["make smoke-neon ARGS=17"]
+    versions = yaml.safe_load(texts["neon"])["jobs"]["smoke"]["strategy"]["matrix"]["postgres"]
+    assert f"set -- {' '.join(versions)}\n" in (ROOT / "tests" / "neon" / "smoke").read_text()
 
 
 def release_notes(version: str, changelog: Path) -> subprocess.CompletedProcess[str]:
@@ -80,3 +98,33 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     found = subprocess.run([program, *WORKFLOWS, written, shown], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout == ""
     assert found.returncode == 0
+    # The example in a repository of its own, with the action beside it, so that actionlint reads the action's inputs.
+    (tmp_path / "example" / ".git").mkdir(parents=True)
+    shutil.copy(ROOT / "action.yaml", tmp_path / "example")
+    folder = tmp_path / "example" / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    (folder / "theirs.yaml").write_text(example())
+    (folder / "ours.yaml").write_text(example().replace("OWNER/ssa-operator@COMMIT", "./"))
+    found = subprocess.run([program], cwd=folder, capture_output=True, text=True, check=False)
+    assert (found.stdout, found.returncode) == ("", 0)
+    (folder / "ours.yaml").write_text(example().replace("OWNER/ssa-operator@COMMIT", "./").replace("folder:", "dir:"))
+    found = subprocess.run([program], cwd=folder, capture_output=True, text=True, check=False)
+    assert 'input "dir" is not defined in action "ssa-operator"' in found.stdout
+
+
+def example() -> str:
+    """The workflow that docs/your-own-operator.md shows for the action."""
+    page = (ROOT / "docs" / "your-own-operator.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def test_the_example_of_the_action_runs_no_code_of_a_fork_with_the_rights_of_the_repository() -> None:
+    workflow = yaml.safe_load(example())
+    # YAML 1.1 reads `on` as true.
+    assert workflow[True] == "pull_request"
+    checkout, action = workflow["jobs"]["templates"]["steps"]
+    assert checkout["with"] == {"persist-credentials": False}
+    inputs = yaml.safe_load((ROOT / "action.yaml").read_text())["inputs"]
+    assert action["with"].keys() <= inputs.keys()
+    assert "pull_request_target" in (ROOT / "docs" / "your-own-operator.md").read_text()

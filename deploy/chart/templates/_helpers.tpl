@@ -9,8 +9,8 @@
 {{- end }}
 
 {{- define "ssa-operator.selector" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "ssa-operator.labels" -}}
@@ -26,31 +26,40 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{ $folder | quote }}: {{ include "ssa-operator.fullname" $ }}-{{ $folder | lower | replace "_" "-" | trimPrefix "-" }}
 {{- end }}
 {{- range $folder, $name := .Values.templateConfigMaps }}
-{{ $folder | quote }}: {{ $name }}
+{{ $folder | quote }}: {{ $name | quote }}
 {{- end }}
 {{- end }}
 
 {{- /* A role and its binding to the account: the chart as `root`, then `name`, `rules`, and the `namespace`, without which the role is cluster-wide */ -}}
 {{- define "ssa-operator.role" -}}
 {{- $kind := ternary "Role" "ClusterRole" (hasKey . "namespace") }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata: {{ include "ssa-operator.role-metadata" . }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+{{- include "ssa-operator.binding" (merge (dict "kind" $kind "role" .name) .) }}
+{{- end }}
+
+{{- /* The binding of a role to the account: as above, with the `kind` and the name of the `role` in place of rules */ -}}
+{{- define "ssa-operator.binding" -}}
+{{- $subject := dict "kind" "ServiceAccount" "name" (include "ssa-operator.account" .root) "namespace" .root.Release.Namespace }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ ternary "RoleBinding" "ClusterRoleBinding" (hasKey . "namespace") }}
+metadata: {{ include "ssa-operator.role-metadata" . }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role | quote }}
+subjects: {{ list $subject | toJson }}
+{{- end }}
+
+{{- define "ssa-operator.role-metadata" -}}
 {{- $metadata := dict "name" .name "labels" (include "ssa-operator.labels" .root | fromYaml) }}
 {{- with .namespace }}
 {{- $_ := set $metadata "namespace" . }}
 {{- end }}
-{{- $subject := dict "kind" "ServiceAccount" "name" (include "ssa-operator.account" .root) "namespace" .root.Release.Namespace }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: {{ $kind }}
-metadata: {{ toJson $metadata }}
-rules:
-  {{- toYaml .rules | nindent 2 }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: {{ $kind }}Binding
-metadata: {{ toJson $metadata }}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: {{ $kind }}
-  name: {{ .name }}
-subjects: {{ list $subject | toJson }}
+{{- toJson $metadata }}
 {{- end }}

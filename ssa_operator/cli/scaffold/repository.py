@@ -4,7 +4,7 @@ Promises:
 - The repository works as it stands: its workflow checks, tests and plans the templates, its image has them, and its
   values are those of the operator's Helm chart.
 - A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
-  the rights of the repository.
+  the permissions of the repository.
 - A pull request has one comment with its plan, which each push renews.
 """
 
