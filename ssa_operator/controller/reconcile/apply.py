@@ -97,9 +97,9 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
         result = Result.UNCHANGED if same else Result.CONFIGURED
-    elif step.history.recreation is not None and not step.history.recreation.made:
-        recreation = Recreation(digest=manifest.digest, made=True)
-        step = replace(step, history=replace(step.history, recreation=recreation))
+    elif (pending := step.history.recreation) is not None and not pending.made:
+        made = Recreation(digest=manifest.digest, made=True, deleted_uid=pending.deleted_uid)
+        step = replace(step, history=replace(step.history, recreation=made))
         result = Result.RECREATED
     else:
         result = Result.CREATED

@@ -42,6 +42,7 @@ from ssa_operator.core.policies.recreate import (
     grown_templates,
     growths,
     immutable_advice,
+    is_refused_again,
     probe,
     propagation,
     proves_nothing,
@@ -119,7 +120,7 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
         return _waits(change.step, former, "was left by a former parent of this name; waits for its garbage collection")
     if change.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
         return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
-    if recreation is not None and recreation.digest == change.manifest.digest:
+    if is_refused_again(recreation, change.manifest, former):
         return _conflict(change, f"{repeated_refusal(identity, change.field)} ({change.causes})")
     live = change.step.live
     if live is None:
@@ -199,6 +200,7 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
     pending = Recreation(
         digest=change.manifest.digest,
         made=False,
+        deleted_uid=live.uid,
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,
     )

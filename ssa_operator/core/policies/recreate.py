@@ -7,7 +7,8 @@ Promises:
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
 - The operator keeps an object whose generated values could be lost: it deletes such an object only if it goes at once.
-- The operator doesn't loop: if the API server refuses the manifest of a recreated object again, the object stays.
+- The operator doesn't loop: if the API server refuses the manifest of a recreated object again, the object stays. If
+  the very object is back that the operator deleted, etcd was restored, and the operator recreates it again.
 """
 
 from __future__ import annotations
@@ -49,10 +50,19 @@ class Recreation:
     """The digest of the manifest that needs the new object."""
     made: bool
     """Whether the new object was created."""
+    deleted_uid: str = ""
+    """The uid of the deleted object."""
     why: str = ""
     """The reason, for messages."""
     old: LiveObject | None = field(default=None, compare=False, repr=False)
     """The deleted object, where it held generated values: the new object gets them."""
+
+
+def is_refused_again(recreation: Recreation | None, manifest: Manifest, live: LiveObject | None) -> bool:
+    """Whether the operator has recreated the object for this manifest already. `live` is the object, if it is known."""
+    if recreation is None or recreation.digest != manifest.digest:
+        return False
+    return live is None or live.uid != recreation.deleted_uid
 
 
 def deletion_message(live: LiveObject, recreation: Recreation | None = None) -> str:

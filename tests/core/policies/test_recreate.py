@@ -21,6 +21,7 @@ from ssa_operator.core.policies.recreate import (
     Recreation,
     grown_templates,
     growths,
+    is_refused_again,
     probe,
     propagation,
     proves_nothing,
@@ -209,6 +210,20 @@ def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
     going = child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a.b/c"])
     step = make_plan(observed(going, recreations=pending), rendered(recreated())).steps[0]
     assert (step.action, step.reason.endswith("kept by the finalizer a.b/c (data is immutable)")) == (Action.WAIT, True)
+
+
+def test_a_manifest_is_refused_again_unless_the_deleted_object_itself_is_back() -> None:
+    written = made(recreated())
+    recreation = Recreation(digest=written.digest, made=True, deleted_uid=child().uid)
+    assert is_refused_again(recreation, written, child(uid=OTHER_UID))
+    assert is_refused_again(recreation, written, None)
+    assert not is_refused_again(recreation, written, child())
+    assert not is_refused_again(replace_digest(recreation), written, child(uid=OTHER_UID))
+    assert not is_refused_again(None, written, child())
+
+
+def replace_digest(recreation: Recreation) -> Recreation:
+    return dataclasses.replace(recreation, digest=b"another")
 
 
 def holder(body: dict[str, Any]) -> Manifest:
