@@ -264,6 +264,36 @@ async def test_children_that_were_deleted_with_their_parent_are_not_created_agai
         assert created == []
 
 
+ONCE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-once
+  annotations:
+    ssa-operator.dev/apply: Once
+"""
+
+
+async def test_an_old_view_of_an_object_that_is_gone_is_not_recorded_as_applied_once(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    """After a restore of etcd the object and its record are gone, and the watch of the object may be behind."""
+    only(templates, once=ONCE)
+    lagging.lag = Lag(frozenset({MAPS}))
+    lagging.lag.end()
+    async with operating(lagging, options(templates=templates)) as behind:
+        await desk.apply_until_ready(echo("web", 1))
+        first = uid(await desk.read(MAPS, "web-once"))
+        lagging.lag.begin()
+        behind.forget()
+        async with held(behind.operator):
+            await desk.delete("configmap", "web-once")
+            await desk.patch("echo", "web", metadata={"annotations": {"ssa-operator.dev/once": None}})
+        await behind.reconciled(1)
+        lagging.lag.end()
+        await desk.until(MAPS, "web-once", lambda body: uid(body) != first)
+
+
 FOLLOWER = """\
 apiVersion: v1
 kind: ConfigMap

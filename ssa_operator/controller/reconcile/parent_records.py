@@ -33,6 +33,7 @@ from ssa_operator.core.policies.parent_records import (
     unreadable_records_message,
     with_manifests,
 )
+from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 
@@ -157,7 +158,8 @@ async def record_once(
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live = turn.parent.live
     for outcome in outcomes:
-        records = once_outcomes.record_outcome(records, outcome, live, now)
+        if not once_outcomes.is_found(records, outcome) or await _exists(cluster.of(live), outcome):
+            records = once_outcomes.record_outcome(records, outcome, live, now)
     before = read_parent_records(live)
     if records.once_records != before.once_records:
         turn.state = replace(turn.state, unrecorded_once=records.once_records)
@@ -173,6 +175,24 @@ async def record_once(
     if turn.state.unrecorded_once:
         turn.state = replace(turn.state, unrecorded_once={})
     return outcomes
+
+
+async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
+    """Whether the API server has the object of an outcome, too. Raises ApiError. After a restore of etcd, the watch may
+    show an object that is gone. With its record, it would not be created again.
+    """
+    identity, live = outcome.step.identity, outcome.live
+    assert live is not None
+    try:
+        resource = await cluster.children.resource(identity.group_kind)
+        found = await cluster.client.find(resource, identity.name, identity.namespace)
+    except UnknownKind:
+        return False
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return True
+    return found is not None and found.uid == live.uid
 
 
 async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_values: frozenset[Identity]) -> None:

@@ -2,6 +2,7 @@
 
 Promises:
 - The parent records each manifest that was applied once, and whether its object became ready or failed.
+- An object that exists without a record is recorded only if the API server has it, too.
 - If the record can't be written, the outcome is a failure, because the manifest could be applied again.
 """
 
@@ -33,6 +34,15 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
         records,
         step.identity,
         replace(before, final_state=final_state(outcome.live, before.final_state, now)),
+    )
+
+
+def is_found(records: ParentRecords, outcome: Outcome) -> bool:
+    """Whether the outcome is of a manifest without a record, whose object exists already."""
+    step = outcome.step
+    once = step.manifest is not None and step.manifest.once
+    return (
+        once and step.action is Action.KEEP and outcome.live is not None and once_record(records, step.identity) is None
     )
 
 
