@@ -148,10 +148,10 @@ patches:
         ("yaml", PATCH, "this patch changes nothing"),
         (
             "yaml",
-            "permissions: {}\njobs: {a: {steps: [{uses: OWNER/ssa-operator@COMMIT, with: {floder: a}}]}}\n",
+            "on: push\njobs: {a: {steps: [{uses: OWNER/ssa-operator@COMMIT, with: {floder: a}}]}}\n",
             "the action has no input floder",
         ),
-        ("yaml", "permissions: {}\njobs: {a: {steps: [{uses: actions/checkout@v1}]}}\n", "another version of"),
+        ("yaml", "on: push\njobs: {a: {steps: [{uses: actions/checkout@v1}]}}\n", "another version of"),
         ("yaml", "repos: [{hooks: [{id: ssa-operator-chekc}]}]\n", "there is no hook ssa-operator-chekc"),
         ("yaml", "repos: [{hooks: [{id: ssa-operator-check, args: [--srtict]}]}]\n", "No such option: --srtict"),
         ("text", "waiting for Job/web-migrate to become ready", "the operator prints no such message"),

@@ -228,8 +228,8 @@ _HEADINGS: Mapping[str, Callable[[Block, Any], Iterable[str]]] = {
 _FIRST_KEYS: Mapping[str, Callable[[Block, Any], Iterable[str]]] = {
     "data": _part_of_config_map,
     "env": _part_of_container,
+    "on": _workflow,
     "patches": _kustomization,
-    "permissions": _workflow,
     "repos": _hooks,
     "spec": _part_of_parent,
     "volumes": _part_of_pod,
