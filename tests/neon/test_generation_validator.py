@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -33,17 +34,26 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def validator(script: Path, holder: Path, uid: str = "pod-1") -> Iterator[HTTPConnection]:
     """A running validator of a pod, and a connection to it."""
-    perl = shutil.which("perl")
-    assert perl is not None
-    environment = {**os.environ, "PORT": "0", "HOLDER_FILE": str(holder), "POD_UID": uid}
-    with subprocess.Popen([perl, str(script)], env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with validator_process(script, holder, uid) as (process, connection):
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            yield HTTPConnection("127.0.0.1", int(line.rpartition(":")[2]), timeout=30)
+            yield connection
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+@contextmanager
+def validator_process(
+    script: Path, holder: Path, uid: str = "pod-1", **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], HTTPConnection]]:
+    """A started validator that the caller ends."""
+    perl = shutil.which("perl")
+    assert perl is not None
+    whole = {**os.environ, "PORT": "0", "HOLDER_FILE": str(holder), "POD_UID": uid, **environment}
+    with subprocess.Popen([perl, str(script)], env=whole, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield process, HTTPConnection("127.0.0.1", int(line.rpartition(":")[2]), timeout=30)
 
 
 def ask(connection: HTTPConnection, body: Any, path: str = "/validate", method: str = "POST") -> tuple[int, Any]:
@@ -119,6 +129,34 @@ def test_a_client_that_sends_half_a_request_stops_nobody_else(script: Path, tmp_
         half.endheaders(b"{")
         half.close()
         assert ask(connection, tenants((ID, 1)))[0] == 200
+
+
+SIGNAL_BEFORE_ACCEPT = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
+    static int calls;
+    if (calls++) raise(SIGTERM);
+    return ((int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4"))(fd, address, length, flags);
+}
+"""
+"""A library for LD_PRELOAD: SIGTERM arrives after Perl looked for signals, and before it waits for a connection."""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs LD_PRELOAD and a C compiler")
+def test_a_signal_just_before_it_waits_for_a_connection_ends_it(script: Path, tmp_path: Path) -> None:
+    source, library = tmp_path / "signal.c", tmp_path / "signal.so"
+    source.write_text(SIGNAL_BEFORE_ACCEPT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    with validator_process(script, tmp_path / "holder", LD_PRELOAD=str(library)) as (process, connection):
+        try:
+            assert ask(connection, tenants((ID, 1)))[0] == 200
+            assert process.wait(timeout=10) == 0
+        finally:
+            process.kill()
 
 
 def test_the_script_needs_nothing_that_the_neon_image_lacks(script: Path) -> None:
