@@ -111,9 +111,8 @@ class FolderExploration:
         """The parent, with the examples that its templates look up beside it."""
         metadata = {key: parent.body["metadata"][key] for key in _KEPT_METADATA if key in parent.body["metadata"]}
         body = {key: value for key, value in parent.body.items() if key != "status"} | {"metadata": metadata}
-        looked_up = [
-            each for each in examples if group_kind(each) in {look.group_kind for look in self._contents.lookups}
-        ]
+        kinds = {lookup.group_kind for lookup in self._contents.lookups}
+        looked_up = [each for each in examples if group_kind(each) in kinds and not _is_same(each, parent)]
         shared = [each for each in looked_up if self._is_shared(each)]
         return Subject(
             folder=self._folder.name,
@@ -233,3 +232,8 @@ def _signature(failure: Failure) -> str:
     """Equal for failures that probably have one cause."""
     fields = sorted({(each.child, each.field) for each in failure.differences})
     return json.dumps([failure.rule, fields or failure.message])
+
+
+def _is_same(one: Document, other: Document) -> bool:
+    """Whether two documents are the same object in the namespace of an explored parent."""
+    return (group_kind(one), one.body["metadata"]["name"]) == (group_kind(other), other.body["metadata"]["name"])

@@ -221,6 +221,28 @@ spec:
 """
 
 
+COUNTING = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-count
+data:
+  count: "{{ live("ConfigMap", name ~ "-count").data.count | default(0) | int + 1 }}"
+  other: "{{ lookup("example.com/v1", "Echo", "other", optional=true).spec.replicas | default(0) }}"
+"""
+"""A planted bug: each reconcile changes the child. The template looks up the kind of its own parent, too."""
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+async def test_a_template_that_looks_up_its_own_kind_is_explored_as_any_other(desk: Desk, templates: Path) -> None:
+    options = (*project(only(templates, count=COUNTING)), f"--kubeconfig={desk.kubeconfig}")
+    code, out, _ = await run("test", "--explore", "--sequences=1", "--steps=1", "--output=json", *options)
+    assert code == 1
+    ((failure,),) = (folder["failures"] for folder in json.loads(out)["folders"])
+    assert failure["rule"] == "ChangedByRepeat"
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(desk: Desk, tmp_path: Path) -> None:
