@@ -20,7 +20,7 @@ import pytest
 from tests.neon.fake_ready_cluster import Stage, container, database, finished, made
 
 POSTGRES = importlib.util.find_spec("pgserver")
-needs_postgres = pytest.mark.skipif(POSTGRES is None, reason="pgserver has no wheel for this platform")
+needs_postgres = pytest.mark.skipif(POSTGRES is None, reason="pgserver has no wheel for this Python or platform")
 
 SPEC: dict[str, Any] = {
     "roles": [{"name": "app"}, {"name": "report_user"}],
