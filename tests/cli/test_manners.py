@@ -99,7 +99,7 @@ app = application.Application()
 @app.callback()
 def root() -> None: ...
 @app.command()
-def work() -> None: raise KeyError("hidden-content")
+def work() -> None: raise KeyError("-".join(("hidden", "content")))
 application.run(app)
 """
 

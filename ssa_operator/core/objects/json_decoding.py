@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,6 +19,9 @@ import msgspec
 
 NESTING_LIMIT = 128
 """Levels that an object keeps. A template can't render a value of more than 100."""
+
+_DECODES_DEEP = sys.version_info >= (3, 12)
+"""Whether the interpreter lets msgspec decode thousands of levels, where code in Python that walks them fails."""
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -31,6 +35,8 @@ def decoder(type_: type[Decoded]) -> Callable[[bytes | msgspec.Raw], Decoded]:
     decode = msgspec.json.Decoder(type_).decode
 
     def decoded(encoded: bytes | msgspec.Raw) -> Decoded:
+        if _DECODES_DEEP and is_deep(whole := bytes(encoded)):
+            encoded = without_deep_values(whole)
         try:
             return decode(encoded)
         except RecursionError:
