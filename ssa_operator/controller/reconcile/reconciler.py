@@ -78,6 +78,7 @@ from ssa_operator.core.status.report import (
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 
 Outcomes = tuple[Outcome, ...]
 
@@ -129,7 +130,7 @@ class Reconciler:
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
-            return Reconciled(state=turn.state, error=error)
+            return Reconciled(state=turn.state, error=_without_frames(error))
         return Reconciled(state=turn.state, report=report)
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
@@ -142,7 +143,7 @@ class Reconciler:
         try:
             await self._publisher.write_status(turn, self._now())
         except Exception as error:  # noqa: BLE001 - as above
-            return Reconciled(state=turn.state, error=error)
+            return Reconciled(state=turn.state, error=_without_frames(error))
         return Reconciled(state=turn.state)
 
     async def _reconcile(self, turn: Turn) -> Report:
@@ -349,6 +350,15 @@ class Reconciler:
         later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
         with stage(Stage.PUBLISH):
             return await self._publisher.publish(turn, report, self._now(), later=later)
+
+
+def _without_frames(error: Exception) -> Exception:
+    """The error of a reconcile. A failed request is reported by its text, and loses the frames that led to it: after
+    Python 3.11 they hold the result of the reconcile, which holds the error.
+    """
+    if isinstance(error, ApiError | CredentialsError):
+        error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error
 
 
 def _after_sync(report: Report, observed: Observed) -> Report:
