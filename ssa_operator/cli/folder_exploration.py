@@ -29,11 +29,13 @@ from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.controller.exploration.explorer import Explorer, from_changes
 from ssa_operator.controller.exploration.results import Failure, Played, Rule, Subject
 from ssa_operator.controller.exploration.shortest_sequence import shortest_sequence
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.messages import counted
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.spec_changes import SpecChange, draw_change
+from ssa_operator.core.objects.template_contents import TemplateContents
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 
@@ -111,8 +113,7 @@ class FolderExploration:
         """The parent, with the examples that its templates look up beside it."""
         metadata = {key: parent.body["metadata"][key] for key in _KEPT_METADATA if key in parent.body["metadata"]}
         body = {key: value for key, value in parent.body.items() if key != "status"} | {"metadata": metadata}
-        kinds = {lookup.group_kind for lookup in self._contents.lookups}
-        looked_up = [each for each in examples if group_kind(each) in kinds and not _is_same(each, parent)]
+        looked_up = looked_up_objects(self._contents, parent, examples)
         shared = [each for each in looked_up if self._is_shared(each)]
         return Subject(
             folder=self._folder.name,
@@ -234,6 +235,11 @@ def _signature(failure: Failure) -> str:
     return json.dumps([failure.rule, fields or failure.message])
 
 
-def _is_same(one: Document, other: Document) -> bool:
-    """Whether two documents are the same object in the namespace of an explored parent."""
-    return (group_kind(one), one.body["metadata"]["name"]) == (group_kind(other), other.body["metadata"]["name"])
+def looked_up_objects(contents: TemplateContents, parent: Document, examples: Sequence[Document]) -> list[Document]:
+    """The examples of the kinds that the templates look up, without the parent: one namespace has both."""
+    kinds = {lookup.group_kind for lookup in contents.lookups}
+    return [each for each in examples if group_kind(each) in kinds and _name(each) != _name(parent)]
+
+
+def _name(document: Document) -> tuple[GroupKind, str]:
+    return group_kind(document), document.body["metadata"]["name"]

@@ -6,11 +6,16 @@ import asyncio
 import json
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ssa_operator.cli.folder_exploration import looked_up_objects
+from ssa_operator.cli.parent_files import read_objects
+from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.possible_manifests import template_contents
 from tests.cli.process import run, started
 from tests.controller.harness import ECHOES, ROOT, Desk, map_template, only
 from tests.docs.blocks.command_outputs import shown
@@ -245,26 +250,13 @@ all its fields (https://github.com/kubernetes/kubernetes/issues/135841).
 """
 
 
-COUNTING = """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ name }}-count
-data:
-  count: "{{ live("ConfigMap", name ~ "-count").data.count | default(0) | int + 1 }}"
-  other: "{{ lookup("example.com/v1", "Echo", "other", optional=true).spec.replicas | default(0) }}"
-"""
-"""A planted bug: each reconcile changes the child. The template looks up the kind of its own parent, too."""
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-async def test_a_template_that_looks_up_its_own_kind_is_explored_as_any_other(desk: Desk, templates: Path) -> None:
-    options = (*project(only(templates, count=COUNTING)), f"--kubeconfig={desk.kubeconfig}")
-    code, out, _ = await run("test", "--explore", "--sequences=1", "--steps=1", "--output=json", *options)
-    assert code == 1
-    ((failure,),) = (folder["failures"] for folder in json.loads(out)["folders"])
-    assert failure["rule"] == "ChangedByRepeat"
+def test_a_parent_is_not_among_the_objects_that_its_templates_look_up() -> None:
+    """A NeonBranch looks up its database, and its ancestor, which is a NeonBranch, too."""
+    contents = template_contents(load(ROOT / "templates").folders["neonbranches.melenion.com"])
+    database, branch = read_objects([ROOT / "examples" / f"{name}.yaml" for name in ("neondatabase", "neonbranch")])
+    body = {**branch.body, "metadata": {"name": "ancestor"}}
+    ancestor = replace(branch, body=body)
+    assert looked_up_objects(contents, branch, [database, branch, ancestor]) == [database, ancestor]
 
 
 async def doors(desk: Desk, folder: Path) -> Path:
