@@ -36,6 +36,7 @@ from tests.controller.harness import (
 )
 from tests.controller.lagging_client import Lag, LaggingClient
 from tests.controller.test_burst import held
+from tests.controller.test_once import MADE_ONCE
 from tests.devcluster.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -264,21 +265,11 @@ async def test_children_that_were_deleted_with_their_parent_are_not_created_agai
         assert created == []
 
 
-ONCE = """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ name }}-once
-  annotations:
-    ssa-operator.dev/apply: Once
-"""
-
-
 async def test_an_old_view_of_an_object_that_is_gone_is_not_recorded_as_applied_once(
     desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path
 ) -> None:
     """After a restore of etcd the object and its record are gone, and the watch of the object may be behind."""
-    only(templates, once=ONCE)
+    only(templates, once=MADE_ONCE)
     lagging.lag = Lag(frozenset({MAPS}))
     lagging.lag.end()
     async with operating(lagging, options(templates=templates)) as behind:
