@@ -22,6 +22,7 @@ from tests.controller.harness import ROOT
 from tests.perturbations.matrix import PARALLEL, Kind, perturbations, play_story, prepared
 from tests.perturbations.perturbation import Perturbation
 from tests.perturbations.play import Outcome, reference
+from tests.perturbations.record import Record, recorded
 from tests.perturbations.stories import Story, stories
 from tests.perturbations.table import Row, replaced_table
 
@@ -56,7 +57,9 @@ async def count(chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], pa
         await cluster.stop()
 
 
-async def run(chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], parallel: int, only: str) -> list[Row]:
+async def run(
+    chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], parallel: int, record: Record, only: str
+) -> list[Row]:
     """The rows of these stories. With `only`, those perturbations are played whose description contains it."""
     limit = asyncio.Semaphore(parallel)
 
@@ -69,7 +72,7 @@ async def run(chosen: Sequence[Story], folder: Path, kinds: Sequence[Kind], para
 
             async def one(story: Story) -> list[Row]:
                 try:
-                    rows = await play_story(story, cluster, client, folder, kinds, limit, show, choose)
+                    rows = await play_story(story, cluster, client, folder, kinds, limit, record, show, choose)
                 except Exception as error:  # noqa: BLE001 - the other stories go on
                     print(f"FAILED {story.name}: without a perturbation: {error!r}", flush=True)
                     return [Row(story=story.name, kind=kind.value, outcomes=()) for kind in kinds]
@@ -91,6 +94,9 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="play perturbations with this text in their description, and write nothing"
     )
+    parser.add_argument(
+        "--outcomes", type=Path, help="keep each outcome in this file, and don't play again what it already has"
+    )
     parser.add_argument("--parallel", type=int, default=PARALLEL, help="runs at the same time")
     parser.add_argument("--count", action="store_true", help="print how many points there are, and play none")
     arguments = parser.parse_args()
@@ -108,7 +114,8 @@ def main() -> None:
         if arguments.count:
             asyncio.run(count(chosen, Path(folder), played, arguments.parallel))
             return
-        rows = asyncio.run(run(chosen, Path(folder), played, arguments.parallel, arguments.only))
+        with recorded(arguments.outcomes) as record:
+            rows = asyncio.run(run(chosen, Path(folder), played, arguments.parallel, record, arguments.only))
     failed = [outcome for row in rows for outcome in row.failed]
     runs = sum(len(row.outcomes) for row in rows)
     print(f"{runs} runs, {len(failed)} failed")

@@ -16,6 +16,7 @@ from tests.faults.matrix import until_collected
 from tests.faults.story import CRD
 from tests.perturbations.perturbation import Crash, Lag, Late, OldView, Perturbation, Unobserved
 from tests.perturbations.play import Outcome, Reference, play, reference
+from tests.perturbations.record import Record
 from tests.perturbations.stories import Story
 from tests.perturbations.table import Row
 
@@ -67,16 +68,22 @@ async def play_story(
     folder: Path,
     kinds: Sequence[Kind],
     limit: asyncio.Semaphore,
-    report: Callable[[Outcome], None],
+    record: Record,
+    report: Callable[[Outcome], None] = lambda _: None,
     choose: Callable[[Sequence[Perturbation]], Sequence[Perturbation]] = lambda every: every,
 ) -> list[Row]:
-    """The outcomes of a story's perturbations; `choose` picks some of a kind. `report` gets each outcome at its end."""
+    """The outcomes of a story's perturbations; `choose` picks some of a kind. `report` gets each outcome at its end.
+
+    A point that the record has is not played again.
+    """
     async with limit:
         known = await reference(story, cluster, client, folder)
 
     async def one(perturbation: Perturbation) -> Outcome:
-        async with limit:
-            outcome = await play(story, cluster, client, folder, known, perturbation)
+        if (outcome := record.find(story.name, perturbation)) is None:
+            async with limit:
+                outcome = await play(story, cluster, client, folder, known, perturbation)
+            record.add(outcome)
         report(outcome)
         return outcome
 

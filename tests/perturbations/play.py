@@ -95,7 +95,8 @@ class Outcome:
     """What came of a perturbed run."""
 
     story: str
-    perturbation: Perturbation
+    perturbation: str
+    """Its description."""
     played: bool
     """Whether the run came to the point of its perturbation."""
     lost: tuple[str, ...] = ()
@@ -440,7 +441,9 @@ async def play(
         async with asyncio.timeout(RUN_LIMIT):
             return await _play(story, cluster, client, folder, known, perturbation)
     except Exception as error:  # noqa: BLE001 - the other runs go on
-        return Outcome(story=story.name, perturbation=perturbation, played=True, problem=f"the run raised {error!r}")
+        return Outcome(
+            story=story.name, perturbation=str(perturbation), played=True, problem=f"the run raised {error!r}"
+        )
 
 
 async def _play(
@@ -478,7 +481,7 @@ async def _play(
         problems.append(f"deleted: {run.trace}; expected {dict(known.deletions)}")
     return Outcome(
         story=story.name,
-        perturbation=perturbation,
+        perturbation=str(perturbation),
         played=disturbance.played,
         lost=tuple(lost),
         wrongly_deleted=tuple(" ".join(key) for key in wrong),

@@ -13,7 +13,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from tests.examples.example_catalog import NAMES
 from tests.perturbations.matrix import Kind, play_story, prepared
 from tests.perturbations.perturbation import Perturbation
-from tests.perturbations.play import Outcome
+from tests.perturbations.record import Record
 from tests.perturbations.stories import stories
 
 KINDS = [Kind.CRASH, Kind.STALE]
@@ -35,9 +35,10 @@ async def test_a_perturbed_story_ends_as_an_undisturbed_one(
 ) -> None:
     monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
     (story,) = (each for each in stories(tmp_path) if each.name == "service-index")
-    outcomes: list[Outcome] = []
     async with prepared(cluster, [story]) as client:
-        await play_story(story, cluster, client, tmp_path, KINDS, asyncio.Semaphore(4), outcomes.append, some)
+        limit, record = asyncio.Semaphore(4), Record()
+        rows = await play_story(story, cluster, client, tmp_path, KINDS, limit, record, choose=some)
+    outcomes = [outcome for row in rows for outcome in row.outcomes]
     assert len(outcomes) == 4 * len(KINDS)
     assert any(outcome.played for outcome in outcomes)
     assert [outcome for outcome in outcomes if outcome.problem] == []
