@@ -27,7 +27,6 @@ from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.spec_changes import without_empty_mappings
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.redaction.child_comparison import Names, child_state
@@ -135,7 +134,7 @@ class ExploredParents:
         document = replace(subject.parent, body={**body, "metadata": metadata})
         try:
             explored.writes, explored.crash = {}, ""
-            await self._apply_document(document, explored.key.namespace)
+            await self._parents.apply([document], explored.key.namespace)
         except ApiError as error:
             if not error.terminal:
                 raise
@@ -145,21 +144,6 @@ class ExploredParents:
         state = await self.state(explored, subject)
         counts = ", ".join(f"{each} {count} times" for each, count in explored.writes.items() if _is_endless(count))
         return replace(state, endless=counts if endless else "")
-
-    async def _apply_document(self, document: Document, namespace: str) -> None:
-        """Apply a parent. Raises ApiError.
-
-        The API server makes a mapping null if an apply removes all its fields, and then refuses the null
-        (https://github.com/kubernetes/kubernetes/issues/135841). It accepts the apply after one without the mapping.
-        """
-        try:
-            await self._parents.apply([document], namespace)
-        except ApiError as error:
-            filled = without_empty_mappings(document.body)
-            if not (error.invalid and 'must be of type object: "null"' in str(error)) or filled == document.body:
-                raise
-            await self._parents.apply([replace(document, body=filled)], namespace)
-            await self._parents.apply([document], namespace)
 
     async def reconcile_again(self, explored: ExploredParent) -> str:
         """Reconcile a settled parent as after a change of it. Returns what that changed, '' for nothing."""

@@ -327,9 +327,3 @@ def simpler(value: Any) -> Iterator[Any]:
             if len(value) > 1:
                 yield from ({name: value[name] for name in value if name != left} for left in value)
             yield from ({**value, name: each} for name, old in value.items() for each in simpler(old))
-
-
-def without_empty_mappings(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping without the mappings in it that have nothing but empty mappings."""
-    filled = {key: without_empty_mappings(each) if isinstance(each, Mapping) else each for key, each in value.items()}
-    return {key: each for key, each in filled.items() if each != {}}

@@ -3,7 +3,8 @@
 Promises:
 - Every call returns an object or a list, or raises an error that names the request.
 - A list is a snapshot of one resourceVersion, however many pages it has.
-- An apply succeeds even if the object's managedFields name an API version that the CRD no longer has.
+- An apply succeeds even if the object's managedFields name an API version that the CRD no longer has, and if it empties
+  a mapping of a custom resource.
 - A DryRunClient sends no request that changes the cluster.
 """
 
@@ -11,13 +12,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.json_decoding import decoder
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.core.policies.adoption import in_version
+from ssa_operator.core.policies.emptied_mappings import without_emptied_mappings
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
@@ -131,13 +136,33 @@ class Client(Transport):
         try:
             response = await self.send(request)
         except ApiError as error:
-            if options.dry_run or not error.missing_version:
+            if error.missing_version and not options.dry_run:
+                await self._replace_version(resource, namespace, name, error.missing_version)
+                response = await self.send(request)
+            elif error.null_mappings:
+                response = await self._apply_emptied(request, error)
+            else:
                 raise
-            await self._replace_version(resource, namespace, name, error.missing_version)
-            response = await self.send(request)
         return Applied(
             live=self._live(response.body, request), created=response.status == 201, warnings=response.warnings
         )
+
+    async def _apply_emptied(self, request: Request, refusal: ApiError) -> Response:
+        """Apply a manifest that empties mappings: without them, and then as it is. A dry run has no effect on the next
+        one, so it returns the object without them.
+        """
+        body = msgspec.json.decode(request.body, type=dict[str, Any])
+        filled = without_emptied_mappings(body, refusal.null_mappings)
+        try:
+            response = await self.send(replace(request, body=encode(filled)))
+        except ApiError as error:
+            # What else is wrong with the manifest is in the first refusal, too.
+            raise refusal if error.invalid else error from None
+        if request.dry_run:
+            return response
+        if body["metadata"].get("resourceVersion"):
+            body["metadata"]["resourceVersion"] = self._live(response.body, request).resource_version
+        return await self.send(replace(request, body=encode(body)))
 
     async def _replace_version(self, resource: Resource, namespace: str, name: str, version: str) -> None:
         """Replace a version that the CRD no longer has in the object's managedFields. The API server refuses every

@@ -27,6 +27,7 @@ _TERMINAL_MESSAGES = (
     "error decoding from json",
 )
 _MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
+_NULL_MAPPING = 'must be of type object: "null"'
 _TERMINATING = "because it is being terminated"
 _CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
@@ -141,6 +142,13 @@ class ApiError(Exception):
         """
         found = _MISSING_VERSION.search(self.message)
         return found[1] if found else ""
+
+    @property
+    def null_mappings(self) -> tuple[str, ...]:
+        """The mappings of a custom resource that are null, as an apply makes them that removes all their fields
+        (kubernetes/kubernetes#135841).
+        """
+        return tuple(cause.field for cause in self.causes if cause.message.endswith(_NULL_MAPPING))
 
     @property
     def not_found(self) -> bool:

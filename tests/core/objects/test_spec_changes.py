@@ -25,7 +25,6 @@ from ssa_operator.core.objects.spec_changes import (
     changed,
     draw_change,
     simpler,
-    without_empty_mappings,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -203,8 +202,3 @@ def test_a_change_reads_as_a_sentence_of_a_list() -> None:
     assert str(SpecChange(path=("spec", "replicas"), value=3)) == "spec.replicas: 3"
     assert str(SpecChange(path=("spec", "image"))) == "spec.image left out"
     assert str(SpecChange(path=("spec", "image"), value="x" * 80)) == f"spec.image: '{'x' * 56}..."
-
-
-def test_empty_mappings_are_left_out_with_those_that_have_nothing_else() -> None:
-    body = {"spec": {"size": 0, "text": "", "list": [], "empty": {}, "outer": {"inner": {}}, "some": {"a": {}, "b": 1}}}
-    assert without_empty_mappings(body) == {"spec": {"size": 0, "text": "", "list": [], "some": {"b": 1}}}
