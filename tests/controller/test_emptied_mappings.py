@@ -1,5 +1,6 @@
 """Mappings of a custom resource that a manifest empties. The API server makes them null where server-side apply removes
-all their fields, and refuses the null (https://github.com/kubernetes/kubernetes/issues/135841).
+all their fields, and refuses the null (https://github.com/kubernetes/kubernetes/issues/135841). Where the schema allows
+any value, it stores the null.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ SPEC = {
         "size": {"type": "integer", "maximum": 9},
         "selector": LIMITS,
         "resources": RESOURCES,
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "members": {
             "type": "array",
             "items": MEMBER,
@@ -52,12 +54,14 @@ FILLED: dict[str, Any] = {
     "size": 1,
     "selector": {},
     "resources": {"limits": {"cpu": "1"}},
+    "free": {"inner": {"value": 1}, "items": [{"inner": {"value": 1}}], "other": 1},
     "members": [{"name": "a", "labels": {"tier": "x"}}, {"name": "b"}],
 }
 EMPTIED: dict[str, Any] = {
     "size": 2,
     "selector": {},
     "resources": {},
+    "free": {"inner": {}, "items": [{"inner": {}}], "other": 1},
     "members": [{"name": "a", "labels": {}}, {"name": "b"}],
 }
 
@@ -83,7 +87,9 @@ async def pools(desk: Desk, templates: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "emptied", [EMPTIED, {}, {"resources": {"limits": {}}}], ids=["some mappings", "the spec", "an inner mapping"]
+    "emptied",
+    [EMPTIED, {}, {"resources": {"limits": {}}}, FILLED | {"free": EMPTIED["free"]}, FILLED | {"free": {}}],
+    ids=["some mappings", "the spec", "an inner mapping", "a mapping without a schema", "all that has no schema"],
 )
 async def test_a_child_gets_the_mappings_that_its_manifest_empties(
     desk: Desk, operate: Operate, pools: Path, emptied: dict[str, Any]
@@ -134,7 +140,11 @@ async def test_an_apply_to_a_known_version_empties_a_mapping_of_that_version_onl
     await desk.apply(pool(FILLED))
     known = (await desk.read(POOLS, "web"))["metadata"]["resourceVersion"]
     await desk.apply(pool(EMPTIED, resourceVersion=known))
-    assert (await desk.read(POOLS, "web"))["spec"] == EMPTIED
+    filled = FILLED | {"free": EMPTIED["free"]}
+    for spec in (EMPTIED, FILLED, filled):
+        known = (await desk.read(POOLS, "web"))["metadata"]["resourceVersion"]
+        await desk.apply(pool(spec, resourceVersion=known))
+        assert (await desk.read(POOLS, "web"))["spec"] == spec
     await desk.apply(pool(FILLED))
     with pytest.raises(AssertionError, match="please apply your changes to the latest version"):
         await desk.apply(pool(EMPTIED, resourceVersion=known))

@@ -1,16 +1,16 @@
 """Mappings of a custom resource that a manifest empties. The API server makes a mapping null if an apply removes all
-its fields, and then refuses the null (https://github.com/kubernetes/kubernetes/issues/135841). It accepts the manifest
-after an apply without the mapping.
+its fields. It refuses a null that the schema does not allow, and stores any other one
+(https://github.com/kubernetes/kubernetes/issues/135841). An apply to an object without the mapping makes it empty.
 
 Promises:
-- A manifest is left without those empty mappings only that the API server refuses, and without mappings that have
-  nothing else.
+- Only the mappings that the API server refuses are left out of a manifest, and the mappings around them that would be
+  empty without them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 _POSITION = re.compile(r"\[\d+\]")
@@ -37,3 +37,20 @@ def _filled(mapping: Mapping[str, Any], prefix: str, refused: Collection[str]) -
         elif inner := _filled(value, f"{field}.", refused):
             filled[key] = inner
     return filled
+
+
+def has_null_for_empty(body: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether an object has null where its manifest has an empty mapping; in lists, wherever the item is."""
+    return not {*_fields(body, {})}.isdisjoint(_fields(live, None))
+
+
+def _fields(value: Any, wanted: object, field: str = "") -> Iterator[str]:
+    """The fields with this value, without positions of lists."""
+    if value == wanted:
+        yield field
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _fields(each, wanted, f"{field}.{key}")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _fields(each, wanted, field)

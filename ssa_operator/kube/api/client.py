@@ -22,7 +22,7 @@ from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.core.policies.adoption import in_version
-from ssa_operator.core.policies.emptied_mappings import without_emptied_mappings
+from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
@@ -52,6 +52,7 @@ class _Page(msgspec.Struct):
 
 
 _decode_page = decoder(_Page)
+_decode_mapping = decoder(dict[str, Any])
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -140,26 +141,30 @@ class Client(Transport):
                 await self._replace_version(resource, namespace, name, error.missing_version)
                 response = await self.send(request)
             elif error.null_mappings:
-                response = await self._apply_emptied(request, error)
+                response = await self._apply_without_emptied(request, error)
             else:
                 raise
+        if not options.dry_run and _has_null_for_empty(request, response):
+            response = await self._apply_again(request, response)
         return Applied(
             live=self._live(response.body, request), created=response.status == 201, warnings=response.warnings
         )
 
-    async def _apply_emptied(self, request: Request, refusal: ApiError) -> Response:
+    async def _apply_without_emptied(self, request: Request, refusal: ApiError) -> Response:
         """Apply a manifest that empties mappings: without them, and then as it is. A dry run has no effect on the next
         one, so it returns the object without them.
         """
-        body = msgspec.json.decode(request.body, type=dict[str, Any])
-        filled = without_emptied_mappings(body, refusal.null_mappings)
+        filled = without_emptied_mappings(_decode_mapping(request.body), refusal.null_mappings)
         try:
             response = await self.send(replace(request, body=encode(filled)))
         except ApiError as error:
             # What else is wrong with the manifest is in the first refusal, too.
             raise refusal if error.invalid else error from None
-        if request.dry_run:
-            return response
+        return response if request.dry_run else await self._apply_again(request, response)
+
+    async def _apply_again(self, request: Request, response: Response) -> Response:
+        """Apply a manifest to the object that another apply returned."""
+        body = _decode_mapping(request.body)
         if body["metadata"].get("resourceVersion"):
             body["metadata"]["resourceVersion"] = self._live(response.body, request).resource_version
         return await self.send(replace(request, body=encode(body)))
@@ -218,6 +223,13 @@ class Client(Transport):
             return [self.live_object(item, version, kind) for item in page.items or ()], page.metadata
         except msgspec.DecodeError as error:
             raise Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True) from error
+
+
+def _has_null_for_empty(request: Request, response: Response) -> bool:
+    """Whether the API server made an empty mapping of the manifest null."""
+    if b"{}" not in request.body or b":null" not in response.body:
+        return False
+    return has_null_for_empty(_decode_mapping(request.body), _decode_mapping(response.body))
 
 
 class DryRunClient(Client):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies.emptied_mappings import without_emptied_mappings
+from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 
 BODY: dict[str, Any] = {
     "spec": {
@@ -41,3 +41,21 @@ def test_a_mapping_that_has_nothing_else_is_left_out() -> None:
     assert without_emptied_mappings(body, ["spec.a", "spec.b.c"]) == {"kind": "Pool"}
     assert without_emptied_mappings(body, ["spec.a"]) == {"kind": "Pool", "spec": {"b": {"c": {}}}}
     assert without_emptied_mappings({"spec": {}}, ["spec"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "live", "expected"),
+    [
+        ({"spec": {"a": {}}}, {"spec": {"a": None}}, True),
+        ({"spec": {"a": [{"b": {}}]}}, {"spec": {"a": [{"c": 1}, {"b": None}]}}, True),
+        ({"spec": {}}, {"spec": None}, True),
+        ({"spec": {"a": {}}}, {"spec": {"a": {}}}, False),
+        ({"spec": {"a": {}}}, {"spec": {"a": {"default": None}}}, False),
+        ({"spec": {"a": {}, "b": 1}}, {"spec": {"b": None}}, False),
+        ({"spec": {"a": None}}, {"spec": {"a": None}}, False),
+    ],
+)
+def test_a_null_in_place_of_an_empty_mapping_is_found(
+    body: dict[str, Any], live: dict[str, Any], expected: bool
+) -> None:
+    assert has_null_for_empty(body, live) is expected
