@@ -39,7 +39,8 @@ SPEC = {
     },
 }
 POOL = definition("pools", "emptied.example.com", "Pool")
-POOL["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = SPEC
+STATUS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"selected": LIMITS}}
+POOL["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"spec": SPEC, "status": STATUS}
 POOLS = "pools.emptied.example.com"
 
 TEMPLATE = """\
@@ -134,6 +135,15 @@ async def test_a_parent_in_a_file_may_empty_a_mapping(desk: Desk, pools: Path) -
         code, out, err = await run("apply", str(file), *options)
         assert (code, err) == (0, ""), out
         assert (await desk.read(POOLS, "web"))["spec"] == spec
+
+
+async def test_a_status_may_empty_a_mapping(desk: Desk, operate: Operate, pools: Path) -> None:
+    async with operate() as running:
+        running.write(f"{POOLS}/size.yaml.j2", map_template("size", size="spec.size"))
+        running.write(f"{POOLS}/_status.yaml.j2", "selected: {{ spec.selector }}\n")
+        for selector in ({"tier": "x"}, {}):
+            await desk.apply(pool({"size": 1, "selector": selector}))
+            await desk.until(POOLS, "web", lambda found, is_=selector: found.get("status", {}).get("selected") == is_)
 
 
 async def test_an_apply_to_a_known_version_empties_a_mapping_of_that_version_only(desk: Desk, pools: Path) -> None:
